@@ -1,0 +1,1 @@
+"""LangGraph agents that learn from their own failures."""

@@ -1,0 +1,96 @@
+"""Every choice there is: `Limits` and `MemoryPolicy` when a graph is built, `Context` when it is run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Namespace = tuple[str, ...]
+"""Where in a store something lives; nothing crosses it."""
+
+ReflectionDepth = Literal["quick", "normal", "deep", "meta"]
+
+
+class _Settings(BaseModel):
+    """Frozen, and strict about names: a misspelt setting is an error, not a silence."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Limits(_Settings):
+    """How far a run may go. The step, attempt or reflection after the last is never taken."""
+
+    max_steps: int = Field(default=25, ge=1, description="Decisions in a run.")
+    max_attempts: int = Field(default=3, ge=1, description="Answers proposed to the checks.")
+    max_reflections: int = Field(default=3, ge=0, description="Reflections asked of the model, dropped ones included.")
+    decision_retries: int = Field(default=1, ge=0, description="Same-round repairs of a decision that cannot stand.")
+    tool_retries: int = Field(default=2, ge=0, description="Repeats of a call whose tool failed for a passing reason.")
+    tool_timeout: float | None = Field(default=None, gt=0, description="Seconds a call may take.")
+    loop_threshold: int = Field(default=2, ge=2, description="The same call this many times in a row is a loop.")
+    success_score: float = Field(default=80, ge=0, le=100, description="Accepts where no verdict states a decision.")
+    min_improvement: float = Field(default=0.05, ge=0, description="Relative gain over the best that counts as progress.")
+    stalled_attempts: int = Field(default=2, ge=1, description="Attempts in a row without progress that end the run.")
+    stuck_similarity: float = Field(default=0.8, gt=0, le=1, description="Above it two reflections say the same.")
+    max_depth: ReflectionDepth = Field(default="deep", description="The deepest reflection asked for.")
+    inline_every: int = Field(default=5, ge=1, description="Steps between two inline self-checks.")
+    history_tokens: int | None = Field(default=None, ge=1, description="Old observations are shortened above it.")
+    token_budget: int | None = Field(default=None, ge=1, description="Input and output tokens of every model call.")
+    deadline: float | None = Field(default=None, gt=0, description="Seconds of a run, waiting for a person apart.")
+
+    @field_validator("deadline", "tool_timeout", mode="before")
+    @classmethod
+    def _in_seconds(cls, value: Any) -> Any:
+        return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+class MemoryPolicy(_Settings):
+    """What is remembered, how much of it is shown, and where it lives."""
+
+    namespace: Namespace | None = Field(
+        default=None, description="Where lessons live; may hold `{user_id}`-like fields of the context."
+    )
+    max_lessons: int = Field(default=3, ge=0, description="Lessons shown at one moment.")
+    lesson_tokens: int = Field(default=400, ge=0, description="Tokens the shown lessons may take, by count.")
+    min_confidence: float = Field(default=70, ge=0, le=100, description="Below it a lesson stays with its run.")
+    max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
+    expires_after: timedelta | None = Field(default=None, description="Age at which a new lesson expires.")
+    control_share: float = Field(default=0.2, ge=0, le=1, description="Share of runs a candidate is withheld from.")
+    read: bool = Field(default=True, description="Show lessons.")
+    write: bool = Field(default=True, description="Keep lessons, episodes and credit.")
+
+    @field_validator("namespace", mode="before")
+    @classmethod
+    def _labels(cls, value: Any) -> Any:
+        if value is None or isinstance(value, tuple):
+            return value
+        if isinstance(value, str):
+            raise ValueError(f"is a tuple of labels, got the text {value!r}; write ({value!r},)")
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("expires_after")
+    @classmethod
+    def _later(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value <= timedelta(0):
+            raise ValueError(f"must be a time after the writing, got {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if self.namespace is not None:
+            if not self.namespace:
+                raise ValueError("`namespace` needs at least one label, got ()")
+            for label in self.namespace:
+                if not label or "." in label:
+                    raise ValueError(f"`namespace` holds labels without dots and none empty, got {label!r}")
+        return self
+
+
+class Context(BaseModel):
+    """What one run is given beside its messages. Subclass it for more fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user_id: str | None = Field(default=None, description="Whose run this is; fills `{user_id}` of a namespace.")
+    model: str | None = Field(default=None, description="One of the factory's models by name; the first by default.")

@@ -1,0 +1,19 @@
+"""What only a person can mend is raised under `ReflexionError`."""
+
+from __future__ import annotations
+
+
+class ReflexionError(Exception):
+    """Something is wrong that no retry and no model can put right."""
+
+
+class PromptError(ReflexionError):
+    """A prompt file is missing, cannot be read, or asks for a value nobody gives."""
+
+
+class ModelError(ReflexionError):
+    """A model that was asked for by name cannot be made."""
+
+
+class LessonError(ReflexionError):
+    """A file or record of lessons cannot be read; the message names the line or the key."""

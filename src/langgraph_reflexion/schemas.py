@@ -1,0 +1,306 @@
+"""The values every room speaks of: decisions, failures, reflections, lessons, verdicts, outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from langchain_core.messages import AnyMessage, ToolCall
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Signal = Literal[
+    "parse_error",
+    "schema_error",
+    "unknown_tool",
+    "rule_violation",
+    "tool_error",
+    "loop",
+    "check_failed",
+    "feedback",
+    "no_progress",
+]
+ErrorClass = Literal["timeout", "rate_limit", "bad_arguments", "permission", "exception"]
+Action = Literal["tool_call", "finish", "replan", "ask_user"]
+RootCause = Literal[
+    "ambiguous_prompt",
+    "schema_mismatch",
+    "missing_observation",
+    "bad_plan",
+    "tool_misuse",
+    "wrong_assumption",
+    "other",
+]
+FixKind = Literal["change_prompt", "change_tool_schema", "add_check", "replace_tool", "decompose_task", "other"]
+Depth = Literal["quick", "normal", "deep", "meta"]
+Kind = Literal["rule", "pattern", "strategy", "project", "preference"]
+Origin = Literal["verified", "told", "judged", "observed"]
+LessonStatus = Literal["candidate", "active", "probation", "retired", "quarantined", "superseded"]
+Status = Literal["success", "unverified", "failure", "needs_input"]
+StopReason = Literal[
+    "accepted",
+    "unchecked",
+    "max_steps",
+    "max_attempts",
+    "invalid_decisions",
+    "loop",
+    "improvement_stalled",
+    "reflections_alike",
+    "no_plan",
+    "deadline",
+    "token_budget",
+    "model_error",
+    "asked_user",
+    "handed_off",
+]
+
+class Value(BaseModel):
+    """Frozen, and closed: a field nobody knows is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+# ---------------------------------------------------------------- deciding
+
+class Decision(Value):
+    """What the model wants to do next."""
+
+    thought: str = Field(default="", description="Your reasoning. State no outside facts here.")
+    action: Action = Field(description="What to do next.")
+    calls: list[ToolCall] = Field(default_factory=list, description="The tools to run now.")
+    final: str | None = Field(default=None, description="The answer, the new plan, or the question to the user.")
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> Self:
+        if self.action == "tool_call":
+            if not self.calls:
+                raise ValueError("a tool call names the tool to run")
+            if self.final is not None:
+                raise ValueError("a tool call has no `final`: first see what it returns")
+        elif self.calls:
+            raise ValueError(f"`{self.action}` runs no tool")
+        elif self.final is None:
+            raise ValueError(f"`{self.action}` says its text in `final`")
+        return self
+
+class Failure(Value):
+    """A signal with its evidence: text that a person can verify."""
+
+    signal: Signal
+    evidence: str
+    step: int = 0
+    tool: str | None = None
+    error_class: ErrorClass | None = None
+    fingerprint: str = Field(default="", description="The same for the same mistake on another instance.")
+    repeats: int = 1
+
+# ---------------------------------------------------------------- judging
+
+class Dimension(Value):
+    """One side of an answer, judged apart."""
+
+    score: float
+    feedback: str = ""
+
+class Verdict(Value):
+    """What a check says of an answer. Where it states nothing, its score decides."""
+
+    passed: bool | None = None
+    score: float | None = None
+    issues: list[str] = Field(default_factory=list)
+    dimensions: dict[str, Dimension] = Field(default_factory=dict)
+    feedback: str = ""
+    check: str = Field(default="", description="The name of the check that says it.")
+
+@dataclass(frozen=True)
+class Run:
+    """What a check is given beside the answer."""
+
+    task: str
+    messages: Sequence[AnyMessage] = ()
+    observations: Sequence[str] = ()
+    step: int = 0
+    attempt: int = 1
+    context: Any = None
+
+# ---------------------------------------------------------------- reflecting
+
+class Fix(Value):
+    """One way to put the cause right."""
+
+    kind: FixKind = Field(default="other", description="The sort of change.")
+    text: str = Field(default="", description="The change in a sentence.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_a_sentence(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, str) else value
+
+class Memo(Value):
+    """Something a reflection asks to be remembered."""
+
+    kind: Kind = Field(description="`rule`: always or never; `pattern`: how to go about a sort of problem.")
+    text: str = Field(description="One imperative sentence that names no detail of this task.")
+    when: str = Field(default="", description="The situation in which it applies.")
+    tags: list[str] = Field(default_factory=list)
+
+class Reflection(Value):
+    """Said once about one failure."""
+
+    failure_signal: str
+    root_cause: RootCause
+    explanation: str = ""
+    fix_strategy: list[Fix]
+    patch_prompt: str
+    memory_to_write: list[Memo] = Field(default_factory=list)
+    confidence: float | None = Field(default=None, ge=0, le=100)
+    depth: Depth = "normal"
+
+    def as_text(self) -> str:
+        """Problem, cause, lessons and plan in a few lines."""
+        lines = [f"Problem: {self.failure_signal}", f"Cause: {self.root_cause}" + _said(self.explanation)]
+        lines += [f"Fix: {fix.text or fix.kind}" for fix in self.fix_strategy]
+        lines += [f"Lesson ({memo.kind}): {memo.text}" for memo in self.memory_to_write]
+        return "\n".join([*lines, f"Plan: {self.patch_prompt}"])
+
+def _said(text: str) -> str:
+    return f" ({text})" if text else ""
+
+# ---------------------------------------------------------------- remembering
+
+class Trigger(Value):
+    """The failure, and the tool, that a lesson is bound to."""
+
+    signal: Signal | None = None
+    tool: str | None = None
+    fingerprint: str | None = None
+
+class Lesson(Value):
+    """What is kept of a reflection, and how it has done since."""
+
+    kind: Kind
+    text: str
+    id: str = ""
+    when: str = ""
+    when_not: str = ""
+    why: str = ""
+    topic: str | None = None
+    tags: list[str] = Field(default_factory=list)
+    trigger: Trigger | None = None
+    origin: Origin = "judged"
+    status: LessonStatus = "candidate"
+    confidence: float | None = Field(default=None, ge=0, le=100)
+    sources: list[str] = Field(default_factory=list, description="Ids of the episodes it rests on.")
+    shown: int = 0
+    wins: int = 0
+    losses: int = 0
+    withheld_wins: int = 0
+    withheld_losses: int = 0
+    supersedes: list[str] = Field(default_factory=list)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    last_used_at: datetime | None = None
+    expires_at: datetime | None = None
+    version: int = 1
+    name: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
+
+    @field_validator("supersedes", mode="before")
+    @classmethod
+    def _many(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value or []
+
+    @field_validator("text")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("a lesson needs a text, got an empty one")
+        return value
+
+class Episode(Value):
+    """The record of one finished run. Its id is the run's."""
+
+    id: str
+    task: str
+    topic: str | None = None
+    success: bool | None = None
+    score: float | None = None
+    shown: list[str] = Field(default_factory=list, description="Ids of the lessons the run was shown.")
+    withheld: list[str] = Field(default_factory=list, description="Ids of those it was meant to go without.")
+    failures: list[Failure] = Field(default_factory=list)
+    reflections: list[Reflection] = Field(default_factory=list)
+    created_at: datetime | None = None
+    seconds: float = 0.0
+    status: Status = "unverified"
+    stop_reason: StopReason = "unchecked"
+
+# ---------------------------------------------------------------- the end of a run
+
+class Usage(Value):
+    """Tokens and model calls."""
+
+    input: int = 0
+    output: int = 0
+    total: int = 0
+    calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            total=self.total + other.total,
+            calls=self.calls + other.calls,
+        )
+
+class Spending(Usage):
+    """What the agent spent, and apart from it what its reflections did."""
+
+    reflection: Usage = Usage()
+
+class Attempt(Value):
+    """The work up to one proposed answer."""
+
+    answer: str | None = None
+    score: float | None = None
+    verdicts: list[Verdict] = Field(default_factory=list)
+    failures: list[Failure] = Field(default_factory=list)
+    seconds: float = 0.0
+    usage: Usage = Usage()
+
+    @property
+    def accepted(self) -> bool | None:
+        """What its verdicts make of it; `None` where nobody could say."""
+        said = [verdict.passed for verdict in self.verdicts if verdict.passed is not None]
+        return all(said) if said else None
+
+class Outcome(Value):
+    """How a run ended."""
+
+    run_id: str
+    status: Status
+    stop_reason: StopReason
+    answer: str | None = None
+    structured: Any = None
+    score: float | None = None
+    reason: str = Field(default="", description="Why the run stopped, in a sentence.")
+    attempts: list[Attempt] = Field(default_factory=list)
+    failures: list[Failure] = Field(default_factory=list)
+    reflections: list[Reflection] = Field(default_factory=list)
+    lessons_used: list[str] = Field(default_factory=list)
+    lessons_written: list[str] = Field(default_factory=list)
+    usage: Spending = Spending()
+    seconds: float = 0.0
+
+    @property
+    def best(self) -> Attempt | None:
+        """The attempt with the highest score; the later of equals."""
+        return max(enumerate(self.attempts), key=lambda one: (_rank(one[1]), one[0]))[1] if self.attempts else None
+
+    @property
+    def last(self) -> Attempt | None:
+        """The attempt the run ended with."""
+        return self.attempts[-1] if self.attempts else None
+
+def _rank(attempt: Attempt) -> float:
+    return -1.0 if attempt.score is None else attempt.score
+
+__all__ = [name for name in dir() if not name.startswith("_") and name[0].isupper()] + ["field"]
