@@ -1,0 +1,229 @@
+"""Chat models that answer by script: in order, or by what they are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import PrivateAttr
+from typing_extensions import override
+
+from langgraph_reflexion.testing.questions import Question, Role, question
+from langgraph_reflexion.testing.rendering import rendered
+from langgraph_reflexion.testing.replies import Reply, ScriptExhausted
+from langgraph_reflexion.testing.streaming import pieces
+
+Step: TypeAlias = Reply | Callable[[list[BaseMessage]], Reply]
+"""One line of a script: a reply, or a function that finds it in the prompt."""
+Policy: TypeAlias = Reply | Callable[[Question], Reply] | Sequence[Reply | Callable[[Question], Reply]]
+"""How a role answers: always the same, by a function of the question, or in order and then the last one again."""
+
+
+class Double(BaseChatModel):
+    """A chat model without a provider; what it says is found by `_reply`."""
+
+    model_name: str = "scripted"
+    delay: float = 0.0
+    usage: tuple[int, int] | None = (10, 5)
+    _asked: list[Question] = PrivateAttr(default_factory=list)
+    _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+
+    @property
+    def asked(self) -> list[Question]:
+        """Every question so far, in order."""
+        return list(self._asked)
+
+    def answer(self, question: Question) -> AIMessage:
+        """Keep the question, and answer it or raise what the script says."""
+        return self._heard(question)()
+
+    def _heard(self, question: Question) -> Callable[[], AIMessage]:
+        """Keep the question at once, for a call may be cancelled while it waits; the answer is made later."""
+        with self._lock:
+            self._asked.append(question)
+            return partial(self._answered, self._reply(question), question, len(self._asked))
+
+    def _answered(self, reply: Any, question: Question, number: int) -> AIMessage:
+        if callable(reply) and not _is_error(reply):
+            reply = self._called(reply, question)
+        if isinstance(reply, BaseException) or _is_error(reply):
+            raise reply
+        message = rendered(reply, question, number)
+        if message.usage_metadata is None and self.usage is not None:
+            told, said = self.usage
+            message.usage_metadata = UsageMetadata(input_tokens=told, output_tokens=said, total_tokens=told + said)
+        ended = {"model_name": self.model_name, "finish_reason": "tool_calls" if message.tool_calls else "stop"}
+        message.response_metadata = {**ended, **message.response_metadata}
+        return message
+
+    def _reply(self, question: Question) -> Any:
+        """The next reply, or a function that makes it."""
+        raise NotImplementedError
+
+    def _called(self, function: Any, question: Question) -> Any:
+        """What a function of the script makes of the question."""
+        return function(question)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    @override
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Offer tools, as with any chat model."""
+        specs = [convert_to_openai_tool(tool) for tool in tools]
+        return self.bind(tools=specs, tool_choice=tool_choice, **kwargs)
+
+    @override
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        answer = self._heard(question(messages, kwargs, time.monotonic()))
+        time.sleep(self.delay)
+        return _result(answer())
+
+    @override
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        answer = self._heard(question(messages, kwargs, time.monotonic()))
+        await asyncio.sleep(self.delay)
+        return _result(answer())
+
+    @override
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        answer = self._heard(question(messages, kwargs, time.monotonic()))
+        time.sleep(self.delay)
+        for piece in pieces(answer()):
+            yield ChatGenerationChunk(message=piece)
+
+    @override
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        answer = self._heard(question(messages, kwargs, time.monotonic()))
+        await asyncio.sleep(self.delay)
+        for piece in pieces(answer()):
+            yield ChatGenerationChunk(message=piece)
+
+
+class ScriptedModel(Double):
+    """A chat model that gives its replies in order, whatever it is asked.
+
+    A reply is text, an `AIMessage`, `call(…)`, `calls(…)`, `say(…)`, `replan(…)`, `ask(…)`, data (put in
+    the form asked for), an exception (raised), or a function of the prompt's messages that gives one of
+    these. Asked once more than it has replies, it raises `ScriptExhausted`.
+    """
+
+    replies: list[Any]
+
+    def __init__(self, replies: Sequence[Step], **settings: Any) -> None:
+        super().__init__(**{"replies": list(replies), **settings})
+
+    @property
+    def left(self) -> int:
+        """How many replies are not used yet."""
+        return max(0, len(self.replies) - len(self._asked))
+
+    def _reply(self, question: Question) -> Any:
+        if len(self._asked) > len(self.replies):
+            raise ScriptExhausted(
+                f"The script has {len(self.replies)} replies, and the model is asked once more: {_end(question)!r}"
+            )
+        return self.replies[len(self._asked) - 1]
+
+    def _called(self, function: Any, question: Question) -> Any:
+        return function(question.messages)
+
+
+class RoleModel(Double):
+    """A chat model that answers by what is asked for: a decision, a reflection, or data of another form.
+
+    Each policy is a reply, a list of replies (used up, it gives its last one again), or a function of the
+    `Question`. A role without a policy raises `ScriptExhausted` when it is asked.
+    """
+
+    decide: Any = None
+    reflect: Any = None
+    other: Any = None
+    _given: dict[Role, int] = PrivateAttr(default_factory=dict)
+
+    def __init__(
+        self, decide: Policy | None = None, reflect: Policy | None = None, other: Policy | None = None, **settings: Any
+    ) -> None:
+        super().__init__(**{"decide": decide, "reflect": reflect, "other": other, **settings})
+
+    def _reply(self, question: Question) -> Any:
+        role = question.role
+        policy = {"decide": self.decide, "reflect": self.reflect, "other": self.other}[role]
+        if policy is None:
+            raise ScriptExhausted(f"The model has no `{role}` to answer with, and is asked: {_end(question)!r}")
+        if not isinstance(policy, (list, tuple)):
+            return policy
+        if not policy:
+            raise ScriptExhausted(f"The model's `{role}` is an empty list, and it is asked: {_end(question)!r}")
+        given = self._given.get(role, 0)
+        self._given[role] = given + 1
+        return policy[min(given, len(policy) - 1)]
+
+
+class TextOnlyScriptedModel(ScriptedModel):
+    """A `ScriptedModel` that knows neither tools nor forms, only text."""
+
+    bind_tools = BaseChatModel.bind_tools
+
+
+class TextOnlyRoleModel(RoleModel):
+    """A `RoleModel` that knows neither tools nor forms, only text."""
+
+    bind_tools = BaseChatModel.bind_tools
+
+
+def _result(message: AIMessage) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _is_error(reply: Any) -> bool:
+    return isinstance(reply, type) and issubclass(reply, BaseException)
+
+
+def _end(question: Question) -> str:
+    """The end of the prompt, short enough for an error."""
+    text = question.text
+    return text if len(text) <= 200 else f"…{text[-200:]}"
