@@ -1,0 +1,54 @@
+"""What every test stands on: no key and no tracing from outside, no network, the same examples each time."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+OUTSIDE = re.compile(r"(?i:.*_api_key|(openai|langchain|langsmith)_.*|(http|https|all)_proxy)$")
+
+settings.register_profile("house", derandomize=True, deadline=None, database=None)
+settings.load_profile("house")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_from_outside() -> Iterator[None]:
+    """No variable of the machine helps or hinders: no key, no endpoint, no proxy, no tracing."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if OUTSIDE.match(name):
+                patch.delenv(name)
+        patch.setenv("LANGSMITH_TRACING", "false")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test reaches this machine alone, unless it is marked `external`."""
+    if request.node.get_closest_marker("external"):
+        return
+    connect, look_up = socket.socket.connect, socket.getaddrinfo
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple):
+            _must_be_here(address[0])
+        connect(self, address)
+
+    def look_up_here(host: Any, *args: Any, **named: Any) -> Any:
+        _must_be_here(host)
+        return look_up(host, *args, **named)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_here)
+
+
+def _must_be_here(host: Any) -> None:
+    name = host.decode() if isinstance(host, bytes) else str(host or "localhost")
+    if not name.startswith("127.") and name not in {"localhost", "::1"}:
+        pytest.fail(f"a test wanted to reach {name}; tests run without a network")

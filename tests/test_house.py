@@ -1,0 +1,176 @@
+"""The house stands as STYLE says: rooms in order, no rings, full names, a first sentence in every file."""
+
+from __future__ import annotations
+
+import ast
+import os
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FACE = ROOT / "src" / "langgraph_reflexion"
+NAME = "langgraph_reflexion"
+ROOMS = ("graph", "nodes", "memory", "prompts")
+
+# Imports go down this list, never up.
+FLOORS: tuple[set[str], ...] = (
+    {""},  # the face itself, `langgraph_reflexion`
+    {"cli", "evals"},
+    {"checks"},
+    {"testing"},
+    {"graph"},
+    {"nodes"},
+    {"memory"},
+    {"prompts"},
+    {"state", "context", "schemas", "errors"},
+)
+
+
+def files_under(folder: Path) -> Iterator[Path]:
+    """Python files, links followed."""
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))
+
+
+def all_files() -> list[Path]:
+    """Every Python file of ours: the package by way of its face, and what stands beside it."""
+    beside = (ROOT / name for name in ("tests", "benchmarks", "examples"))
+    return [file for folder in (FACE, *beside) for file in files_under(folder)]
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(FACE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    return {module_name(file): file for file in files_under(FACE)}
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def imported(file: Path) -> set[str]:
+    """The full names a file imports, wherever in it the import stands: modules, and names from modules."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno} imports by a relative name"
+            found |= {f"{node.module}.{one.name}" for one in node.names}
+    return found
+
+
+def used_modules(file: Path) -> set[str]:
+    """The modules of ours that a file imports; a name taken from a module counts as the module."""
+    ours = {name for name in imported(file) if name.split(".")[0] == NAME}
+    return {name if name in modules() else name.rpartition(".")[0] for name in ours}
+
+
+def floor_of(module: str) -> int:
+    room = module.removeprefix(NAME).lstrip(".").split(".")[0]
+    found = [number for number, names in enumerate(FLOORS) if room in names]
+    assert found, f"{module} belongs to no room that the house knows"
+    return found[0]
+
+
+def test_every_import_is_of_a_module_there_is():
+    unknown = {
+        f"{name} imports {used}" for name, file in modules().items() for used in used_modules(file) - set(modules())
+    }
+    assert not unknown
+
+
+def test_imports_go_down_the_rooms_and_never_up():
+    upward = [
+        f"{name} imports {used}"
+        for name, file in modules().items()
+        for used in sorted(used_modules(file))
+        if floor_of(used) < floor_of(name)
+    ]
+    assert not upward
+
+
+def test_files_do_not_import_each_other_in_a_ring():
+    graph = {name: used_modules(file) - {name} for name, file in modules().items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as ring:
+        pytest.fail(" → ".join(ring.args[1]))
+
+
+def test_rooms_are_imported_by_their_full_name():
+    short = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in all_files()
+        for name in imported(file)
+        if name.split(".")[0] in ROOMS
+    ]
+    assert not short
+
+
+def test_the_linter_forbids_the_short_names_too():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
+    assert "TID" in settings["select"]
+    assert set(ROOMS) <= set(settings["flake8-tidy-imports"]["banned-api"])
+
+
+def test_the_lower_bounds_are_those_that_are_tried():
+    """Each bound of `pyproject.toml` is pinned in `.ci/lower-bounds.txt`, to the same version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    bounds = dict(need.split(">=") for need in project["dependencies"])
+    lines = (ROOT / ".ci" / "lower-bounds.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert {name: version for name, version in pinned.items() if name in bounds} == {
+        name: f"{version}{'.0' * (2 - version.count('.'))}" for name, version in bounds.items()
+    }
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_room_is_linked_from_the_face_by_a_relative_path(room):
+    link = FACE / room
+    assert link.is_symlink()
+    assert os.readlink(link) == f"../../{room}"
+    assert (link / "__init__.py").samefile(ROOT / room / "__init__.py")
+
+
+def test_every_link_of_the_face_is_a_room():
+    assert {entry.name for entry in FACE.iterdir() if entry.is_symlink()} == set(ROOMS)
+
+
+def test_every_file_opens_with_what_it_is_for():
+    silent = [
+        str(file.relative_to(ROOT)) for file in all_files() if not (ast.get_docstring(tree_of(file)) or "").strip()
+    ]
+    assert not silent
+
+
+def test_the_environment_is_read_at_the_doors_alone():
+    """The command line and the Studio factories read variables; the library reads none."""
+    doors = (f"{NAME}.cli", f"{NAME}.graph.studio")
+    readers = [
+        f"{name}:{node.lineno}"
+        for name, file in modules().items()
+        if not name.startswith(doors)
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv"}
+    ]
+    assert not readers
+
+
+def test_a_file_that_breaks_the_order_would_be_found(tmp_path):
+    file = tmp_path / "up.py"
+    file.write_text("def late():\n    from langgraph_reflexion.memory import LessonBook\n    import nodes.decide\n")
+    assert used_modules(file) == {f"{NAME}.memory"}
+    assert floor_of(f"{NAME}.memory") < floor_of(f"{NAME}.prompts")
+    assert "nodes.decide" in imported(file)
