@@ -62,13 +62,14 @@ class Question:
         The schema tells a reflection first. Only where no tools are bound do the words of the prompt,
         since a conversation may quote what a reflection looks like.
         """
-        if self.schema is not None and _holds(self.schema.get("properties", {})):
+        fields = (self.schema or {}).get("properties") or {}
+        if _holds(fields):
             return "reflect"
         if self.specs and self.forced is None:
             return "decide"
         if self.forced is None and _holds(self.text):
             return "reflect"
-        return "decide" if self.schema is None else "other"
+        return "decide" if self.schema is None or "tool_input" in (fields or self.text) else "other"
 
     def parameters(self, tool: str) -> dict[str, Any] | None:
         """The schema of a bound tool's arguments; `None` for a tool that is not bound."""

@@ -162,6 +162,7 @@ class _Http(ThreadingHTTPServer):
     """The listening socket, and the server whose words it carries."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, model_server: ModelServer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

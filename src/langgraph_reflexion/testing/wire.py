@@ -29,7 +29,7 @@ def read(body: Mapping[str, Any]) -> Question:
 
 def choice_of(message: AIMessage) -> Choice:
     """The one choice of a completion."""
-    said: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+    said: dict[str, Any] = {"role": "assistant", "content": str(message.text) or None}
     made = [_written(one["id"], one["name"], _args(one["args"])) for one in message.tool_calls]
     made += [_written(one["id"], one["name"], one["args"] or "") for one in message.invalid_tool_calls]
     if made:
