@@ -1,1 +1,26 @@
-"""The memory room."""
+"""Memory: lessons are kept, found, ranked and cleaned here, in any LangGraph store."""
+
+from langgraph_reflexion.memory.fingerprints import fingerprint
+from langgraph_reflexion.memory.gate import concrete
+from langgraph_reflexion.memory.guard import suspicion
+from langgraph_reflexion.memory.lessons import LessonBook
+from langgraph_reflexion.memory.likeness import likeness
+from langgraph_reflexion.memory.namespaces import resolve_namespace
+from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
+from langgraph_reflexion.memory.words import count_tokens
+from langgraph_reflexion.memory.worth import withheld
+
+__all__ = [
+    "Change",
+    "Found",
+    "LessonBook",
+    "Loaded",
+    "Written",
+    "concrete",
+    "count_tokens",
+    "fingerprint",
+    "likeness",
+    "resolve_namespace",
+    "suspicion",
+    "withheld",
+]

@@ -1,0 +1,112 @@
+"""The doors to a store: what is asked of it is written once, and put to it by a sync and an async door.
+
+A plan is a generator. It yields the operations it wants done together, is sent their results, and returns
+what it was made for; a fault of the store is raised where the plan yielded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar
+
+from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
+
+from langgraph_reflexion.context import Namespace
+
+T = TypeVar("T")
+Plan = Generator[list[Op], list[Any], T]
+
+PAGE = 5000
+"""Items asked for at once."""
+
+
+def work(store: BaseStore, plan: Plan[T]) -> T:
+    """Carry a plan out and give back its result."""
+    try:
+        ops = next(plan)
+        while True:
+            try:
+                done = _patiently(store.batch, ops)
+            except Exception as fault:  # noqa: BLE001 - the plan decides what a fault of the store means
+                ops = plan.throw(fault)
+            else:
+                ops = plan.send(done)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def awork(store: BaseStore, plan: Plan[T]) -> T:
+    """The same without blocking; a store that has no async door is called in a thread."""
+    try:
+        ops = next(plan)
+        while True:
+            try:
+                done = await _abatch(store, ops)
+            except Exception as fault:  # noqa: BLE001 - the plan decides what a fault of the store means
+                ops = plan.throw(fault)
+            else:
+                ops = plan.send(done)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def every(namespace: Namespace) -> Plan[list[Item]]:
+    """All items of exactly this namespace. A store's search also gives what lies in the ones below it."""
+    found = yield from below(namespace)
+    return [item for item in found if item.namespace == namespace]
+
+
+def below(namespace: Namespace) -> Plan[list[Item]]:
+    """All items of this namespace and of those below it."""
+    found: dict[tuple[Namespace, str], Item] = {}
+    offset = 0
+    while True:
+        [page] = yield [SearchOp(namespace, None, PAGE, offset)]
+        for item in page:
+            found.setdefault((tuple(item.namespace), item.key), item)
+        if len(page) < PAGE:
+            return list(found.values())
+        offset += PAGE
+
+
+def read(namespace: Namespace, key: str) -> Plan[Item | None]:
+    """One item."""
+    [item] = yield [GetOp(namespace, key)]
+    return item  # type: ignore[no-any-return]
+
+
+def put(namespace: Namespace, key: str, value: dict[str, Any], fields: list[str] | None = None) -> PutOp:
+    """Keep a value; only these fields of it are embedded, where the store embeds at all."""
+    return PutOp(namespace, key, value, fields or False)
+
+
+def drop(items: Iterable[Item]) -> list[Op]:
+    """Remove items and their vectors."""
+    return [PutOp(tuple(item.namespace), item.key, None) for item in items]
+
+
+async def _abatch(store: BaseStore, ops: list[Op]) -> list[Any]:
+    try:
+        return await store.abatch(ops)
+    except NotImplementedError:
+        return await asyncio.to_thread(_patiently, store.batch, ops)
+    except RuntimeError as fault:
+        if not _moved(fault):
+            raise
+        return await asyncio.to_thread(_patiently, store.batch, ops)
+
+
+def _patiently(batch: Callable[[list[Op]], list[Any]], ops: list[Op]) -> list[Any]:
+    """A store in memory cannot be searched while another thread writes to it; asked again, it can."""
+    for _ in range(50):
+        try:
+            return batch(ops)
+        except RuntimeError as fault:
+            if not _moved(fault):
+                raise
+    return batch(ops)
+
+
+def _moved(fault: RuntimeError) -> bool:
+    return "changed size during iteration" in str(fault)

@@ -1,0 +1,116 @@
+"""Exchange: lessons as JSON Lines that people can read, compare and edit."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from langgraph.store.base import Op
+from pydantic import ValidationError
+
+from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion.memory.doors import Plan, every, put
+from langgraph_reflexion.memory.gate import malformed, tidy
+from langgraph_reflexion.memory.guard import suspicion_of
+from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, record
+from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label
+from langgraph_reflexion.memory.values import Change, Loaded
+from langgraph_reflexion.memory.words import fold
+from langgraph_reflexion.memory.writing import unless_embedding_fails
+from langgraph_reflexion.schemas import Lesson
+
+Place = str | os.PathLike[str] | TextIO
+
+
+def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
+    """Write one lesson a line, and say how many."""
+    lines = [json.dumps(_short(lesson), ensure_ascii=False) + "\n" for lesson in lessons]
+    if hasattr(place, "write"):
+        cast(TextIO, place).writelines(lines)
+    else:
+        Path(cast(str, place)).write_text("".join(lines), encoding="utf-8")
+    return len(lines)
+
+
+def read_lines(place: Place) -> list[str]:
+    """The lines of a file or an open one."""
+    text = (
+        cast(TextIO, place).read() if hasattr(place, "read") else Path(cast(str, place)).read_text(encoding="utf-8-sig")
+    )
+    return str(text).split("\n")
+
+
+def load(shelf: Shelf, lines: Iterable[str], strict: bool) -> Plan[Loaded]:
+    """Keep all the lessons of a file that are new here, or none; under `strict` a bad line is named and raised."""
+    lessons, skipped = _parsed(shelf, lines, strict)
+    items = yield from every(shelf.lessons)
+    known = {item.key for item in items}
+    said = {(item.value.get("kind"), fold(str(item.value.get("text")))) for item in items}
+    ops: list[Op] = []
+    added = 0
+    for lesson in lessons:
+        if lesson.id in known or (lesson.kind, fold(lesson.text)) in said:
+            continue
+        known.add(lesson.id)
+        said.add((lesson.kind, fold(lesson.text)))
+        added += 1
+        change = Change("", lesson.id, "added", shelf.clock(), "person", "loaded from a file")
+        key, value = change_record(Evidence(), change)
+        ops += [put(shelf.lessons, lesson.id, record(lesson), FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
+    if ops:
+        yield from unless_embedding_fails(ops)
+    return Loaded(added=added, unchanged=len(lessons) - added, skipped=skipped)
+
+
+def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool) -> tuple[list[Lesson], int]:
+    lessons: list[Lesson] = []
+    skipped = 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            lessons.append(_lesson(shelf, line))
+        except (ValueError, ValidationError, RecursionError) as error:
+            if strict:
+                raise LessonError(f"line {number} is no lesson: {_reason(error)}") from error
+            skipped += 1
+    return lessons, skipped
+
+
+def _lesson(shelf: Shelf, line: str) -> Lesson:
+    """One line's lesson as it will be kept. What looks like a trick is set aside, whatever the line says of it."""
+    raw = Lesson.model_validate(json.loads(line))
+    lesson = tidy(raw)
+    reason = malformed(lesson)
+    if reason is not None:
+        raise ValueError(reason)
+    if lesson.id and not fit_for_a_label(lesson.id):
+        raise ValueError(f"its id {lesson.id!r} is not made of letters, digits, - and _")
+    for name in ("created_at", "updated_at", "expires_at", "last_used_at"):
+        time = getattr(lesson, name)
+        if time is not None and time.tzinfo is None:
+            raise ValueError(f"`{name}` needs a time zone, got {time.isoformat()}")
+    now = shelf.clock()
+    update: dict[str, Any] = {
+        "id": lesson.id or lesson_id(shelf.namespace, lesson),
+        "created_at": lesson.created_at or now,
+        "updated_at": lesson.updated_at or lesson.created_at or now,
+    }
+    if suspicion_of(raw) or suspicion_of(lesson):
+        update["status"] = "quarantined"
+    return lesson.model_copy(update=update)
+
+
+def _short(lesson: Lesson) -> dict[str, Any]:
+    """The fields that say something, in the order of the value."""
+    return {name: value for name, value in lesson.model_dump(mode="json").items() if value not in (None, "", [], {})}
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+    return str(error)

@@ -1,0 +1,293 @@
+"""The lesson book: memory's one door, for the nodes and for people alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from typing import Any
+
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.context import MemoryPolicy, Namespace
+from langgraph_reflexion.memory import exchange, life, recalling, writing
+from langgraph_reflexion.memory.doors import Plan, awork, work
+from langgraph_reflexion.memory.exchange import Place
+from langgraph_reflexion.memory.recalling import passes
+from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
+from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
+from langgraph_reflexion.schemas import Episode, Failure, Lesson
+
+Wanted = str | Collection[str] | None
+"""A word to filter by, or several of which one must hold."""
+
+
+class LessonBook:
+    """The lessons of one namespace of a store.
+
+    Any LangGraph store will do, with or without an index. Every method that waits has a twin whose name begins
+    with `a`. Many books, threads and processes may share a namespace: nothing is lost or counted twice.
+    """
+
+    def __init__(
+        self,
+        store: BaseStore,
+        namespace: Namespace = ("reflexion", "reflexion_agent"),
+        policy: MemoryPolicy | None = None,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        if isinstance(namespace, str) or not namespace:
+            raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
+        for label in namespace:
+            if not isinstance(label, str) or not label or "." in label:
+                raise ValueError(f"`namespace` holds labels without dots and none empty, got {label!r}")
+        self.store = store
+        self.namespace = tuple(namespace)
+        self.policy = policy or MemoryPolicy()
+        self._shelf = Shelf(self.namespace, self.policy, clock or _now)
+
+    # ------------------------------------------------------------ for runs
+
+    def add(self, lesson: Lesson, *, task: str | None = None, answer: str | None = None) -> Written:
+        """Offer a lesson. `task` and `answer` are what it must not retell.
+
+        It is kept as a candidate at most; one known already, in whatever spelling, gains the evidence.
+        """
+        return work(self.store, writing.add(self._shelf, lesson, task, answer))
+
+    async def aadd(self, lesson: Lesson, *, task: str | None = None, answer: str | None = None) -> Written:
+        """The same, awaited."""
+        return await awork(self.store, writing.add(self._shelf, lesson, task, answer))
+
+    def recall(
+        self,
+        task: str,
+        tools: Collection[str] = (),
+        failure: Failure | None = None,
+        topic: str | None = None,
+        *,
+        exclude: Collection[str] = (),
+    ) -> list[Lesson]:
+        """The few lessons that fit a task, or a failure where there is one; often none. `exclude` holds ids."""
+        return work(self.store, self._recall(task, tools, failure, topic, exclude))
+
+    async def arecall(
+        self,
+        task: str,
+        tools: Collection[str] = (),
+        failure: Failure | None = None,
+        topic: str | None = None,
+        *,
+        exclude: Collection[str] = (),
+    ) -> list[Lesson]:
+        """The same, awaited."""
+        return await awork(self.store, self._recall(task, tools, failure, topic, exclude))
+
+    def credit(self, episode: Episode) -> None:
+        """Keep a finished run and count what came of it; the last to finish under a run id stands."""
+        work(self.store, life.credit(self._shelf, episode))
+
+    async def acredit(self, episode: Episode) -> None:
+        """The same, awaited."""
+        await awork(self.store, life.credit(self._shelf, episode))
+
+    def feedback(self, run_id: str) -> bool:
+        """Count a run as lost after all, because the user says so. `False` where the run is unknown."""
+        return work(self.store, life.feedback(self._shelf, run_id))
+
+    async def afeedback(self, run_id: str) -> bool:
+        """The same, awaited."""
+        return await awork(self.store, life.feedback(self._shelf, run_id))
+
+    # ------------------------------------------------------------ looking
+
+    def get(self, id: str) -> Lesson | None:
+        """A lesson as it is now, or `None`."""
+        return work(self.store, self._get(id))
+
+    async def aget(self, id: str) -> Lesson | None:
+        """The same, awaited."""
+        return await awork(self.store, self._get(id))
+
+    def has(self, id_or_name: str) -> bool:
+        """Whether there is a lesson of this id or name."""
+        return work(self.store, self._has(id_or_name))
+
+    async def ahas(self, id_or_name: str) -> bool:
+        """The same, awaited."""
+        return await awork(self.store, self._has(id_or_name))
+
+    def lessons(
+        self,
+        *,
+        kind: Wanted = None,
+        status: Wanted = None,
+        topic: Wanted = None,
+        tag: Wanted = None,
+        origin: Wanted = None,
+    ) -> list[Lesson]:
+        """All lessons that have what is asked for, the oldest first."""
+        return work(self.store, self._lessons(_filters(kind, status, topic, tag, origin)))
+
+    async def alessons(
+        self,
+        *,
+        kind: Wanted = None,
+        status: Wanted = None,
+        topic: Wanted = None,
+        tag: Wanted = None,
+        origin: Wanted = None,
+    ) -> list[Lesson]:
+        """The same, awaited."""
+        return await awork(self.store, self._lessons(_filters(kind, status, topic, tag, origin)))
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        kind: Wanted = None,
+        status: Wanted = None,
+        topic: Wanted = None,
+        tag: Wanted = None,
+        origin: Wanted = None,
+    ) -> list[Found]:
+        """The lessons nearest to a query in whatever status, with how near they are."""
+        filters = _filters(kind, status, topic, tag, origin)
+        return work(self.store, recalling.search(self._shelf, query, limit, filters))
+
+    async def asearch(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        kind: Wanted = None,
+        status: Wanted = None,
+        topic: Wanted = None,
+        tag: Wanted = None,
+        origin: Wanted = None,
+    ) -> list[Found]:
+        """The same, awaited."""
+        filters = _filters(kind, status, topic, tag, origin)
+        return await awork(self.store, recalling.search(self._shelf, query, limit, filters))
+
+    def episode(self, run_id: str) -> Episode | None:
+        """The record of a run, or `None`."""
+        return work(self.store, read_episode(self._shelf, run_id))
+
+    async def aepisode(self, run_id: str) -> Episode | None:
+        """The same, awaited."""
+        return await awork(self.store, read_episode(self._shelf, run_id))
+
+    def history(self, id: str) -> list[Change]:
+        """What happened to a lesson, in order; each change has an id that `undo` takes."""
+        return work(self.store, life.history(self._shelf, id))
+
+    async def ahistory(self, id: str) -> list[Change]:
+        """The same, awaited."""
+        return await awork(self.store, life.history(self._shelf, id))
+
+    def explain(self, run_id: str) -> dict[str, Any]:
+        """What a run was shown and went without, what it wrote, and what came of it."""
+        return work(self.store, life.explain(self._shelf, run_id))
+
+    async def aexplain(self, run_id: str) -> dict[str, Any]:
+        """The same, awaited."""
+        return await awork(self.store, life.explain(self._shelf, run_id))
+
+    def stats(self) -> dict[str, Any]:
+        """How many lessons there are, by status, kind and origin, and how they did."""
+        return work(self.store, life.stats(self._shelf))
+
+    async def astats(self) -> dict[str, Any]:
+        """The same, awaited."""
+        return await awork(self.store, life.stats(self._shelf))
+
+    # ------------------------------------------------------------ deciding
+
+    def approve(self, id: str) -> Lesson:
+        """Make a lesson active. No later loss takes it back."""
+        return work(self.store, life.approve(self._shelf, id))
+
+    async def aapprove(self, id: str) -> Lesson:
+        """The same, awaited."""
+        return await awork(self.store, life.approve(self._shelf, id))
+
+    def retire(self, id: str, why: str) -> Lesson:
+        """Show a lesson no more, and keep it with the reason."""
+        return work(self.store, life.retire(self._shelf, id, why))
+
+    async def aretire(self, id: str, why: str) -> Lesson:
+        """The same, awaited."""
+        return await awork(self.store, life.retire(self._shelf, id, why))
+
+    def restore(self, id: str) -> Lesson:
+        """Bring back a lesson that is retired, superseded or quarantined."""
+        return work(self.store, life.restore(self._shelf, id))
+
+    async def arestore(self, id: str) -> Lesson:
+        """The same, awaited."""
+        return await awork(self.store, life.restore(self._shelf, id))
+
+    def forget(self, id: str) -> None:
+        """Remove a lesson's text, vectors, evidence and history for good."""
+        work(self.store, life.forget(self._shelf, id))
+
+    async def aforget(self, id: str) -> None:
+        """The same, awaited."""
+        await awork(self.store, life.forget(self._shelf, id))
+
+    def undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> list[Change]:
+        """Take back a change, all that a run changed, or all since a time. The record of it stays."""
+        return work(self.store, life.undo(self._shelf, change_or_run, since))
+
+    async def aundo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> list[Change]:
+        """The same, awaited."""
+        return await awork(self.store, life.undo(self._shelf, change_or_run, since))
+
+    # ------------------------------------------------------------ carrying
+
+    def export(self, path_or_file: Place) -> int:
+        """Write every lesson as a line of JSON, and say how many."""
+        return exchange.write_lines(self.lessons(), path_or_file)
+
+    async def aexport(self, path_or_file: Place) -> int:
+        """The same, awaited."""
+        return await asyncio.to_thread(exchange.write_lines, await self.alessons(), path_or_file)
+
+    def load(self, path_or_file: Place, *, strict: bool = True) -> Loaded:
+        """Keep the lessons of such a file that are new here: all or nothing, or all but the bad lines."""
+        lines = exchange.read_lines(path_or_file)
+        return work(self.store, exchange.load(self._shelf, lines, strict))
+
+    async def aload(self, path_or_file: Place, *, strict: bool = True) -> Loaded:
+        """The same, awaited."""
+        lines = await asyncio.to_thread(exchange.read_lines, path_or_file)
+        return await awork(self.store, exchange.load(self._shelf, lines, strict))
+
+    # ------------------------------------------------------------ plans
+
+    def _recall(
+        self, task: str, tools: Collection[str], failure: Failure | None, topic: str | None, exclude: Collection[str]
+    ) -> Plan[list[Lesson]]:
+        return recalling.recall(self._shelf, task, set(tools), failure, topic, set(exclude))
+
+    def _get(self, id: str) -> Plan[Lesson | None]:
+        found = yield from read_some(self._shelf, [id])
+        return found[id][1] if id in found else None
+
+    def _has(self, id_or_name: str) -> Plan[bool]:
+        found = yield from read_all(self._shelf)
+        return id_or_name in found or any(one[1].name == id_or_name for one in found.values())
+
+    def _lessons(self, filters: recalling.Filters) -> Plan[list[Lesson]]:
+        found = yield from read_all(self._shelf)
+        return [lesson for _, lesson, _ in found.values() if passes(lesson, filters)]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _filters(kind: Wanted, status: Wanted, topic: Wanted, tag: Wanted, origin: Wanted) -> recalling.Filters:
+    return {"kind": kind, "status": status, "topic": topic, "tag": tag, "origin": origin}

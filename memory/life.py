@@ -1,0 +1,243 @@
+"""The life of a lesson after it was written: credit from runs, and the decisions of people."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from langgraph.store.base import Op, PutOp
+
+from langgraph_reflexion.memory.doors import Plan, below, drop, every, put
+from langgraph_reflexion.memory.masking import without_secrets
+from langgraph_reflexion.memory.records import (
+    FIELDS,
+    LIVE,
+    Evidence,
+    lesson_of_change,
+    run_record,
+)
+from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_episode, read_one, read_some
+from langgraph_reflexion.memory.values import Change, ChangeAction
+from langgraph_reflexion.memory.worth import next_status, result_of
+from langgraph_reflexion.memory.writing import move, moved, unless_embedding_fails
+from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
+
+logger = logging.getLogger(__name__)
+
+SIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
+
+
+# ---------------------------------------------------------------- what runs say
+
+
+def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
+    """Keep the episode, and what came of it for each lesson it was shown or went without.
+
+    The last to finish under a run id stands: evidence that an earlier end of this run left is replaced.
+    """
+    before = yield from read_episode(shelf, episode.id)
+    now = shelf.clock()
+    concerned = dict.fromkeys([*episode.shown, *episode.withheld])
+    known = yield from read_some(shelf, concerned)
+    kept = episode.model_copy(update={"task": without_secrets(episode.task), "created_at": episode.created_at or now})
+    ops: list[Op] = [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))]
+    if before is not None:
+        for old in dict.fromkeys([*before.shown, *before.withheld]):
+            if old not in concerned:
+                ops.append(PutOp(shelf.evidence_of(old), f"run/{episode.id}", None))
+    for one, (_, lesson, _) in known.items():
+        result = result_of(episode, lesson)
+        went_without = one not in episode.shown
+        ops.append(put(shelf.evidence_of(one), *run_record(episode.id, withheld=went_without, result=result, at=now)))
+    yield ops
+    # Read again after writing: of several writers at once, the last one to read sees what all have written.
+    for found in (yield from read_some(shelf, known)).values():
+        step = next_status(found[1], found[2])
+        if step is not None:
+            status, why = step
+            action: ChangeAction = "promoted" if status == "active" else "demoted"
+            yield from moved(shelf, found, status, action, by="evidence", why=why, run=episode.id)
+
+
+def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
+    """The user says that run was wrong: whatever was counted for it is now a loss. `False` for an unknown run."""
+    episode = yield from read_episode(shelf, run_id)
+    if episode is None:
+        return False
+    wrong = {"success": False, "status": "failure", "stop_reason": "unchecked"}
+    yield from credit(shelf, episode.model_copy(update=wrong))
+    return True
+
+
+# ---------------------------------------------------------------- what people say
+
+
+def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
+    return (yield from move(shelf, lesson, "active", "approved", by="person"))
+
+
+def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
+    return (yield from move(shelf, lesson, "retired", "retired", by="person", why=why))
+
+
+def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
+    """Back to where it stood before it was set aside; one that was never shown becomes a candidate."""
+    found = yield from read_one(shelf, lesson)
+    if found[1].status not in SIDE:
+        raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {found[1].status}")
+    held = [change.before.get("status") for change in found[2].changes if change.status in SIDE]
+    status: LessonStatus = "active" if held and held[-1] == "active" else "candidate"
+    return (yield from moved(shelf, found, status, "restored", by="person"))
+
+
+def forget(shelf: Shelf, lesson: str) -> Plan[None]:
+    """Remove a lesson, its evidence, its changes and its words in the episodes it came from."""
+    item, found, _ = yield from read_one(shelf, lesson)
+    about = yield from every(shelf.evidence_of(lesson))
+    ops = drop([item, *about])
+    for source in found.sources:
+        episode = yield from read_episode(shelf, source)
+        if episode is not None:
+            ops.append(put(shelf.episodes, source, _without(episode, found).model_dump(mode="json")))
+    yield ops
+
+
+def _without(episode: Episode, lesson: Lesson) -> Episode:
+    reflections = [
+        one.model_copy(update={"memory_to_write": [memo for memo in one.memory_to_write if memo.text != lesson.text]})
+        for one in episode.reflections
+    ]
+    return episode.model_copy(update={"reflections": reflections})
+
+
+# ---------------------------------------------------------------- looking back
+
+
+def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
+    found = yield from read_one(shelf, lesson)
+    return list(found[2].changes)
+
+
+def explain(shelf: Shelf, run_id: str) -> Plan[dict[str, Any]]:
+    """What a run was shown and went without, what it wrote, and what came of it. An unknown run is a `KeyError`."""
+    episode = yield from read_episode(shelf, run_id)
+    if episode is None:
+        raise KeyError(run_id)
+    known = yield from read_some(shelf, [*episode.shown, *episode.withheld])
+    everything = yield from read_all(shelf)
+    return {
+        "run": run_id,
+        "task": episode.task,
+        "status": _end(episode),
+        "stop_reason": episode.stop_reason,
+        "score": episode.score,
+        "shown": [_told(one, known.get(one), run_id) for one in episode.shown],
+        "withheld": [_told(one, known.get(one), run_id) for one in episode.withheld],
+        "written": [one[1].id for one in everything.values() if run_id in one[1].sources],
+        "changes": [
+            {"lesson": change.lesson, "action": change.action, "why": change.why}
+            for one in everything.values()
+            for change in one[2].changes
+            if change.run == run_id
+        ],
+    }
+
+
+def _end(episode: Episode) -> str:
+    if episode.status == "unverified" and episode.success is not None:
+        return "success" if episode.success else "failure"
+    return episode.status
+
+
+def _told(lesson: str, found: Read | None, run_id: str) -> dict[str, Any]:
+    if found is None:
+        return {"lesson": lesson, "text": None, "result": None}
+    _, now, evidence = found
+    result = next((run.get("result") for run in evidence.runs if run.get("run") == run_id), None)
+    return {"lesson": lesson, "text": now.text, "result": result, "wins": now.wins, "losses": now.losses}
+
+
+def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
+    found = [one[1] for one in (yield from read_all(shelf)).values()]
+    episodes = yield from every(shelf.episodes)
+    return {
+        "lessons": len(found),
+        "live": sum(one.status in LIVE for one in found),
+        "status": dict(Counter(one.status for one in found)),
+        "kind": dict(Counter(one.kind for one in found)),
+        "origin": dict(Counter(one.origin for one in found)),
+        "shown": sum(one.shown for one in found),
+        "wins": sum(one.wins for one in found),
+        "losses": sum(one.losses for one in found),
+        "episodes": len(episodes),
+    }
+
+
+def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Change]]:
+    """Take back a change, all changes of a run, or all since a time, the latest first; the record of them stays.
+
+    What is taken back of a run is also the evidence it left. An unknown id is a `KeyError` with it.
+    """
+    if (what is None) == (since is None):
+        raise ValueError("`undo` takes a change's id, a run's id, or `since`: one of them")
+    one = lesson_of_change(what) if what is not None else None
+    if one is not None:
+        found = {one: (yield from read_one(shelf, one))}
+    else:
+        found = yield from read_all(shelf)
+    meant = [change for read in found.values() for change in read[2].changes if _meant(change, what, since)]
+    if what is not None and one is None:
+        meant = yield from _with_run(shelf, what, meant)
+    if what is not None and one is not None and not meant:
+        raise KeyError(what)
+    for change in sorted(meant, key=lambda change: (change.at, change.id), reverse=True):
+        yield from _take_back(shelf, change)
+    return meant
+
+
+def _meant(change: Change, what: str | None, since: datetime | None) -> bool:
+    if change.action == "undone":
+        return False
+    return change.at >= since if since is not None else what in (change.id, change.run)
+
+
+def _with_run(shelf: Shelf, run_id: str, meant: list[Change]) -> Plan[list[Change]]:
+    items = yield from below(shelf.evidence)
+    left = [item for item in items if item.value.get("run") == run_id and item.value.get("type") == "run"]
+    if not left and not meant and (yield from read_episode(shelf, run_id)) is None:
+        raise KeyError(run_id)
+    if left:
+        yield drop(left)
+    return meant
+
+
+def _take_back(shelf: Shelf, change: Change) -> Plan[None]:
+    found = (yield from read_some(shelf, [change.lesson])).get(change.lesson)
+    if found is None:
+        return
+    item, lesson, evidence = found
+    why = f"{change.action} is taken back"
+    if change.action in ("added", "quarantined"):
+        if not _rests_elsewhere(lesson, change):
+            yield from moved(shelf, found, "retired", "undone", by="person", why=why)
+    elif change.status is not None:
+        status = change.before.get("status", "candidate")
+        yield from moved(shelf, found, status, "undone", by="person", why=why)
+    elif change.before and _last_wording(evidence, change):
+        yield from unless_embedding_fails(
+            [PutOp(shelf.lessons, lesson.id, {**item.value, **change.before, "status": lesson.status}, FIELDS)]
+        )
+        yield from move(shelf, lesson.id, None, "undone", by="person", why=why)
+
+
+def _rests_elsewhere(lesson: Lesson, change: Change) -> bool:
+    """Whether other runs than the one taken back wrote it as well."""
+    return change.run is not None and any(source != change.run for source in lesson.sources)
+
+
+def _last_wording(evidence: Evidence, change: Change) -> bool:
+    later: Iterable[Change] = (one for one in evidence.changes if one.id > change.id and one.action == "merged")
+    return not any(later)

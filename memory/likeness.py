@@ -1,0 +1,170 @@
+"""Likeness: whether two texts say the same, and whether they say the opposite."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from difflib import SequenceMatcher
+
+from langgraph_reflexion.memory.words import PLAIN, fold, stem, tokens
+
+_NOT = re.compile(
+    r"\b(?:never|not|don't|dont|do not|doesn't|cannot|can't|must not|mustn't|avoid|without|no longer|nor|stop|refrain|"
+    r"instead of|rather than|forbid|refuse to)\b|不要|不得|不能|不应|不可|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[,;.!?:，；。！？：、\n]|\b(?:but|instead use|use instead)\b|而要|而应", re.IGNORECASE)  # noqa: RUF001
+_ORDER = re.compile(r"\b(before|after)\b|(之前|以前|之后|以后|前先|后再|前|后)", re.IGNORECASE)
+
+_OPPOSITES = (
+    "ascending/descending start/end begin/end first/last before/after always/never open/close enable/disable "
+    "allow/forbid allow/deny accept/reject include/exclude add/remove insert/delete create/delete increase/decrease "
+    "maximum/minimum max/min more/less more/fewer higher/lower above/below left/right up/down in/out on/off with/without "
+    "read/write input/output encode/decode encrypt/decrypt login/logout log in/log out sign in/sign out push/pull "
+    "upload/download import/export lock/unlock show/hide true/false yes/no local/remote public/private sync/async "
+    "serial/parallel short/long early/late earlier/later old/new oldest/newest longer/shorter upper/lower "
+    "uppercase/lowercase even/odd positive/negative success/failure prepend/append forward/backward next/previous "
+    "buy/sell send/receive strict/lenient inclusive/exclusive earliest/latest widest/narrowest keep/discard "
+    "升序/降序 登录/登出 登录/退出 开始/结束 之前/之后 打开/关闭 增加/减少 最大/最小 最多/最少 允许/禁止 总是/从不 添加/删除 输入/输出 "
+    "上传/下载 前/后 导入/导出 加密/解密 开启/关闭 显示/隐藏 包含/排除 成功/失败 同步/异步 公开/私有 读取/写入 接受/拒绝 向上/向下 最早/最晚 大写/小写 "
+    "必须/不得 需要/无需 先/后"
+)
+
+
+def likeness(a: str, b: str) -> float:
+    """How far two texts say the same, from 0 (nothing) to 1 (the same), in any language.
+
+    Order and function words do not matter; texts that contradict each other are never more than half alike.
+    """
+    if fold(a) == fold(b):
+        return 1.0
+    ours, theirs = _bag(a), _bag(b)
+    if not ours or not theirs:
+        return 0.0
+    alike = _dice(ours, theirs)
+    return min(alike, 0.5) if alike > 0.5 and opposed(a, b) else alike
+
+
+def same(a: str, b: str, least: float = 0.84) -> bool:
+    """Whether one of two lessons says all that the other says, so that one of them is enough.
+
+    A word put in another's place (`violin` for `glacier`, `read` for `payment`) makes another lesson of it,
+    however alike the rest is.
+    """
+    if fold(a) == fold(b):
+        return True
+    ours, theirs = _bag(a), _bag(b)
+    alone, also_alone = _unmatched(ours, theirs), _unmatched(theirs, ours)
+    return not (alone and also_alone) and _dice(ours, theirs) >= least and not opposed(a, b) and bool(ours)
+
+
+def opposed(a: str, b: str) -> bool:
+    """Whether two texts speak of the same thing and advise the opposite."""
+    ours, theirs = _signs(a), _signs(b)
+    common = ours.keys() & theirs.keys()
+    alone, also_alone = _far(ours.keys() - common, theirs), _far(theirs.keys() - common, ours)
+    share = 2 * len(common) / max(len(ours) + len(theirs), 1)
+    if _swapped(a, b) or (share >= 0.4 and _antonyms(a, b)):
+        return True
+    if share < 0.5 or (alone and also_alone and share < 0.85):
+        return False
+    down = [word for word in common if ours[word] and not theirs[word]]
+    up = [word for word in common if theirs[word] and not ours[word]]
+    return bool(down and up) or 2 * max(len(down), len(up)) > len(common)
+
+
+def _bag(text: str) -> Counter[str]:
+    return Counter(tokens(text))
+
+
+def _dice(ours: Counter[str], theirs: Counter[str]) -> float:
+    shared = sum((ours & theirs).values())
+    left, right = ours - theirs, theirs - ours
+    shared_nearly = sum(0.9 for word in left if any(_variant(word, other) for other in right))
+    return min(2 * (shared + shared_nearly) / (ours.total() + theirs.total()), 1.0)
+
+
+def _unmatched(ours: Counter[str], theirs: Counter[str]) -> set[str]:
+    return _far((ours - theirs).keys(), theirs.keys())
+
+
+def _far(words: Collection[str], others: Collection[str]) -> set[str]:
+    return {word for word in words if word not in others and not any(_variant(word, other) for other in others)}
+
+
+def _variant(a: str, b: str) -> bool:
+    """Another form of the same word: `verify`, `verification`; `timezone`, `timezones`."""
+    if min(len(a), len(b)) < 4 or a[:3] != b[:3] or not (a.isalpha() and a.isascii() and b.isascii()):
+        return False
+    return SequenceMatcher(None, a, b).ratio() >= 0.75
+
+
+def _signs(text: str) -> dict[str, bool]:
+    """Each word, and whether the text speaks against it."""
+    signs: dict[str, bool] = {}
+    for clause in _CLAUSE.split(text):
+        no = _NOT.search(clause)
+        for word in tokens(clause[: no.start()] if no else clause):
+            signs.setdefault(word, False)
+        for word in tokens(clause[no.end() :]) if no else ():
+            signs[word] = True
+    return signs
+
+
+def _antonyms(a: str, b: str) -> bool:
+    ours, theirs = _said(a), _said(b)
+    for pair in _OPPOSITES.split(" "):
+        one, _, other = pair.partition("/")
+        for left, right in ((one, other), (other, one)):
+            if left in ours and right in theirs and left not in theirs and right not in ours:
+                return True
+    return False
+
+
+class _Said:
+    """The words of a text as they stand, and parts of words where a script has no spaces."""
+
+    def __init__(self, text: str) -> None:
+        self.text = fold(text)
+        self.words = set(re.findall(r"[a-z]+", self.text))
+        self.words |= {stem(word) for word in self.words}
+
+    def __contains__(self, word: str) -> bool:
+        if word.isascii():
+            return word in self.words or (stem(word) in self.words and word not in PLAIN)
+        return word in self.text
+
+
+def _said(text: str) -> _Said:
+    return _Said(text)
+
+
+def _swapped(a: str, b: str) -> bool:
+    """`first this, then that` beside `first that, then this`."""
+    ours, theirs = _sequence(a), _sequence(b)
+    if ours is None or theirs is None:
+        return False
+    straight = _near(ours[0], theirs[0]) + _near(ours[1], theirs[1])
+    crossed = min(_near(ours[0], theirs[1]), _near(ours[1], theirs[0]))
+    return crossed >= 0.5 and 2 * crossed > straight
+
+
+def _sequence(text: str) -> tuple[set[str], set[str]] | None:
+    found = _ORDER.search(text)
+    if found is None:
+        return None
+    left, right = set(tokens(text[: found.start()])), set(tokens(text[found.end() :]))
+    if not left and ("," in text[found.end() :]):
+        head, _, tail = text[found.end() :].partition(",")
+        left, right = set(tokens(tail)), set(tokens(head))
+    late = found.group().lower() == "after"
+    if found.group(2):
+        late = "前" in found.group()
+    if not left or not right:
+        return None
+    return (right, left) if late else (left, right)
+
+
+def _near(ours: set[str], theirs: set[str]) -> float:
+    return 2 * len(ours & theirs) / max(len(ours) + len(theirs), 1)

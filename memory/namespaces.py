@@ -1,0 +1,56 @@
+"""Namespaces: where the lessons of a run live, filled from its context."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from langgraph_reflexion.context import MemoryPolicy, Namespace
+
+_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
+_UNFIT = re.compile("[.~*/\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def resolve_namespace(policy: MemoryPolicy, agent_name: str, context: Any = None) -> Namespace | None:
+    """Where this run's memory lives, or `None` where the context lacks a field that the namespace asks for.
+
+    Without a namespace of its own a policy means `("reflexion", name of the agent)`. Values from the context are
+    escaped one to one, so that no two of them ever share a memory.
+    """
+    if policy.namespace is None:
+        return ("reflexion", label(agent_name) or "reflexion_agent")
+    labels = []
+    for pattern in policy.namespace:
+        filled = _filled(pattern, context)
+        if not filled:
+            return None
+        labels.append(filled)
+    return tuple(labels)
+
+
+def label(value: object) -> str:
+    """A value as a namespace label: what a store, or a path made of labels, cannot hold becomes `~` and its bytes."""
+    text = str(value)
+    if text == "langgraph":
+        return f"~{ord('l'):02x}anggraph"  # No store takes that label at the root.
+    return _UNFIT.sub(lambda found: "".join(f"~{byte:02x}" for byte in _bytes(found.group())), text)
+
+
+def _filled(pattern: str, context: Any) -> str | None:
+    """The label with its fields filled; `None` where one of them has no value."""
+    names = _FIELD.findall(pattern)
+    values = {name: _value(context, name) for name in names}
+    if any(value is None or str(value) == "" for value in values.values()):
+        return None
+    # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.
+    border = "~~" if len(names) > 1 else ""
+    return _FIELD.sub(lambda found: label(values[found.group(1)]) + border, pattern)
+
+
+def _value(context: Any, name: str) -> Any:
+    return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

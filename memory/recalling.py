@@ -1,0 +1,181 @@
+"""Recall: the few lessons that fit a task, or a failure; and the search that people use."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from langgraph.store.base import Item
+
+from langgraph_reflexion.memory.doors import Plan, every
+from langgraph_reflexion.memory.guard import suspicion_of
+from langgraph_reflexion.memory.ranking import Words, choose, rank, shared_weight, similarity
+from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
+from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest
+from langgraph_reflexion.memory.values import Found
+from langgraph_reflexion.schemas import Failure, Lesson
+
+logger = logging.getLogger(__name__)
+
+VERY = 100.0
+"""Lifts a lesson for this very failure above all that merely fit."""
+
+Filters = Mapping[str, Any]
+
+
+def recall(
+    shelf: Shelf,
+    task: str,
+    tools: Collection[str],
+    failure: Failure | None,
+    topic: str | None,
+    exclude: Collection[str],
+) -> Plan[list[Lesson]]:
+    """What would be shown, the best first; nothing where nothing fits."""
+    policy = shelf.policy
+    if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
+        return []
+    items = yield from every(shelf.lessons)
+    usable = {item.key: item for item in items if item.key not in exclude and _usable(item, shelf, tools, failure)}
+    if not usable:
+        return []
+    asked = task if failure is None else f"{failure.tool or ''} {failure.evidence[:1000]}"
+    near = yield from nearest(shelf, asked)
+    scores = _scores(shelf, usable, asked, task, near, failure)
+    best = sorted(scores, key=lambda key: (-_in_topic(scores[key], usable[key], topic), key))[
+        : 4 * policy.max_lessons + 8
+    ]
+    evidence = yield from evidence_about(shelf, best)
+    fit: list[tuple[Lesson, float]] = []
+    for key in best:
+        lesson = _shown(usable[key], evidence[key], failure)
+        if lesson is not None:
+            fit.append((lesson, _in_topic(scores[key], usable[key], topic)))
+    return choose(
+        fit,
+        most=policy.max_lessons,
+        budget=policy.lesson_tokens,
+        vouched=lambda lesson: evidence[lesson.id].vouched,
+    )
+
+
+def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
+    """The lessons nearest to a query whatever their status, with how near they are."""
+    items = {item.key: item for item in (yield from every(shelf.lessons))}
+    if not items or limit < 1:
+        return []
+    near = yield from nearest(shelf, query)
+    words = Words.of(query)
+    known = {key: shelf.words(item) for key, item in items.items()}
+    order = [one.key for one in rank(words, known, near)]
+    evidence = yield from evidence_about(shelf, order if any(filters.values()) else order[: limit + 10])
+    found = []
+    for key in order:
+        score = similarity(words, known[key], near.get(key))
+        lesson = lesson_in(items[key]) if key in evidence and score > 0 else None
+        if lesson is not None and passes(folded(lesson, evidence[key]), filters):
+            found.append(Found(folded(lesson, evidence[key]), score))
+    return sorted(found, key=lambda one: -one.score)[:limit]
+
+
+def passes(lesson: Lesson, filters: Filters) -> bool:
+    """Whether a lesson has what is asked for; a list of words means any of them."""
+    for name, wanted in filters.items():
+        if wanted is None:
+            continue
+        any_of = {wanted} if isinstance(wanted, str) else set(wanted)
+        held = set(lesson.tags) if name == "tag" else {getattr(lesson, name)}
+        if not held & any_of:
+            return False
+    return True
+
+
+def _usable(item: Item, shelf: Shelf, tools: Collection[str], failure: Failure | None) -> bool:
+    """The hard filter: status, expiry, and a tool that the agent has."""
+    value = item.value
+    if value.get("status") not in LIVE or not isinstance(value.get("text"), str) or _expired(value, shelf.clock()):
+        return False
+    if failure is not None and failure.fingerprint and failure.fingerprint in fingerprints(value):
+        return True
+    raw = value.get("trigger")
+    trigger: Mapping[str, Any] = raw if isinstance(raw, dict) else {}
+    tool = trigger.get("tool")
+    if tool is None:
+        return True
+    elsewhere = failure is not None and failure.tool != tool and (trigger.get("signal") or trigger.get("fingerprint"))
+    return tool in tools and not elsewhere
+
+
+def _expired(value: Mapping[str, Any], now: datetime) -> bool:
+    end = value.get("expires_at")
+    try:
+        return end is not None and datetime.fromisoformat(end) <= now
+    except (TypeError, ValueError):
+        return True
+
+
+def _scores(
+    shelf: Shelf,
+    usable: Mapping[str, Item],
+    asked: str,
+    task: str,
+    near: Mapping[str, float],
+    failure: Failure | None,
+) -> dict[str, float]:
+    """The candidates that fit, with how well."""
+    query = Words.of(asked)
+    known = {key: shelf.words(item) for key, item in usable.items()}
+    ranked = {one.key: one for one in rank(query, known, near)}
+    scores = {key: one.score for key, one in ranked.items() if one.fits and not _out_of_place(usable[key], query)}
+    if failure is None:
+        return scores
+    by_task = {one.key for one in rank(Words.of(task), known, {}) if one.fits}
+    for key, item in usable.items():
+        score = ranked[key].score if key in ranked else 0.0
+        if failure.fingerprint and failure.fingerprint in fingerprints(item.value):
+            scores[key] = VERY + score
+        elif _bound_alike(item.value, failure) and (key in by_task or shared_weight(query, known[key]) >= 1):
+            scores[key] = 1.0 + score
+    return scores
+
+
+def _bound_alike(value: Mapping[str, Any], failure: Failure) -> bool:
+    """Bound to a failure of this sort, of this tool."""
+    trigger = value.get("trigger")
+    if not isinstance(trigger, dict) or trigger.get("signal") != failure.signal:
+        return False
+    return trigger.get("tool") == failure.tool
+
+
+def _out_of_place(item: Item, query: Words) -> bool:
+    """Its own `when_not` fits better than its `when`."""
+    against, for_it = item.value.get("when_not"), item.value.get("when")
+    if not isinstance(against, str) or not against:
+        return False
+    wrong = shared_weight(query, Words.of(against))
+    return wrong >= 1 and wrong > shared_weight(query, Words.of(for_it if isinstance(for_it, str) else ""))
+
+
+def _in_topic(score: float, item: Item, topic: str | None) -> float:
+    own = item.value.get("topic")
+    if topic is None or own is None or own == "general" or score >= VERY:
+        return score
+    return score * (1.2 if own == topic else 0.6)
+
+
+def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:
+    """The lesson as it is now, if it may be shown: sound, in a live status, and clean at this second look."""
+    matched = None
+    if failure is not None and failure.fingerprint in fingerprints(item.value):
+        matched = failure.fingerprint
+    lesson = lesson_in(item, matched)
+    if lesson is None:
+        return None
+    lesson = folded(lesson, evidence)
+    doubt = suspicion_of(lesson)
+    if doubt is not None:
+        logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
+        return None
+    return lesson if lesson.status in LIVE else None

@@ -1,0 +1,164 @@
+"""The shelf: one namespace of lessons, and the plans that read it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from langgraph.store.base import GetOp, Item, Op, SearchOp
+
+from langgraph_reflexion.context import MemoryPolicy, Namespace
+from langgraph_reflexion.memory.doors import PAGE, Plan, below, every
+from langgraph_reflexion.memory.ranking import Words
+from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
+from langgraph_reflexion.schemas import Episode, Lesson
+
+logger = logging.getLogger(__name__)
+
+NEAREST = 50
+"""Lessons that a store with an index is asked for."""
+
+Read = tuple[Item, Lesson, Evidence]
+"""A lesson as it is now, with the item it was read from and the evidence it was folded with."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where a book's lessons, their evidence and the episodes lie, and by which rules."""
+
+    namespace: Namespace
+    policy: MemoryPolicy
+    clock: Callable[[], datetime] = _now
+    seen: dict[str, tuple[str, Words]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def lessons(self) -> Namespace:
+        return (*self.namespace, "lessons")
+
+    @property
+    def episodes(self) -> Namespace:
+        return (*self.namespace, "episodes")
+
+    @property
+    def evidence(self) -> Namespace:
+        return (*self.namespace, "evidence")
+
+    def evidence_of(self, lesson: str) -> Namespace:
+        return (*self.evidence, lesson)
+
+    def words(self, item: Item) -> Words:
+        """The words a lesson is found by, counted once for each wording."""
+        text = found_by(item.value)
+        known = self.seen.get(item.key)
+        if known is None or known[0] != text:
+            if len(self.seen) > 4 * self.policy.max_kept + 1000:
+                self.seen.clear()
+            known = self.seen[item.key] = (text, Words.of(text))
+        return known[1]
+
+
+def found_by(value: Mapping[str, Any]) -> str:
+    """The fields of a record that a search looks at, as one text."""
+    tags = value.get("tags")
+    parts = [value.get("text"), value.get("when"), value.get("topic"), *(tags if isinstance(tags, list) else [])]
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
+    """A lesson as it is now. One that is not there, or damaged, is a `KeyError` with its id."""
+    found = yield from read_some(shelf, [lesson])
+    if lesson not in found:
+        raise KeyError(lesson)
+    return found[lesson]
+
+
+def read_some(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
+    """Those of these lessons that are there, as they are now."""
+    wanted = [one for one in dict.fromkeys(ids) if fit_for_a_label(one)]
+    if not wanted:
+        return {}
+    items = yield [GetOp(shelf.lessons, one) for one in wanted]
+    evidence = yield from evidence_about(shelf, wanted)
+    return _together((item for item in items if item is not None), evidence)
+
+
+def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
+    """Every lesson as it is now, the oldest first."""
+    items = yield from every(shelf.lessons)
+    evidence = yield from all_evidence(shelf)
+    found = _together(items, evidence)
+    return dict(sorted(found.items(), key=lambda one: (one[1][1].created_at or shelf.clock(), one[0])))
+
+
+def evidence_about(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Evidence]]:
+    """What was appended about these lessons, asked for at once."""
+    wanted = list(ids)
+    if not wanted:
+        return {}
+    asked: list[Op] = [SearchOp(shelf.evidence_of(one), None, PAGE) for one in wanted]
+    pages = yield asked
+    found = {}
+    for one, page in zip(wanted, pages, strict=True):
+        exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(one)]
+        if len(page) == PAGE:
+            exactly = yield from every(shelf.evidence_of(one))
+        found[one] = evidence_in(exactly)
+    return found
+
+
+def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
+    """What was appended about every lesson."""
+    items = yield from below(shelf.evidence)
+    of: dict[str, list[Item]] = {}
+    for item in items:
+        if len(item.namespace) == len(shelf.evidence) + 1:
+            of.setdefault(item.namespace[-1], []).append(item)
+    return {one: evidence_in(found) for one, found in of.items()}
+
+
+def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
+    """The similarities a store with an index gives; nothing where it has none, or its embedder is down."""
+    try:
+        [page] = yield [SearchOp(shelf.lessons, None, NEAREST, 0, query[:2000])]
+    except Exception as fault:  # noqa: BLE001 - an embedder is anybody's code; words go on without it
+        logger.warning("Searched without vectors: %s: %s", type(fault).__name__, fault)
+        return {}
+    return {
+        item.key: float(item.score)
+        for item in page
+        if tuple(item.namespace) == shelf.lessons and getattr(item, "score", None) is not None
+    }
+
+
+def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
+    """The record of a run, or `None`."""
+    [item] = yield [GetOp(shelf.episodes, run_id)]
+    if item is None:
+        return None
+    try:
+        return Episode.model_validate(item.value)
+    except ValueError as error:
+        logger.warning("Left out the damaged episode %r: %s", run_id, str(error).split("\n")[0])
+        return None
+
+
+def fit_for_a_label(text: str) -> bool:
+    """Whether a text could be a lesson's id: anything else is certainly unknown."""
+    return bool(text) and all(one.isalnum() or one in "-_" for one in text)
+
+
+def _together(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> dict[str, Read]:
+    found = {}
+    for item in items:
+        lesson = lesson_in(item)
+        if lesson is not None:
+            about = evidence.get(lesson.id, Evidence())
+            found[lesson.id] = (item, folded(lesson, about), about)
+    return found

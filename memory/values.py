@@ -1,0 +1,66 @@
+"""What the lesson book answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from langgraph_reflexion.schemas import Lesson, LessonStatus
+
+WriteAction = Literal["added", "merged", "unchanged", "refused", "quarantined"]
+ChangeAction = Literal[
+    "added",
+    "quarantined",
+    "merged",
+    "opposed",
+    "superseded",
+    "approved",
+    "promoted",
+    "demoted",
+    "retired",
+    "restored",
+    "undone",
+]
+By = Literal["writer", "person", "evidence", "policy"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of a lesson that was offered, and why. A refused one has no lesson."""
+
+    action: WriteAction
+    lesson: Lesson | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A lesson and how well it fits what was searched for, from 0 to 1."""
+
+    lesson: Lesson
+    score: float
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How many lessons of a file were new, were known, or could not be kept."""
+
+    added: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that happened to a lesson. `before` holds the fields as they were."""
+
+    id: str
+    lesson: str
+    action: ChangeAction
+    at: datetime
+    by: By = "writer"
+    why: str = ""
+    status: LessonStatus | None = None
+    run: str | None = None
+    before: dict[str, Any] = field(default_factory=dict)

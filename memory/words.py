@@ -1,0 +1,140 @@
+"""Words: what a text is about, in any language, without a model."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+STOP = _listed(
+    """
+    a about above after again all also always an and any are as at be because been before being below between both
+    but by can cannot could did do does doing don done down during each either else ever every few for from further
+    get given gives gets had has have having he her here hers him his how i if in into is it its itself just let
+    like may me might mine more most much must my need needs never no nor not now of off on once one only onto or
+    other our out over own per please shall she should since so some such than that the their them then there these
+    they this those through thus to too under until up upon us use used uses using very via want was we were what
+    when where whether which while who whom whose why will with within without would yes yet you your yours
+    """
+)
+"""Words that say how a sentence is built, not what it is about."""
+
+PLAIN = _listed(
+    """
+    answer ask call come find give go help kind know look make name new next note number part pick problem question
+    read reply result return right say see set show sort step take task tell text thing think tool try way work
+    write wrong add before first last time user good best check correct value input output
+    """
+)
+"""Words that any task may hold: alone they are no sign that two texts belong together."""
+
+PARTICLES = frozenset("的了是在和与及或把被将也都就而但之于吧吗呢啊这那其很更们我你他她它您又只")
+"""Chinese characters that build sentences."""
+
+PAIRS = _listed(
+    """
+    可以 应该 需要 一个 一次 一下 如果 时候 以前 以后 所有 必须 不要 不能 总是 已经 没有 然后
+    因为 所以 进行 使用 通过 任何 每个 每次 以及 或者 什么 怎么 这个 那个 一定 不得 不可 之前
+    之后 下来 起来 出来 还是 还有 为了 关于 直到 一直 继续
+    """
+)
+"""Chinese words that build sentences."""
+
+_PIECE = re.compile(r"[a-z]\+\+|[a-z]#|[^\W_]+(?:['’][a-z]+)?", re.IGNORECASE)  # noqa: RUF001
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_DENSE = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+)
+_VOWEL = re.compile(r"[aeiouy]")
+
+
+def fold(text: str) -> str:
+    """One spelling for all: width, case, white space and the marks at both ends are gone."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(plain.split()).strip(" .,;:!?\"'`。、，；：！？“”‘’…")  # noqa: RUF001
+
+
+def tokens(text: str) -> list[str]:
+    """What the text is about, in its order.
+
+    Words are folded and lightly stemmed, identifiers split, stop words dropped. Scripts written without
+    spaces give pairs of neighbouring characters; a character with no neighbour stands alone.
+    """
+    found: list[str] = []
+    for piece in _PIECE.findall(_HUMP.sub(" ", unicodedata.normalize("NFKC", text))):
+        word = piece.casefold()
+        at = 0
+        for dense in _DENSE.finditer(word):
+            found += _words(word[at : dense.start()])
+            found += _pairs(dense.group())
+            at = dense.end()
+        found += _words(word[at:])
+    return found
+
+
+def characters(text: str) -> set[str]:
+    """The telling characters of scripts written without spaces."""
+    return {one for run in _DENSE.findall(text) for one in run if one not in PARTICLES}
+
+
+def weight(token: str) -> float:
+    """How much a shared token says: little where any task may hold it."""
+    if token in PLAIN or token in _PLAIN_STEMS or (token.isdigit() and len(token) < 3) or len(token) == 1:
+        return 0.3
+    return 1.0
+
+
+def stem(word: str) -> str:
+    """The word without the commonest English endings; the same for all forms of most words."""
+    if len(word) <= 3 or not word.isascii() or not word.isalpha():
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        word = word[:-3] + "y"
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) >= 3 and _VOWEL.search(root) and not word.endswith("eed"):
+            word = root[:-1] if root[-1] == root[-2] and root[-1] not in "lsz" else root
+            break
+    if word.endswith("e") and len(word) > 3:
+        word = word[:-1]
+    return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
+
+
+_PLAIN_STEMS = frozenset(stem(word) for word in PLAIN)
+
+
+def count_tokens(text: str) -> int:
+    """About how many tokens a model reads, rather too many than too few, in any script."""
+    total = 0.0
+    for word in re.findall(r"\S+", text):
+        dense = sum(len(run) for run in _DENSE.findall(word))
+        rest = len(word) - dense
+        marks = sum(not one.isalnum() for one in word)
+        wide = sum(ord(one) > 0x24F for one in word) - dense
+        total += dense * 1.2 + (max(1.0, (rest - marks) / 5 + wide * 0.4) if rest > marks else 0) + marks * 0.6
+    return int(total + 0.999)
+
+
+def _words(word: str) -> list[str]:
+    word = re.sub(r"['’](s|d|ll|re|ve|m|t)$", "", word)  # noqa: RUF001
+    if not word or word in STOP or (len(word) == 1 and word.isalpha() and word.isascii()):
+        return []
+    return [stem(word)]
+
+
+def _pairs(run: str) -> list[str]:
+    if len(run) == 1:
+        return [] if run in PARTICLES else [run]
+    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
+    telling = [pair for pair in pairs if pair not in PAIRS and not any(one in PARTICLES for one in pair)]
+    left_alone = [
+        one
+        for i, one in enumerate(run)
+        if one not in PARTICLES and run[i - 1 : i] in ("", *PARTICLES) and run[i + 1 : i + 2] in ("", *PARTICLES)
+    ]
+    return telling + left_alone
