@@ -43,8 +43,8 @@ PAIRS = _listed(
 )
 """Chinese words that build sentences."""
 
-_PIECE = re.compile(r"[a-z]\+\+|[a-z]#|[^\W_]+(?:['’][a-z]+)?", re.IGNORECASE)  # noqa: RUF001
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PIECE = re.compile(r"[a-z]\+\+|[a-z]#|\w+(?:['’][a-z]+)?", re.IGNORECASE)  # noqa: RUF001
+_SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _DENSE = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
@@ -60,18 +60,16 @@ def fold(text: str) -> str:
 def tokens(text: str) -> list[str]:
     """What the text is about, in its order.
 
-    Words are folded and lightly stemmed, identifiers split, stop words dropped. Scripts written without
-    spaces give pairs of neighbouring characters; a character with no neighbour stands alone.
+    Words are folded and lightly stemmed and stop words dropped; an identifier counts whole and by its parts.
+    Scripts written without spaces give pairs of neighbouring characters; a character with no neighbour stands alone.
     """
     found: list[str] = []
-    for piece in _PIECE.findall(_HUMP.sub(" ", unicodedata.normalize("NFKC", text))):
-        word = piece.casefold()
-        at = 0
-        for dense in _DENSE.finditer(word):
-            found += _words(word[at : dense.start()])
-            found += _pairs(dense.group())
-            at = dense.end()
-        found += _words(word[at:])
+    for piece in _PIECE.findall(unicodedata.normalize("NFKC", text)):
+        parts = _SEAM.sub(" ", piece).split()
+        if len(parts) > 1:
+            found.append(piece.casefold())
+        for part in parts:
+            found += _of_a_piece(part.casefold())
     return found
 
 
@@ -118,6 +116,14 @@ def count_tokens(text: str) -> int:
         wide = sum(ord(one) > 0x24F for one in word) - dense
         total += dense * 1.2 + (max(1.0, (rest - marks) / 5 + wide * 0.4) if rest > marks else 0) + marks * 0.6
     return int(total + 0.999)
+
+
+def _of_a_piece(word: str) -> list[str]:
+    found, at = [], 0
+    for dense in _DENSE.finditer(word):
+        found += _words(word[at : dense.start()]) + _pairs(dense.group())
+        at = dense.end()
+    return found + _words(word[at:])
 
 
 def _words(word: str) -> list[str]:

@@ -143,6 +143,8 @@ def _twin(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Item | None:
             return item
         value = item.value
         text = value.get("text")
+        if item.key in new.supersedes:
+            continue
         if value.get("kind") != new.kind or not isinstance(text, str) or value.get("status") not in LIVE:
             continue
         if fold(text) == said:
