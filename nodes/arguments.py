@@ -1,0 +1,206 @@
+"""Do a call's arguments fit the tool? Asked before the tool runs, of the tool's own schema."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Any, get_type_hints
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, Tool
+from pydantic import BaseModel
+
+from langgraph_reflexion.nodes.json_schema import MOST_FAULTS, fault_in_value, told
+
+__all__ = ["Arguments", "fault_in", "fault_in_value"]
+
+Check = Callable[[dict[str, Any]], str | None]
+"""Says what is wrong with a call's arguments, or nothing."""
+
+
+class Arguments:
+    """What each tool's schema says of a call, made ready once for all the tools of an agent."""
+
+    def __init__(self, tools: Iterable[BaseTool]) -> None:
+        self._checks = {tool.name: _check_of(tool) for tool in tools}
+
+    def fault_in(self, name: str, args: dict[str, Any]) -> str | None:
+        """Return what does not fit, each field named, or `None`; never raises.
+
+        Values are taken as leniently as the tool takes them. What the agent fills in (state, store, runtime, call id)
+        is not asked for, and is one field too many where a model gives it.
+        """
+        check = self._checks.get(name)
+        if check is None:
+            return f"there is no tool {name!r}"
+        try:
+            return check(args)
+        except Exception as error:  # noqa: BLE001 — a validator of the tool's own may raise anything
+            return f"{type(error).__name__}: {error}"[:500]
+
+
+def fault_in(tool: BaseTool, args: dict[str, Any]) -> str | None:
+    """Return what in the arguments does not fit this one tool, or `None`; never raises."""
+    return Arguments([tool]).fault_in(tool.name, args)
+
+
+def _check_of(tool: BaseTool) -> Check:
+    """Return the check for a tool's kind of schema."""
+    if tool.args_schema is None and isinstance(tool, Tool):
+        return _takes_one
+    injected: frozenset[str] = getattr(tool, "_injected_args_keys", frozenset())
+    if isinstance(tool.args_schema, dict):
+        return _json_check(tool.args_schema, injected)
+    try:
+        schema: Any = tool.get_input_schema()
+        offered: Any = tool.tool_call_schema
+        fields, shown = set(_fields_of(schema)), set(_fields_of(offered))
+    except Exception:  # noqa: BLE001 — a schema that cannot even be made says nothing of a call
+        return _takes_anything
+    config = _config_fields(tool, fields)
+    filled_in = ((fields - shown) | injected) - config
+    return _model_check(schema, filled_in, config, open_=_takes_any(tool, schema, fields))
+
+
+def _takes_anything(args: dict[str, Any]) -> str | None:  # noqa: ARG001 — a check that has nothing to say
+    return None
+
+
+def _takes_one(args: dict[str, Any]) -> str | None:
+    return None if len(args) == 1 else f"the tool takes one argument, got {told(sorted(args))}"
+
+
+# ---------------------------------------------------------------- pydantic
+
+
+def _model_check(schema: Any, filled_in: Set[str], config: Set[str], *, open_: bool) -> Check:
+    """Check by a pydantic model of either version, less what is filled in: `config` may be given and is not read."""
+    names = {name: _spellings(name, one) for name, one in _fields_of(schema).items()}
+    hidden = {spelling for name in filled_in for spelling in names.get(name, {name})}
+    taken = {spelling for name, spellings in names.items() if name not in filled_in for spelling in spellings}
+    offered = [name for name in names if name not in filled_in | config]
+    unread = hidden | config
+    validate: Callable[[Any], Any] = getattr(schema, "model_validate", None) or schema.parse_obj
+
+    def check(args: dict[str, Any]) -> str | None:
+        extra = [name for name in args if name in hidden or (name not in taken and not open_)]
+        if extra:
+            return "; ".join(_extra(name, offered) for name in extra[:MOST_FAULTS])
+        try:
+            made = validate(copy.deepcopy({name: one for name, one in args.items() if name not in config}))
+        except ValueError as error:
+            if not callable(errors := getattr(error, "errors", None)):
+                raise
+            found = [one for one in errors() if not one["loc"] or one["loc"][0] not in unread]
+            return "; ".join(dict.fromkeys(map(_said, found[:MOST_FAULTS]))) or None
+        except Exception:
+            # A validator may stumble over a field that only the agent fills in: then the tool itself has the word.
+            if unread:
+                return None
+            raise
+        return "; ".join(list(_extras_below(made, args, ""))[:MOST_FAULTS]) or None
+
+    return check
+
+
+def _fields_of(schema: Any) -> Mapping[str, Any]:
+    fields = getattr(schema, "model_fields", None)
+    return fields if fields is not None else schema.__fields__  # type: ignore[no-any-return]
+
+
+def _spellings(name: str, field: Any) -> set[str]:
+    """Return the names under which a field may be given."""
+    found = {name, getattr(field, "alias", None)}
+    alias = getattr(field, "validation_alias", None)
+    for one in getattr(alias, "choices", [alias]):
+        found.add(one if isinstance(one, str) else str(path[0]) if (path := getattr(one, "path", None)) else None)
+    return {one for one in found if one}
+
+
+def _takes_any(tool: BaseTool, schema: Any, fields: set[str]) -> bool:
+    """Say whether more fields than the schema names are welcome: it says so, or was made from a `**function`."""
+    if issubclass(schema, BaseModel):
+        if schema.model_config.get("extra") in ("allow", "ignore"):
+            return True
+    elif getattr(getattr(schema.__config__, "extra", None), "value", None) == "allow":
+        return True
+    kinds = inspect.signature(_function_of(tool)).parameters.values()
+    return any(one.kind is one.VAR_KEYWORD and one.name in fields for one in kinds)
+
+
+def _config_fields(tool: BaseTool, fields: set[str]) -> set[str]:
+    """Return the parameters that get the run's configuration, which a schema made from a function may list."""
+    try:
+        hints = get_type_hints(_function_of(tool))
+    except Exception:  # noqa: BLE001 — hints that name what is not importable here
+        return set()
+    return {name for name in fields if hints.get(name) is RunnableConfig}
+
+
+def _function_of(tool: BaseTool) -> Callable[..., Any]:
+    own: Callable[..., Any] | None = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    return own or tool._run
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """One fault as pydantic found it, shorter."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
+    name = f"`{path}`" if path and path != "__root__" else "the arguments"
+    kind, words = error["type"], str(error["msg"])
+    if kind in ("missing", "value_error.missing"):
+        return f"{name} is missing"
+    if kind in ("extra_forbidden", "value_error.extra"):
+        return f"{name} is not a parameter"
+    words = words.removeprefix("Value error, ").removeprefix("Assertion failed, ")[:300]
+    return f"{name}: {words}" + (f", got {told(error['input'])}" if path and "input" in error else "")
+
+
+def _extra(name: str, offered: list[str]) -> str:
+    return f"`{name}` is not a parameter; the parameters are: {', '.join(offered) or 'none'}"
+
+
+def _extras_below(made: Any, given: Any, path: str) -> Iterator[str]:
+    """Yield the fields of nested models that nobody would read."""
+    if isinstance(made, BaseModel) and isinstance(given, Mapping):
+        fields = type(made).model_fields
+        spelt = {spelling: name for name, one in fields.items() for spelling in _spellings(name, one)}
+        closed = bool(path) and type(made).model_config.get("extra") is None
+        for key, value in given.items():
+            below = f"{path}.{key}" if path else str(key)
+            if key in spelt:
+                yield from _extras_below(getattr(made, spelt[key], None), value, below)
+            elif closed:
+                yield _extra(below, list(fields))
+    elif isinstance(made, Mapping) and isinstance(given, Mapping):
+        for key, value in given.items():
+            yield from _extras_below(made.get(key), value, f"{path}.{key}")
+    elif isinstance(made, list | tuple) and isinstance(given, list | tuple) and len(made) == len(given):
+        for at, (one, value) in enumerate(zip(made, given, strict=True)):
+            yield from _extras_below(one, value, f"{path}[{at}]")
+
+
+# ---------------------------------------------------------------- JSON schemas
+
+_COMBINING = {"additionalProperties", "patternProperties", "unevaluatedProperties", "$ref", "allOf", "anyOf", "oneOf"}
+
+
+def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> Check:
+    """Check by a schema given as data.
+
+    A schema that lists its parameters and says nothing of others means that there are no others: the tool would not
+    know what to do with them.
+    """
+    properties = schema.get("properties") or {}
+    offered = [name for name in properties if name not in injected]
+    required = [name for name in schema.get("required") or [] if name not in injected]
+    asked = {**schema, "required": required}
+    closed = bool(properties) and not _COMBINING & set(schema)
+
+    def check(args: dict[str, Any]) -> str | None:
+        extra = [name for name in args if name in injected or (closed and name not in properties)]
+        if extra:
+            return "; ".join(_extra(name, offered) for name in extra[:MOST_FAULTS])
+        return fault_in_value(args, asked)
+
+    return check
