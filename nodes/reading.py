@@ -15,7 +15,6 @@ from langgraph_reflexion.nodes.json_text import (
     Found,
     TangledError,
     Torn,
-    blank_end,
     only_value,
     place,
     values_in,

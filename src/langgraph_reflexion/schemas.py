@@ -55,12 +55,15 @@ StopReason = Literal[
     "handed_off",
 ]
 
+
 class Value(BaseModel):
     """Frozen, and closed: a field nobody knows is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+
 # ---------------------------------------------------------------- deciding
+
 
 class Decision(Value):
     """What the model wants to do next."""
@@ -83,6 +86,7 @@ class Decision(Value):
             raise ValueError(f"`{self.action}` says its text in `final`")
         return self
 
+
 class Failure(Value):
     """A signal with its evidence: text that a person can verify."""
 
@@ -94,13 +98,16 @@ class Failure(Value):
     fingerprint: str = Field(default="", description="The same for the same mistake on another instance.")
     repeats: int = 1
 
+
 # ---------------------------------------------------------------- judging
+
 
 class Dimension(Value):
     """One side of an answer, judged apart."""
 
     score: float
     feedback: str = ""
+
 
 class Verdict(Value):
     """What a check says of an answer. Where it states nothing, its score decides."""
@@ -111,6 +118,7 @@ class Verdict(Value):
     dimensions: dict[str, Dimension] = Field(default_factory=dict)
     feedback: str = ""
     check: str = Field(default="", description="The name of the check that says it.")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -123,7 +131,9 @@ class Run:
     attempt: int = 1
     context: Any = None
 
+
 # ---------------------------------------------------------------- reflecting
+
 
 class Fix(Value):
     """One way to put the cause right."""
@@ -136,6 +146,7 @@ class Fix(Value):
     def _from_a_sentence(cls, value: Any) -> Any:
         return {"text": value} if isinstance(value, str) else value
 
+
 class Memo(Value):
     """Something a reflection asks to be remembered."""
 
@@ -143,6 +154,7 @@ class Memo(Value):
     text: str = Field(description="One imperative sentence that names no detail of this task.")
     when: str = Field(default="", description="The situation in which it applies.")
     tags: list[str] = Field(default_factory=list)
+
 
 class Reflection(Value):
     """Said once about one failure."""
@@ -163,10 +175,13 @@ class Reflection(Value):
         lines += [f"Lesson ({memo.kind}): {memo.text}" for memo in self.memory_to_write]
         return "\n".join([*lines, f"Plan: {self.patch_prompt}"])
 
+
 def _said(text: str) -> str:
     return f" ({text})" if text else ""
 
+
 # ---------------------------------------------------------------- remembering
+
 
 class Trigger(Value):
     """The failure, and the tool, that a lesson is bound to."""
@@ -174,6 +189,7 @@ class Trigger(Value):
     signal: Signal | None = None
     tool: str | None = None
     fingerprint: str | None = None
+
 
 class Lesson(Value):
     """What is kept of a reflection, and how it has done since."""
@@ -216,6 +232,7 @@ class Lesson(Value):
             raise ValueError("a lesson needs a text, got an empty one")
         return value
 
+
 class Episode(Value):
     """The record of one finished run. Its id is the run's."""
 
@@ -233,7 +250,9 @@ class Episode(Value):
     status: Status = "unverified"
     stop_reason: StopReason = "unchecked"
 
+
 # ---------------------------------------------------------------- the end of a run
+
 
 class Usage(Value):
     """Tokens and model calls."""
@@ -251,10 +270,12 @@ class Usage(Value):
             calls=self.calls + other.calls,
         )
 
+
 class Spending(Usage):
     """What the agent spent, and apart from it what its reflections did."""
 
     reflection: Usage = Usage()
+
 
 class Attempt(Value):
     """The work up to one proposed answer."""
@@ -271,6 +292,7 @@ class Attempt(Value):
         """What its verdicts make of it; `None` where nobody could say."""
         said = [verdict.passed for verdict in self.verdicts if verdict.passed is not None]
         return all(said) if said else None
+
 
 class Outcome(Value):
     """How a run ended."""
@@ -300,7 +322,6 @@ class Outcome(Value):
         """The attempt the run ended with."""
         return self.attempts[-1] if self.attempts else None
 
+
 def _rank(attempt: Attempt) -> float:
     return -1.0 if attempt.score is None else attempt.score
-
-__all__ = [name for name in dir() if not name.startswith("_") and name[0].isupper()] + ["field"]

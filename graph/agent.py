@@ -1,0 +1,219 @@
+"""`create_reflexion_agent`: a compiled graph that decides, acts, observes, and reflects when something breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from langchain_core.messages import SystemMessage
+from langchain_core.runnables import Runnable
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion.context import Context, Limits, MemoryPolicy
+from langgraph_reflexion.graph.routing import Routes
+from langgraph_reflexion.graph.schemas import Shapes, shapes_of
+from langgraph_reflexion.nodes.ask import ask
+from langgraph_reflexion.nodes.begin import begin
+from langgraph_reflexion.nodes.check import check
+from langgraph_reflexion.nodes.checking import named
+from langgraph_reflexion.nodes.decide import decide
+from langgraph_reflexion.nodes.finish import finish
+from langgraph_reflexion.nodes.forms import ResponseForm
+from langgraph_reflexion.nodes.instructions import Instructions
+from langgraph_reflexion.nodes.kit import Kit, View
+from langgraph_reflexion.nodes.models import Choice, Model, calls_tools, knows_schemas, model_named
+from langgraph_reflexion.nodes.observe import observe
+from langgraph_reflexion.nodes.protocols import CONTROLS, Json, Native, Reader, Speech
+from langgraph_reflexion.nodes.recall import recall
+from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.remember import remember
+from langgraph_reflexion.nodes.remembering import Memory
+from langgraph_reflexion.nodes.step import Route, Step, WaitingStep
+from langgraph_reflexion.nodes.tool import run_tool
+from langgraph_reflexion.nodes.toolbox import Toolbox, toolbox_of
+from langgraph_reflexion.nodes.wrap_up import wrap_up
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.state import Crossing
+
+AGENT = "reflexion_agent"
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+def create_reflexion_agent(
+    model: Any,
+    tools: Sequence[Any] | ToolNode = (),
+    *,
+    prompt: str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None = None,
+    checks: Sequence[Callable[..., Any]] = (),
+    response_format: Any = None,
+    reflector: Any = None,
+    fallback: Any = None,
+    controls: Sequence[str] | None = None,
+    approve: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    limits: Limits = Limits(),  # noqa: B008 — frozen
+    memory: MemoryPolicy = MemoryPolicy(),  # noqa: B008 — frozen
+    protocol: Any = "auto",
+    self_reflection: Any = "off",
+    prompts: str | Path | None = None,
+    state_schema: type | None = None,
+    context_schema: type | None = Context,
+    checkpointer: Any = None,
+    store: BaseStore | None = None,
+    name: str | None = None,
+    clock: Callable[[], datetime] | None = None,
+) -> Graph:
+    """A LangGraph agent that learns from its own failures.
+
+    Without lessons, failures, checks or a response format it is a plain ReAct agent: the same requests, the same
+    messages. The result holds `messages`, `outcome`, and with a `response_format` `structured_response`.
+
+    Args:
+        model: A chat model, bound or with fallbacks too; a name such as `openai:gpt-4o-mini`; a mapping of names to
+            models, chosen by `Context.model`; or a function of (state, runtime).
+        tools: Functions, tools, a `ToolNode`, or a provider's own tools as dicts.
+        prompt: Text, a `SystemMessage`, or a function or `Runnable` of the state.
+        checks: Functions of (answer, run) that give a `Verdict`, bool, number, complaint or None.
+        response_format: A pydantic model, TypedDict, dataclass or JSON schema for the answer.
+        reflector: Another model for reflections.
+        fallback: A model that is asked once for the best possible answer when a run cannot go on.
+        controls: Which of `replan` and `ask_user` the model may use.
+        approve: Names of tools that run only by leave of a person.
+        deny: Names of tools that are not offered and never run.
+        limits: How far a run may go.
+        memory: What is remembered, how much of it is shown, and where.
+        protocol: `tools`, `json`, `auto`, or a reader of your own (`AIMessage` to `Decision`).
+        self_reflection: `off`.
+        prompts: A folder whose files replace the shipped prompts of the same name.
+        state_schema: A TypedDict or pydantic model with more fields for the state.
+        context_schema: What a run is given beside its messages; `Context` or a class of your own.
+        checkpointer: As on any graph.
+        store: Where lessons live; without one the running graph's store, else memory for the agent's life.
+        name: The graph's name, put on its messages.
+        clock: What time it is, as an aware datetime.
+    """
+    if self_reflection != "off":
+        raise ValueError(f"`self_reflection` is 'off' in this version, got {self_reflection!r}")
+    _sure(limits, Limits, "limits")
+    _sure(memory, MemoryPolicy, "memory")
+    ticking = clock or (lambda: datetime.now(UTC))
+    words = Prompts(prompts)
+    form = None if response_format is None else ResponseForm(response_format)
+    toolbox = toolbox_of(tools, controls or (), approve, deny)
+    speech = _speech(model, toolbox, protocol, controls, words)
+    offer = (*toolbox.offered, *speech.offered()) if speech.binds else ()
+    kit = Kit(
+        name=name,
+        choice=Choice(model, offer, partial(_form_of, form if speech.binds else None)),
+        speech=speech,
+        toolbox=toolbox,
+        instructions=Instructions(prompt),
+        words=words,
+        checks=named(checks),
+        form=form,
+        reflector=_other(reflector, "reflector"),
+        fallback=_other(fallback, "fallback"),
+        limits=limits,
+        memory=Memory(memory, name or AGENT, store, InMemoryStore(), ticking),
+        view=View(state_schema),
+        clock=ticking,
+    )
+    _warn_of_unused(limits, checks)
+    return _compiled(kit, shapes_of(state_schema, form), context_schema, checkpointer, store, name or AGENT)
+
+
+def _sure(value: Any, kind: type, setting: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"`{setting}` is a {kind.__name__}, got {value!r}")
+
+
+def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, words: Prompts) -> Speech:
+    """How to speak to the model; `auto` takes native calls where the model's class can bind tools."""
+    for control in controls or ():
+        if isinstance(controls, str) or control not in CONTROLS:
+            raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
+    if callable(protocol):
+        return Reader(protocol)
+    if protocol not in ("auto", "tools", "json"):
+        raise ValueError(f"`protocol` is 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
+    if protocol == "auto":
+        example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
+        is_chosen = not isinstance(example, (str, Runnable)) and callable(example)
+        native = isinstance(example, str) or is_chosen or calls_tools(example)
+        protocol = "tools" if native else "json"
+    if protocol == "tools":
+        return Native(tuple(controls or ()))
+    return Json(tuple(CONTROLS) if controls is None else tuple(controls), _real(toolbox), words)
+
+
+def _real(toolbox: Toolbox) -> list[Any]:
+    return [tool for tool in toolbox.offered if not isinstance(tool, dict)]
+
+
+def _form_of(form: ResponseForm | None, model: Model) -> dict[str, Any]:
+    """What binds the response form to a request, where the model's provider enforces schemas."""
+    return form.bound() if form is not None and (form.forced or knows_schemas(model)) else {}
+
+
+def _other(model: Any, role: str) -> Model | None:
+    if model is None or isinstance(model, Runnable):
+        return model
+    if isinstance(model, str):
+        return model_named(model)
+    raise ValueError(f"`{role}` is a chat model or its name, got {model!r}")
+
+
+def _warn_of_unused(limits: Limits, checks: Sequence[Any]) -> None:
+    if "success_score" in limits.model_fields_set and not checks:
+        import warnings
+
+        warnings.warn("`success_score` is set and there is no check to give a score", UserWarning, stacklevel=3)
+
+
+def _compiled(
+    kit: Kit, shapes: Shapes, context_schema: type | None, checkpointer: Any, store: BaseStore | None, name: str
+) -> Graph:
+    graph = StateGraph(
+        cast("Any", shapes.state),
+        context_schema=cast("Any", context_schema),
+        input_schema=cast("Any", shapes.input),
+        output_schema=cast("Any", shapes.output),
+    )
+    routes = Routes(kit.limits, kit.now, kit.toolbox.approve)
+    for step in (
+        Step("begin", partial(begin, kit)),
+        WaitingStep("recall", partial(recall, kit)),
+        WaitingStep("decide", partial(decide, kit)),
+        WaitingStep("tool", partial(run_tool, kit)),
+        Step("observe", partial(observe, kit)),
+        Step("ask", partial(ask, kit)),
+        WaitingStep("check", partial(check, kit)),
+        WaitingStep("reflect", partial(reflect, kit)),
+        WaitingStep("remember", partial(remember, kit)),
+        WaitingStep("wrap_up", partial(wrap_up, kit)),
+        WaitingStep("finish", partial(finish, kit)),
+    ):
+        graph.add_node(cast("str", step.name), step)
+    graph.add_edge(START, "begin")
+    graph.add_edge("recall", "decide")
+    graph.add_edge("tool", "observe")
+    graph.add_edge("remember", "recall")
+    graph.add_edge("wrap_up", "finish")
+    graph.add_edge("finish", END)
+    for source, route, targets in (
+        ("begin", routes.after_begin, ["recall", "reflect"]),
+        ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up", "finish"]),
+        ("ask", routes.after_ask, ["tool", "decide", "wrap_up", "finish"]),
+        ("observe", routes.after_observe, ["decide", "check", "reflect", "wrap_up", "finish"]),
+        ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
+        ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
+    ):
+        graph.add_conditional_edges(source, Route(f"after_{source}", route, Crossing), targets)
+    return graph.compile(checkpointer=checkpointer, store=store, name=name)

@@ -1,0 +1,148 @@
+"""The demo: one appointment, found offline. Its model is a script, and says so; the rest is the real thing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.tool import tool_call
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool, tool
+
+from langgraph_reflexion.schemas import Run
+
+TASK = (
+    "Find one hour for the planning meeting on Tuesday 2026-03-03: it starts on the hour, "
+    "strictly after 09:00, and ends by 14:00."
+)
+ALIKE = (
+    "Find one hour for the budget meeting on Tuesday 2026-03-10: it starts on the hour, "
+    "strictly after 09:00, and ends by 14:00."
+)
+BUSY = ((540, 570), (600, 660), (720, 750), (780, 840))
+"""Minutes of the day: 09:00–09:30, 10:00–11:00, 12:00–12:30, 13:00–14:00."""
+
+LESSON = "Give the calendar a plain weekday name, never a date."
+PATCH = "Call busy_times again with the weekday alone, then pick the one free hour."
+
+
+@tool
+def busy_times(day: str) -> str:
+    """Look up the busy times of a day in the calendar."""
+    if re.search(r"\d", day):
+        raise ValueError(f"{day!r} is not a weekday: this calendar knows Monday to Friday by name")
+    return ", ".join(f"{clock(start)}-{clock(end)}" for start, end in BUSY)
+
+
+def is_free(answer: Any, run: Run) -> str | None:
+    """Refuse an hour that is not on the hour, not within the limits, or not free; the complaint says which."""
+    found = re.search(r"\b(\d{1,2}):(\d{2})\b", str(answer))
+    if found is None:
+        return "The answer names no time."
+    start = int(found[1]) * 60 + int(found[2])
+    if start % 60:
+        return f"{clock(start)} is not on the hour."
+    if not 540 < start <= 780:
+        return f"{clock(start)} is not after 09:00 with an end by 14:00."
+    clash = next((busy for busy in BUSY if start < busy[1] and busy[0] < start + 60), None)
+    return f"{clock(start)} meets the busy time {clock(clash[0])}-{clock(clash[1])}." if clash else None
+
+
+def clock(minute: int) -> str:
+    """A minute of the day as a time."""
+    return f"{minute // 60:02}:{minute % 60:02}"
+
+
+class ScriptedPlanner(BaseChatModel):
+    """No language model: fixed rules that make one mistake, and do not make it where the prompt advises against it."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted-planner"
+
+    def bind_tools(self, tools: Sequence[dict[str, Any] | type | Any | BaseTool], **kwargs: Any) -> Runnable[Any, Any]:
+        """Tools change nothing for a script."""
+        return self.bind(**{key: value for key, value in kwargs.items() if key == "stop"})
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=_said(messages))])
+
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=_said(messages))])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        message = _said(messages)
+        for word in re.findall(r"\S+\s*", message.text) or [""]:
+            chunk = ChatGenerationChunk(message=AIMessageChunk(content=word))
+            if run_manager is not None:
+                run_manager.on_llm_new_token(word, chunk=chunk)
+            yield chunk
+        last = AIMessageChunk(content="", tool_calls=message.tool_calls, usage_metadata=message.usage_metadata)
+        yield ChatGenerationChunk(message=last.model_copy(update={"chunk_position": "last"}))
+
+
+def _said(messages: Sequence[BaseMessage]) -> AIMessage:
+    text = "\n".join(message.text for message in messages)
+    message = _reflected() if "patch_prompt" in text else _decided(messages, text)
+    size = len(text) // 4
+    message.usage_metadata = {"input_tokens": size, "output_tokens": 20, "total_tokens": size + 20}
+    return message
+
+
+def _decided(messages: Sequence[BaseMessage], text: str) -> AIMessage:
+    seen = next(
+        (one.text for one in reversed(messages) if one.type == "tool" and "-" in one.text and "rror" not in one.text),
+        "",
+    )
+    if seen:
+        return AIMessage(f"{_free_hour(seen)} is free.")
+    warned = LESSON in text or PATCH in text
+    day = "Tuesday" if warned else next(iter(re.findall(r"\d{4}-\d{2}-\d{2}", text)), "Tuesday")
+    calls = sum(bool(getattr(one, "tool_calls", None)) for one in messages)
+    return AIMessage("", tool_calls=[tool_call(name="busy_times", args={"day": day}, id=f"look-{calls}-{day}")])
+
+
+def _free_hour(busy: str) -> str:
+    spans = [[int(h) * 60 + int(m) for h, m in re.findall(r"(\d\d):(\d\d)", span)] for span in busy.split(",")]
+    hours = [h for h in range(600, 781, 60) if not any(h < end and start < h + 60 for start, end in spans)]
+    return clock(hours[0]) if hours else "No hour"
+
+
+def _reflected() -> AIMessage:
+    reflection = {
+        "failure_signal": "tool_error",
+        "root_cause": "tool_misuse",
+        "explanation": "The calendar takes a weekday and was given a date.",
+        "fix_strategy": [{"kind": "change_prompt", "text": "Say which form of a day the calendar takes."}],
+        "patch_prompt": PATCH,
+        "memory_to_write": [
+            {
+                "kind": "rule",
+                "text": LESSON,
+                "when": "finding an hour for a meeting in the calendar",
+                "tags": ["calendar"],
+            }
+        ],
+        "confidence": 95,
+    }
+    return AIMessage(json.dumps(reflection))

@@ -1,0 +1,108 @@
+"""Which step follows which, and why: every conditional edge, as a pure function of a few fields of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
+from langgraph.types import Send
+
+from langgraph_reflexion.context import Limits
+from langgraph_reflexion.nodes.loops import key_of
+from langgraph_reflexion.nodes.tally import STEPS_FOR_TOOLS, may_reflect, spent_out, worth_going_on
+from langgraph_reflexion.nodes.tool import Sent
+from langgraph_reflexion.state import Crossing, last_turn
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The edges of one agent: its limits, its clock, and the tools that need leave to run."""
+
+    limits: Limits
+    now: Callable[[], float]
+    approve: frozenset[str]
+
+    def after_begin(self, state: Crossing) -> str:
+        """Feedback is reflected on first."""
+        return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "recall"
+
+    def after_decide(self, state: Crossing) -> str | list[Send]:
+        """Calls run or wait for leave, a question is asked, an answer checked, a bad decision reflected on."""
+        turn, answers = last_turn(state["messages"])
+        waiting = state["decision"]
+        if turn is not None and (calls := open_calls(turn, answers)):
+            return self._towards_tools(state, calls)
+        if waiting is not None:
+            return "ask" if waiting["action"] == "ask_user" else "check"
+        if state["stop"]:
+            return "wrap_up"
+        if state["failure"] is not None:
+            may = may_reflect(state, self.limits) and spent_out(state, self.limits, self.now()) is None
+            return "reflect" if may else "wrap_up"
+        if turn is not None and not turn.tool_calls:
+            return "check"
+        if turn is not None and answers and answers[-1].name == "replan":
+            return "wrap_up" if spent_out(state, self.limits, self.now()) else "decide"
+        return "finish"
+
+    def _towards_tools(self, state: Crossing, calls: Sequence[ToolCall]) -> str | list[Send]:
+        if any(call["name"] == "ask_user" for call in calls) and state["decision"] is not None:
+            return "ask"
+        if state["remaining_steps"] < STEPS_FOR_TOOLS:
+            return "wrap_up"
+        if any(call["name"] in self.approve for call in calls):
+            return "ask"
+        return self._sent(state, calls)
+
+    def _sent(self, state: Crossing, calls: Sequence[ToolCall]) -> list[Send]:
+        """One task a call, so that a pause or a failure in one never runs another twice."""
+        return [Send("tool", self._payload(state, call)) for call in calls]
+
+    def _payload(self, state: Crossing, call: ToolCall) -> Sent:
+        edited = state["edits"].get(str(call["id"]))
+        runs = edited or call
+        blocked = state["blocked"].get(key_of(runs["name"], runs["args"])) if state["blocked"] else None
+        return Sent(call=runs, edited=edited is not None, blocked=blocked["result"] if blocked else None)
+
+    def after_ask(self, state: Crossing) -> str | list[Send]:
+        """What a person approved runs; an answered question goes back to the model; no one to ask ends the run."""
+        if state["decision"] is not None:
+            return "finish"
+        turn, answers = last_turn(state["messages"])
+        if turn is not None and (calls := open_calls(turn, answers)):
+            return self._sent(state, calls)
+        return "wrap_up" if spent_out(state, self.limits, self.now()) else "decide"
+
+    def after_observe(self, state: Crossing) -> str:
+        """A handover leaves, a direct answer is checked, a failure reflected on while there is room."""
+        if state["handoffs"]:
+            return "finish"
+        if state["decision"] is not None:
+            return "check"
+        if spent_out(state, self.limits, self.now()):
+            return "wrap_up"
+        return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "decide"
+
+    def after_check(self, state: Crossing) -> str:
+        """An answer that is not refused ends the run; a refused one is reflected on, or tried again without."""
+        if state["failure"] is None:
+            return "finish"
+        attempts = state["attempts"]
+        if not worth_going_on(attempts, self.limits) or len(attempts) >= self.limits.max_attempts:
+            return "wrap_up"
+        if spent_out(state, self.limits, self.now()):
+            return "wrap_up"
+        return "reflect" if may_reflect(state, self.limits) else "decide"
+
+    def after_reflect(self, state: Crossing) -> str:
+        """On, unless there is nothing to change."""
+        return "wrap_up" if state["stop"] else "remember"
+
+
+def open_calls(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[ToolCall]:
+    """The turn's calls that nothing has answered yet."""
+    if not turn.tool_calls:
+        return []
+    answered = {answer.tool_call_id for answer in answers}
+    return [call for call in turn.tool_calls if call["id"] not in answered]

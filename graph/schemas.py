@@ -1,0 +1,62 @@
+"""The state of one agent's graph: ours, with the caller's fields and the exact type of its answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, get_args, get_origin, get_type_hints
+
+from langgraph.managed.base import is_managed_value
+from typing_extensions import TypedDict
+
+from langgraph_reflexion.nodes.forms import ResponseForm
+from langgraph_reflexion.state import Input, Output, Private, State
+
+
+class Shapes(NamedTuple):
+    """The three schemas a graph is built with."""
+
+    state: type
+    input: type
+    output: type
+
+
+def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
+    """Ours with the caller's fields; in and out go `messages` and theirs, never what is private."""
+    theirs = _fields_of(state_schema)
+    shared = {name: hint for name, hint in theirs.items() if not _is_managed(hint)}
+    answer = (
+        {"structured_response": form.type | None if isinstance(form.type, type) else Any} if form is not None else {}
+    )
+    if form is None and "structured_response" not in shared and not theirs:
+        return Shapes(State, Input, Output)
+    return Shapes(
+        _typed("State", {**get_type_hints(State, include_extras=True), **theirs, **answer}),
+        _typed("Input", {**get_type_hints(Input, include_extras=True), **shared}),
+        _typed("Output", {**get_type_hints(Output, include_extras=True), **shared, **answer}),
+    )
+
+
+def _fields_of(schema: type | None) -> dict[str, Any]:
+    if schema is None:
+        return {}
+    try:
+        fields = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
+    except TypeError:
+        raise ValueError(f"`state_schema` is a TypedDict or pydantic model, got {schema!r}") from None
+    if not fields:
+        raise ValueError(f"`state_schema` declares no fields: {schema!r}")
+    if taken := sorted(set(fields) & (set(get_type_hints(Private)) | {"outcome", "feedback"})):
+        raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent keeps for itself; rename it")
+    ours = get_type_hints(Input, include_extras=True)
+    return {name: hint for name, hint in fields.items() if name not in ours or name != "messages"}
+
+
+def _bare(hint: Any) -> Any:
+    return _bare(get_args(hint)[0]) if get_origin(hint) in (Required, NotRequired) else hint
+
+
+def _is_managed(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and any(is_managed_value(extra) for extra in hint.__metadata__)
+
+
+def _typed(name: str, fields: dict[str, Any]) -> type:
+    return TypedDict(name, fields, total=False)  # type: ignore[operator, no-any-return]

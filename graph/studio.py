@@ -1,0 +1,42 @@
+"""The graphs that `langgraph.json` names: one that runs offline, and one with a real model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.errors import ModelError
+from langgraph_reflexion.graph.agent import Graph, create_reflexion_agent
+from langgraph_reflexion.graph.demo import ScriptedPlanner, busy_times, is_free
+
+MODEL = "LANGGRAPH_REFLEXION_MODEL"
+DEFAULT_MODEL = "openai:gpt-4o-mini"
+
+
+def demo() -> Graph:
+    """The appointment of the demo, with a scripted model: no key, no network."""
+    return create_reflexion_agent(
+        ScriptedPlanner(), [busy_times], checks=[is_free], memory=MemoryPolicy(namespace=_place("demo")), name="demo"
+    )
+
+
+def agent() -> Graph:
+    """The same appointment with the model that LANGGRAPH_REFLEXION_MODEL names, made when it is first asked."""
+    return create_reflexion_agent(_model_at_hand, [busy_times], checks=[is_free], name="agent")
+
+
+def _place(name: str) -> tuple[str, ...]:
+    return ("reflexion", name)
+
+
+def _model_at_hand(state: Any, runtime: Any) -> Any:
+    """The model, or a sentence on what is missing: the server starts without a key."""
+    from langgraph_reflexion.nodes.models import model_named
+
+    name = os.environ.get(MODEL, DEFAULT_MODEL)
+    if name.startswith("openai:") and not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
+        raise ModelError(
+            f"Set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server, to run {name!r}; {MODEL} names another"
+        )
+    return model_named(name)

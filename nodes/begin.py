@@ -1,0 +1,107 @@
+"""Begin: a clean sheet for this run, and a conversation in which no call is left open."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import NAMESPACE_OID, uuid4, uuid5
+
+from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.nodes.history import is_paired, paired
+from langgraph_reflexion.nodes.host import conf, emit, has_parent, runtime_of
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models import field_of
+from langgraph_reflexion.nodes.tally import fresh
+from langgraph_reflexion.schemas import Failure
+from langgraph_reflexion.state import About, State, Update, task_of
+
+FEWEST_STEPS = 6
+
+
+def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
+    """Everything private as it is at the start of a run; what a caller gave for this run outlives it not."""
+    limit = config.get("recursion_limit") or FEWEST_STEPS
+    if limit < FEWEST_STEPS:
+        raise ValueError(
+            f"`recursion_limit` must be {FEWEST_STEPS} or more, got {limit}: a run of one decision needs as many"
+        )
+    given = list(state.get("messages") or [])
+    feedback = (state.get("feedback") or "").strip()
+    if not given and not feedback:
+        raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
+    context = runtime_of(config).context
+    if kit.choice.example is not None:
+        kit.choice.check(field_of(context, "model"))
+    kit.view.of({**state, "messages": given})
+    now = kit.now()
+    spoken = [*given, HumanMessage(feedback)] if feedback and not _has_new_word(given) else given
+    update: Update = {
+        **_clean(now),
+        "about": About(
+            id=run_id(config),
+            task=task_of(spoken),
+            started=now,
+            namespace=kit.memory.place(context),
+            before=_run_before(state) if feedback else None,
+        ),
+    }
+    if not is_paired(given):
+        update["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *paired(spoken)]
+    elif len(spoken) > len(given):
+        update["messages"] = spoken[-1:]
+    if feedback:
+        failure = Failure(signal="feedback", evidence=feedback, fingerprint=fingerprint("feedback", None, feedback))
+        emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
+        hint = kit.words.render("feedback", feedback=feedback)
+        update |= {"failure": failure, "failures": [failure], "aside": {"turn": [], "hint": hint}}
+    if state.get("structured_response") is not None:
+        update["structured_response"] = None
+    return update
+
+
+def _clean(now: float) -> Update:
+    return {
+        "feedback": None,
+        "outcome": None,
+        "tally": fresh(now),
+        "trail": [],
+        "blocked": {},
+        "decision": None,
+        "failure": None,
+        "failures": [],
+        "aside": None,
+        "edits": {},
+        "handoffs": None,
+        "resumed_at": now,
+        "verdicts": [],
+        "attempts": [],
+        "reflections": [],
+        "patch": [],
+        "recalled": [],
+        "lessons_written": [],
+        "stop": None,
+        "reason": "",
+    }
+
+
+def _has_new_word(messages: list[Any]) -> bool:
+    return bool(messages) and isinstance(messages[-1], HumanMessage)
+
+
+def _run_before(state: State) -> str | None:
+    outcome = state.get("outcome")
+    return outcome.run_id if outcome is not None else None
+
+
+def run_id(config: RunnableConfig) -> str:
+    """LangGraph's id of the run; inside a parent, one of this agent's own that follows from it."""
+    info = runtime_of(config).execution_info
+    given = info.run_id if info is not None else None
+    if given is None:
+        return str(uuid4())
+    if has_parent(config):
+        return str(uuid5(NAMESPACE_OID, f"{given}/{conf(config).get('checkpoint_ns')}"))
+    return str(given)

@@ -1,0 +1,54 @@
+"""The block of lessons in a prompt: bounded data that nothing inside it can close."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langgraph_reflexion.nodes.history import fenced
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Failure, Lesson
+from langgraph_reflexion.state import Recalled
+
+HEADINGS = {
+    "rule": "Rules",
+    "pattern": "Patterns",
+    "strategy": "What worked",
+    "project": "Facts and decisions",
+    "preference": "Preferences",
+}
+
+
+def at_start(recalled: Sequence[Recalled], words: Prompts) -> str:
+    """The lessons recalled before the first decision, or nothing."""
+    lessons = [one.lesson for one in recalled if one.shown and one.step == 0]
+    return words.render("lessons", lessons=_listed(lessons)) if lessons else ""
+
+
+def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence[Failure]) -> str:
+    """The lessons recalled since, under the failure that called for them."""
+    lessons = [one.lesson for one in recalled if one.shown and one.step > 0]
+    if not lessons:
+        return ""
+    cause = causes[-1].evidence if causes else "see below"
+    return words.render("lessons_after", lessons=_listed(lessons), cause=_one_line(cause)[:400])
+
+
+def _listed(lessons: Sequence[Lesson]) -> str:
+    lines: list[str] = []
+    for kind, heading in HEADINGS.items():
+        of_kind = [lesson for lesson in lessons if lesson.kind == kind]
+        if of_kind:
+            lines += [f"{heading}:", *(_line(lesson) for lesson in of_kind)]
+    return "\n".join(lines)
+
+
+def _line(lesson: Lesson) -> str:
+    when = f" When: {_one_line(lesson.when)}." if lesson.when.strip() else ""
+    unless = f" Not when: {_one_line(lesson.when_not)}." if lesson.when_not.strip() else ""
+    shown = lesson.wins + lesson.losses
+    record = f" (helped {lesson.wins} of {shown})" if shown else ""
+    return f"- {lesson.id}: {_one_line(lesson.text)}{when.replace('..', '.')}{unless.replace('..', '.')}{record}"
+
+
+def _one_line(text: str) -> str:
+    return fenced(" ".join(text.split()))

@@ -1,0 +1,119 @@
+"""Check: judge a proposed answer; the response form first, then every check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, together
+from langgraph_reflexion.nodes.history import bounded
+from langgraph_reflexion.nodes.host import emit, runtime_of, was_resumed
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models import Spent
+from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.tally import attempt_of, counted, marked
+from langgraph_reflexion.schemas import Failure, Run, Verdict
+from langgraph_reflexion.state import Aside, State, Update, last_turn, task_of
+
+EVIDENCE = 8_000
+
+
+def answer_in(state: State) -> tuple[str, AIMessage | None]:
+    """The answer that stands to be judged, and the message it came in where no message holds it yet."""
+    waiting = state.get("decision")
+    if waiting is not None:
+        return waiting["text"], waiting["message"]
+    turn, answers = last_turn(state["messages"])
+    return (answers[-1].text if answers else turn.text if turn is not None else ""), None
+
+
+def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The verdicts, and the attempt that ends with them."""
+    text, message = answer_in(state)
+    verdicts: list[Verdict] = []
+    spent: Spent = [0, 0, 0, 0]
+    value: Any = text
+    if kit.form is not None:
+        value, fault, spent = yield from _formed(kit, state, text, config)
+        if fault:
+            verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
+    if not verdicts:
+        run = _run(kit, state, config)
+        for one in kit.checks:
+            verdicts.append((yield from one.verdict(value, run)))
+    accepted, score = together(verdicts, kit.limits.success_score)
+    now = kit.now()
+    if was_resumed(config):
+        state = {**state, "resumed_at": now}
+    tally = counted(state, now, spent=spent, attempts=1)
+    fields: dict[str, Any] = {"answer": text, "score": score, "verdicts": verdicts}
+    update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"]}
+    if kit.form is not None and accepted is not False and not _form_refused(verdicts):
+        update["structured_response"] = value
+    if accepted is False:
+        failure = _failure(kit, state, text, verdicts)
+        emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=message.id if message else None)
+        failures = [*state["failures"], failure]
+        attempt = attempt_of({**state, "failures": failures}, tally, now, **fields)
+        tally = marked(tally, now, len(failures))
+        hint = kit.words.render("refused", feedback=complaints(verdicts, kit.limits.success_score))
+        turn = [AIMessage(text)] if text.strip() else []
+        update |= {"failure": failure, "failures": failures, "aside": Aside(turn=[*turn], hint=hint)}
+    else:
+        attempt = attempt_of(state, tally, now, **fields)
+        tally = marked(tally, now, len(state["failures"]))
+        update["failure"] = None
+    update |= {"attempts": [*state["attempts"], attempt], "tally": tally}
+    return update
+
+
+def _form_refused(verdicts: list[Verdict]) -> bool:
+    return any(one.check == "response_format" for one in verdicts)
+
+
+def _formed(kit: Kit, state: State, text: str, config: RunnableConfig) -> Waits[tuple[Any, str, Spent]]:
+    """The answer as a value of the form, shaped by one more call where its text is none."""
+    assert kit.form is not None
+    value, fault = kit.form.read(text)
+    if not fault:
+        return value, "", [0, 0, 0, 0]
+    config = kit.inside(config)
+    _, plain = yield from kit.choice.chosen(kit.view.of(state), config)
+    if kit.binds_form(plain):
+        return None, fault, [0, 0, 0, 0]
+    return (yield from kit.form.shaped(plain, text, _shown(state), kit.words, config))
+
+
+def _shown(state: State) -> list[Any]:
+    """The task, for a model that puts an answer into shape."""
+    return [HumanMessage(state["about"]["task"])]
+
+
+def _run(kit: Kit, state: State, config: RunnableConfig) -> Run:
+    messages = state["messages"]
+    since = max((i for i, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
+    return Run(
+        task=state["about"]["task"] or task_of(messages),
+        messages=tuple(messages),
+        observations=tuple(one.text for one in messages[since:] if isinstance(one, ToolMessage)),
+        step=state["tally"]["steps"],
+        attempt=state["tally"]["attempts"] + 1,
+        context=runtime_of(config).context,
+    )
+
+
+def _failure(kit: Kit, state: State, text: str, verdicts: list[Verdict]) -> Failure:
+    said = complaints(verdicts, kit.limits.success_score) or "refused"
+    mark = fingerprint("check_failed", None, said)
+    broken = any(issue.startswith(CHECK_FAULT) for verdict in verdicts for issue in verdict.issues)
+    return Failure(
+        signal="check_failed",
+        evidence=bounded(f"The answer was: {bounded(text, EVIDENCE // 2)}\n{said}", EVIDENCE),
+        step=state["tally"]["steps"],
+        error_class="exception" if broken else None,
+        fingerprint=mark,
+        repeats=1 + sum(one.fingerprint == mark for one in state["failures"]),
+    )

@@ -1,0 +1,233 @@
+"""Decide: ask the model for one decision, and again in the same round while it cannot stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.nodes import block
+from langgraph_reflexion.nodes.faults import model_fault, told
+from langgraph_reflexion.nodes.final_tokens import asked_for_object
+from langgraph_reflexion.nodes.history import bounded, paired, shortened
+from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.instructions import under_system
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models import Model, Reply, asked, let_pass, plus
+from langgraph_reflexion.nodes.protocols import CONTROLS, QUOTED, Native, refusal_in, with_ids
+from langgraph_reflexion.nodes.reading import Invalid
+from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left
+from langgraph_reflexion.schemas import Decision, Failure
+from langgraph_reflexion.state import Aside, State, Update, Waiting
+
+NOTED = "Noted. Go on by the new plan."
+
+
+@dataclass(frozen=True)
+class Stood:
+    """A decision that stands, and the message it came in."""
+
+    decision: Decision
+    message: AIMessage
+    refused: bool = False
+
+
+def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
+    """One decision; where none can stand, the failures of this round."""
+    config = kit.inside(config)
+    model, _ = yield from kit.choice.chosen(kit.view.of(state), config)
+    spent, failures, aside = [0, 0, 0, 0], list[Failure](), state.get("aside")
+    step = state["tally"]["steps"] + 1
+    for _again in range(1 + kit.limits.decision_retries):
+        try:
+            prompt, reply = yield from _reply(kit, state, config, model, aside)
+        except Exception as fault:  # noqa: BLE001 — any provider's own exception; what only a person mends is raised
+            let_pass(fault)
+            if model_fault(fault) == "setting" or isinstance(fault, _CallersFault):
+                raise (fault.__cause__ or fault) if isinstance(fault, _CallersFault) else fault from None
+            return _fault(kit, state, fault, spent, failures)
+        spent = plus(spent, reply.spent)
+        read = _read(kit, reply.message)
+        _tell(config, state, step, prompt, reply, read)
+        if isinstance(read, Stood):
+            return _stood(kit, state, read, spent, failures)
+        failure = _failure(read, reply.message, step, [*state["failures"], *failures])
+        failures.append(failure)
+        emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=reply.message.id)
+        turn = kit.speech.spoilt(with_ids(reply.message), read.message)
+        aside = Aside(turn=turn, hint=kit.words.render("invalid", reason=read.message))
+        if overspent(state, kit.limits, kit.now(), counted(state, kit.now(), spent=spent)):
+            break
+    return {
+        "decision": None,
+        "failure": failures[-1],
+        "failures": [*state["failures"], *failures],
+        "aside": aside,
+        "tally": counted(state, kit.now(), spent=spent, steps=1),
+    }
+
+
+class _CallersFault(Exception):  # noqa: N818 — never leaves this file
+    """An exception of the caller's own prompt: theirs to mend, raised as it is."""
+
+
+def _reply(
+    kit: Kit, state: State, config: RunnableConfig, model: Model, aside: Aside | None
+) -> Waits[tuple[list[AnyMessage], Reply]]:
+    """Ask with the whole prompt; once more with a shorter one where it was too long for the model."""
+    seconds = seconds_left(state, kit.limits, kit.now())
+    ask = asked if isinstance(kit.speech, Native) or not kit.speech.rules() else asked_for_object
+    prompt = yield from _prompt(kit, state, config, aside, harder=False)
+    try:
+        return prompt, (yield from ask(model, prompt, config, seconds=seconds))
+    except Exception as fault:
+        let_pass(fault)
+        if model_fault(fault) != "overflow":
+            raise
+    prompt = yield from _prompt(kit, state, config, aside, harder=True)
+    return prompt, (yield from ask(model, prompt, config, seconds=seconds))
+
+
+def _prompt(
+    kit: Kit, state: State, config: RunnableConfig, aside: Aside | None, *, harder: bool
+) -> Waits[list[AnyMessage]]:
+    """One system message first, the conversation, and patch and hint last, as the user's turn."""
+    conversation = paired(state["messages"])
+    if harder:
+        conversation = shortened(conversation, (kit.limits.history_tokens or 0) // 2, harder=True)
+    elif kit.limits.history_tokens is not None:
+        conversation = shortened(conversation, kit.limits.history_tokens)
+    view = lambda: kit.view.of({**state, "messages": conversation})  # noqa: E731
+    try:
+        prompt = yield from kit.instructions.around(conversation, view, config)
+    except Exception as fault:
+        let_pass(fault)
+        raise _CallersFault from fault
+    prompt = under_system(prompt, kit.speech.rules(), block.at_start(state["recalled"], kit.words))
+    notes = _notes(kit, state, aside)
+    if aside is not None:
+        prompt = [*prompt, *_beside(prompt, aside["turn"])]
+    return kit.speech.told([*prompt, HumanMessage(notes)] if notes else prompt)
+
+
+def _beside(prompt: Sequence[AnyMessage], turn: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+    """The turn that could not stand, where the conversation leaves the model the next word."""
+    return turn if not prompt or not isinstance(prompt[-1], AIMessage) else []
+
+
+def _notes(kit: Kit, state: State, aside: Aside | None) -> str:
+    after = block.after_failure(state["recalled"], kit.words, state["failures"])
+    patches = "\n".join(f"- {' '.join(patch.split())}" for patch in state["patch"])
+    patch = kit.words.render("patch", patch=patches) if patches else ""
+    return "\n\n".join(part for part in (after, patch, aside["hint"] if aside else "") if part)
+
+
+def _read(kit: Kit, reply: AIMessage) -> Stood | Invalid:
+    refusal = refusal_in(reply)
+    if refusal is not None and not reply.tool_calls:
+        return Stood(
+            Decision(action="finish", final=refusal), reply.model_copy(update={"content": refusal}), refused=True
+        )
+    reply = with_ids(reply)
+    decision = kit.speech.read(reply)
+    if isinstance(decision, Invalid):
+        return decision
+    if fault := _fault_in(kit, decision):
+        return fault
+    message = kit.speech.kept(reply, decision)
+    return Stood(decision, message.model_copy(update={"name": kit.name}) if kit.name else message)
+
+
+def _fault_in(kit: Kit, decision: Decision) -> Invalid | None:
+    """What the rules between a decision and the agent's tools say against it."""
+    if decision.action in CONTROLS and decision.action not in kit.speech.controls:
+        return Invalid("rule_violation", f"the action `{decision.action}` is not one of this agent's")
+    for call in decision.calls:
+        name = call["name"]
+        if not kit.toolbox.has(name):
+            known = ", ".join(kit.toolbox.names) or "none"
+            return Invalid("unknown_tool", f"there is no tool {name!r}; the tools are: {known}")
+        if name in kit.toolbox.denied:
+            continue
+        if fault := kit.toolbox.arguments.fault_in(name, call["args"]):
+            return Invalid("schema_error", f"the input of {name!r} does not fit: {fault}")
+    return None
+
+
+def _failure(read: Invalid, reply: AIMessage, step: int, before: Sequence[Failure]) -> Failure:
+    calls = [*reply.tool_calls, *reply.invalid_tool_calls]
+    raw = reply.text if not calls else f"{reply.text} {[(call['name'], call['args']) for call in calls]}".strip()
+    tool = calls[0]["name"] if calls and read.signal in ("schema_error", "unknown_tool") else None
+    mark = fingerprint(read.signal, tool, read.message)
+    return Failure(
+        signal=read.signal,
+        evidence=f"{read.message}\nThe reply was: {bounded(raw, QUOTED) or '(nothing)'}",
+        step=step,
+        tool=tool,
+        fingerprint=mark,
+        repeats=1 + sum(one.fingerprint == mark for one in before),
+    )
+
+
+def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: list[Failure]) -> Update:
+    """A decision that stands: calls and questions go into `messages`, an answer waits for its checks."""
+    decision, message = stood.decision, stood.message
+    update: Update = {
+        "decision": None,
+        "failure": None,
+        "aside": None,
+        "tally": counted(state, kit.now(), spent=spent, steps=1),
+    }
+    if failures:
+        update["failures"] = [*state["failures"], *failures]
+    text = decision.final or ""
+    if decision.action == "finish":
+        update["decision"] = Waiting(action="finish", text=text, message=message, refused=stood.refused)
+    elif decision.action == "tool_call":
+        update["messages"] = [message]
+    elif decision.action == "replan":
+        call = message.tool_calls[0]
+        update["messages"] = [message, ToolMessage(NOTED, tool_call_id=call["id"], name=call["name"])]
+    else:
+        update["messages"] = [message]
+        update["decision"] = Waiting(action="ask_user", text=text, message=None, refused=False)
+    return update
+
+
+def _fault(kit: Kit, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
+    """The model could not be asked: the run is kept and ends, by its deadline if that is what was reached."""
+    now = kit.now()
+    late = overspent(state, kit.limits, now)
+    return {
+        "decision": None,
+        "failures": [*state["failures"], *failures],
+        "stop": late or "model_error",
+        "reason": f"The model could not be asked: {told(fault)}",
+        "tally": counted(state, now, spent=spent, steps=1),
+    }
+
+
+def _tell(
+    config: RunnableConfig, state: State, step: int, prompt: list[AnyMessage], reply: Reply, read: Stood | Invalid
+) -> None:
+    """The record of this round, for whoever listens; it is not kept in the state."""
+    decided: Any = read.decision if isinstance(read, Stood) else None
+    emit(
+        config,
+        "step",
+        step=step,
+        node="decide",
+        run_id=state["about"]["id"],
+        asked=prompt,
+        answered=reply.message,
+        read=None if decided is None else decided.model_dump(mode="json"),
+        decided="refusal" if isinstance(read, Stood) and read.refused else decided.action if decided else "invalid",
+        fault=read.message if isinstance(read, Invalid) else None,
+        model=(reply.message.response_metadata or {}).get("model_name"),
+        usage=reply.spent,
+    )

@@ -1,0 +1,98 @@
+"""What an exception means: a model's fault, a setting only a person can mend, or a tool's error and its class."""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from typing import Any, Literal
+
+from langchain_core.exceptions import (
+    ContextOverflowError,
+    ModelAuthenticationError,
+    ModelInvalidRequestError,
+    ModelNotFoundError,
+    ModelPermissionDeniedError,
+)
+from pydantic import ValidationError
+
+from langgraph_reflexion.schemas import ErrorClass
+
+ModelFault = Literal["overflow", "setting", "model_error"]
+
+_MISSET = (ModelAuthenticationError, ModelPermissionDeniedError, ModelNotFoundError, ModelInvalidRequestError)
+_OVERFLOW = re.compile(r"context[ _](length|window|size)|maximum context|too many tokens|prompt is too long", re.I)
+_MISSET_STATUS = {400, 401, 403, 404, 405, 422}
+
+
+class OutOfTime(TimeoutError):
+    """Our own limit was reached; whatever was running may still be at work."""
+
+
+def model_fault(fault: Exception) -> ModelFault:
+    """What a model's exception calls for: a shorter prompt, a person, or the end of the run."""
+    status = status_of(fault)
+    if isinstance(fault, ContextOverflowError):
+        return "overflow"
+    if getattr(fault, "code", None) == "context_length_exceeded" or (status == 400 and _OVERFLOW.search(str(fault))):
+        return "overflow"
+    if isinstance(fault, _MISSET) or status in _MISSET_STATUS or isinstance(fault, ImportError):
+        return "setting"
+    return "model_error"
+
+
+def status_of(fault: BaseException) -> int | None:
+    """The HTTP status an exception carries, on itself or on its response."""
+    for holder in (fault, getattr(fault, "response", None)):
+        status = getattr(holder, "status_code", None)
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def told(fault: BaseException) -> str:
+    """An exception as evidence: its type and its message."""
+    return f"{type(fault).__name__}: {fault}" if str(fault).strip() else type(fault).__name__
+
+
+def tool_error_class(fault: BaseException) -> ErrorClass:
+    """The class of a tool's error."""
+    status = status_of(fault)
+    name = type(fault).__name__.lower()
+    if status == 429 or "ratelimit" in name or "toomanyrequests" in name:
+        return "rate_limit"
+    if isinstance(fault, TimeoutError) or status in (408, 504) or "timeout" in name:
+        return "timeout"
+    if isinstance(fault, PermissionError) or status in (401, 403):
+        return "permission"
+    if isinstance(fault, ValidationError) or name in ("toolinvocationerror", "toolinputerror"):
+        return "bad_arguments"
+    return "exception"
+
+
+def is_passing(fault: BaseException) -> bool:
+    """Whether the tool itself says that trying again may help. Our own time limit says no such thing."""
+    if isinstance(fault, OutOfTime):
+        return False
+    status = status_of(fault)
+    if status is not None:
+        return status in (408, 425, 429) or status >= 500
+    name = type(fault).__name__.lower()
+    return isinstance(fault, (TimeoutError, ConnectionError)) or "timeout" in name or "ratelimit" in name
+
+
+def pause_before(fault: BaseException, attempt: int) -> float:
+    """Seconds to wait before the next try: what the server names, else a doubling from a quarter of a second."""
+    named = _retry_after(getattr(getattr(fault, "response", None), "headers", None) or {})
+    return min(named if named is not None else 0.25 * 2**attempt, 60.0)
+
+
+def _retry_after(headers: Any) -> float | None:
+    value = next((headers.get(key) for key in ("retry-after", "Retry-After") if headers.get(key)), None)
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        moment = email.utils.parsedate_to_datetime(value) if re.search(r"\d", value) else None
+        return None if moment is None else max(0.0, moment.timestamp() - time.time())

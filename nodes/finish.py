@@ -1,0 +1,157 @@
+"""Finish: the answer becomes a message, the run an outcome and an episode, and the lessons shown get their credit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command
+
+from langgraph_reflexion.nodes.checking import together
+from langgraph_reflexion.nodes.history import not_run, open_calls_of
+from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.remembering import best_effort
+from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.nodes.tally import elapsed, usage_of
+from langgraph_reflexion.nodes.wrap_up import best_of
+from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason
+from langgraph_reflexion.state import State, Update, last_turn
+
+
+class Ending(NamedTuple):
+    """How a run ended, in the outcome's words."""
+
+    status: Status
+    stop_reason: StopReason
+
+
+def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Command[Any]]:
+    """The last update of a run; where a tool handed over, the parent's `Command`."""
+    ending = _ending(kit, state)
+    messages = _last_messages(kit, state, ending)
+    outcome = _outcome(kit, state, ending)
+    book = kit.memory.book(state, config) if kit.memory.policy.write else None
+    if book is not None:
+        episode = _episode(kit, state, outcome)
+        yield from best_effort("credit", Wait(lambda: book.credit(episode), lambda: book.acredit(episode)))
+    emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
+    if state["handoffs"]:
+        return _handover(state, messages, outcome)
+    return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
+
+
+def _ending(kit: Kit, state: State) -> Ending:
+    if state["handoffs"]:
+        return Ending("unverified", "handed_off")
+    waiting = state["decision"]
+    if waiting is not None and waiting["action"] == "ask_user":
+        return Ending("needs_input", "asked_user")
+    if state.get("stop"):
+        return Ending("failure", state["stop"])  # type: ignore[arg-type]
+    accepted, _ = together(state["verdicts"], kit.limits.success_score)
+    return Ending("success", "accepted") if accepted else Ending("unverified", "unchecked")
+
+
+def _last_messages(kit: Kit, state: State, ending: Ending) -> list[AnyMessage]:
+    """What the conversation still lacks: answers to calls that did not run, and the run's last word."""
+    turn, answers = last_turn(state["messages"])
+    waiting = state["decision"]
+    if waiting is not None and waiting["action"] == "ask_user" and turn is not None:
+        if not turn.tool_calls:
+            return []
+        if len(turn.tool_calls) == 1 and turn.tool_calls[0]["name"] == "ask_user" and not answers:
+            return [AIMessage(waiting["text"], id=turn.id, name=turn.name)]
+    answered = {answer.tool_call_id for answer in answers}
+    open_calls = [call for call in open_calls_of(turn) if call["id"] not in answered] if turn is not None else []
+    out: list[AnyMessage] = [not_run(call["id"], call["name"]) for call in open_calls]
+    if waiting is None:
+        return out
+    if waiting["message"] is not None:
+        return [*out, waiting["message"]]
+    if ending.stop_reason in ("accepted", "unchecked"):  # a tool's direct answer stands in the conversation already
+        return out
+    return [*out, AIMessage(waiting["text"], id=f"{state['about']['id']}-end", name=kit.name)]
+
+
+def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
+    tally, attempts = state["tally"], state["attempts"]
+    chosen = _chosen(kit, state, ending)
+    structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
+    spent = usage_of(tally["spent"])
+    return Outcome(
+        run_id=state["about"]["id"],
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        answer=chosen.answer if chosen is not None else None,
+        structured=kit.form.plain(structured) if kit.form is not None and structured is not None else None,
+        score=chosen.score if chosen is not None else None,
+        reason=state["reason"],
+        attempts=attempts,
+        failures=state["failures"],
+        reflections=state["reflections"],
+        lessons_used=[one.lesson.id for one in state["recalled"] if one.shown],
+        lessons_written=state["lessons_written"],
+        usage=Spending(**spent.model_dump(), reflection=usage_of(tally["reflecting"])),
+        seconds=elapsed(state, kit.now()),
+    )
+
+
+def _chosen(kit: Kit, state: State, ending: Ending) -> Attempt | None:
+    """The attempt whose answer the outcome tells: the accepted one, else the fallback's, else the best."""
+    waiting = state["decision"]
+    if ending.status == "needs_input" and waiting is not None:
+        return Attempt(answer=waiting["text"])
+    if ending.status != "failure":
+        return state["attempts"][-1] if state["attempts"] else None
+    if waiting is not None and waiting["message"] is not None:
+        return Attempt(answer=waiting["text"])
+    return best_of(state["attempts"])
+
+
+def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
+    success = {"success": True, "failure": False}.get(outcome.status)
+    return Episode(
+        id=outcome.run_id,
+        task=state["about"]["task"],
+        success=success,
+        score=outcome.score,
+        shown=[one.lesson.id for one in state["recalled"] if one.shown],
+        withheld=[one.lesson.id for one in state["recalled"] if not one.shown],
+        failures=outcome.failures,
+        reflections=outcome.reflections,
+        created_at=kit.clock(),
+        seconds=outcome.seconds,
+        status=outcome.status,
+        stop_reason=outcome.stop_reason,
+    )
+
+
+def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:
+    """The tools' leave for the parent, with the turn, all its answers and the outcome added."""
+    turn, answers = last_turn(state["messages"])
+    ours: list[AnyMessage] = [*([turn] if turn is not None else []), *answers, *messages]
+    fields: dict[str, Any] = {}
+    gotos: list[Any] = []
+    for handoff in state["handoffs"]:
+        for key, value in handoff["update"]:
+            fields[key] = [*fields.get("messages", []), *value] if key == "messages" else value
+        goto = handoff["goto"]
+        gotos += [goto] if isinstance(goto, str) or not isinstance(goto, (list, tuple)) else list(goto)
+    update = {**fields, "messages": merged(fields.get("messages", []), ours), "outcome": outcome}
+    return Command(graph=Command.PARENT, goto=gotos, update=update)
+
+
+def merged(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]:
+    """The handover's messages with our turn whole in them: its calls, then every answer, then what follows."""
+    if not ours:
+        return theirs
+    turn, answers = ours[0], ours[1:]
+    own = {answer.tool_call_id for answer in answers if isinstance(answer, ToolMessage)}
+    rest = [m for m in theirs if not (isinstance(m, ToolMessage) and m.tool_call_id in own) and m.id != turn.id]
+    at = next((i for i, m in enumerate(theirs) if m.id is not None and m.id == turn.id), None)
+    if at is None:
+        return [turn, *answers, *rest]
+    before = [m for m in theirs[:at] if m in rest]
+    return [*before, turn, *answers, *(m for m in rest if m not in before)]

@@ -1,0 +1,110 @@
+"""The conversation as a provider will take it: every call answered right after, long observations shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from langgraph_reflexion.memory import count_tokens
+
+NOT_RUN = "Not run: the run ended or moved on before this call."
+LONGEST_RESULT = 100_000
+_KEPT = 400
+
+
+def call_ids(message: AnyMessage) -> list[str]:
+    """The ids of a message's calls, unreadable ones included."""
+    if not isinstance(message, AIMessage):
+        return []
+    return [str(call["id"]) for call in [*message.tool_calls, *message.invalid_tool_calls] if call["id"] is not None]
+
+
+def is_paired(messages: Sequence[AnyMessage]) -> bool:
+    """Whether each call is answered once and right after, and nothing answers no call."""
+    waiting: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id not in waiting:
+                return False
+            waiting.remove(message.tool_call_id)
+        elif waiting:
+            return False
+        elif isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+            waiting = call_ids(message)
+    return not waiting
+
+
+def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The same conversation with each answer right behind its call; what is missing is answered as not run."""
+    if is_paired(messages):
+        return list(messages)
+    rest = [message for message in messages if isinstance(message, ToolMessage)]
+    out: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            continue
+        out.append(message)
+        for call in open_calls_of(message):
+            answer = next((one for one in rest if one.tool_call_id == call["id"]), None)
+            if answer is None:
+                out.append(not_run(call["id"], call["name"]))
+            else:
+                rest.remove(answer)
+                out.append(answer)
+    return out
+
+
+def open_calls_of(message: AnyMessage) -> list[dict[str, str]]:
+    """Id and name of each call of a message."""
+    if not isinstance(message, AIMessage):
+        return []
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    return [{"id": str(call["id"]), "name": call["name"] or ""} for call in calls if call["id"] is not None]
+
+
+def not_run(call_id: str, name: str, why: str = NOT_RUN) -> ToolMessage:
+    """The answer to a call that will not run. Its id follows the call's, so that writing it twice changes nothing."""
+    return ToolMessage(why, tool_call_id=call_id, name=name or None, status="error", id=f"not-run-{call_id}")
+
+
+def bounded(text: str, most: int = LONGEST_RESULT) -> str:
+    """The text, or its two ends with a word on what is missing."""
+    if len(text) <= most:
+        return text
+    head, tail = most * 3 // 4, most // 4
+    return f"{text[:head]}\n[… {len(text) - head - tail} characters left out …]\n{text[-tail:]}"
+
+
+def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False) -> list[AnyMessage]:
+    """Old observations cut, largest first, until the conversation is within so many tokens.
+
+    The last turn's observations stay whole, unless `harder`: then nothing is spared.
+    """
+    out = list(messages)
+    sizes = [count_tokens(message.text) for message in out]
+    total = sum(sizes)
+    last = max((i for i, message in enumerate(out) if isinstance(message, AIMessage)), default=len(out))
+    old = [i for i, message in enumerate(out) if isinstance(message, ToolMessage) and (harder or i < last)]
+    for i in sorted(old, key=lambda i: -sizes[i]):
+        if total <= most:
+            break
+        short = bounded(out[i].text, _KEPT)
+        total -= sizes[i] - count_tokens(short)
+        out[i] = out[i].model_copy(update={"content": short})
+    return out
+
+
+def transcript(messages: Sequence[AnyMessage], most: int) -> str:
+    """The conversation as text for a reflection or a check, cut to so many tokens, largest observations first."""
+    lines = []
+    for i, message in enumerate(shortened(list(messages), most), 1):
+        calls = "".join(f"\n  calls {call['name']}({call['args']})" for call in getattr(message, "tool_calls", []))
+        name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
+        lines.append(f"[m{i}] {message.type}{name}: {message.text}{calls}")
+    return fenced(bounded("\n".join(lines), most * 4))
+
+
+def fenced(text: str) -> str:
+    """Somebody else's words, unable to close or open a tag of a prompt."""
+    return text.replace("<", "‹").replace(">", "›")

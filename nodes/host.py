@@ -1,0 +1,64 @@
+"""What a node may know of the graph that runs it. The only file that knows LangGraph's own keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+
+
+def conf(config: RunnableConfig) -> dict[str, Any]:
+    """The part of a config that LangGraph fills."""
+    return cast("dict[str, Any]", config.get("configurable") or {})
+
+
+def runtime_of(config: RunnableConfig) -> Runtime[Any]:
+    """The run's context, store and stream."""
+    return cast("Runtime[Any] | None", conf(config).get("__pregel_runtime")) or Runtime()
+
+
+def with_store(config: RunnableConfig, store: BaseStore | None) -> RunnableConfig:
+    """The same config, with this store where the graph above has none of its own to show."""
+    runtime = runtime_of(config)
+    if store is None or runtime.store is not None:
+        return config
+    inside = {**conf(config), "__pregel_runtime": replace(runtime, store=store)}
+    return cast("RunnableConfig", {**config, "configurable": inside})
+
+
+def checkpoints(config: RunnableConfig) -> bool:
+    """Whether somebody keeps checkpoints, so that a person can be asked and the run go on later."""
+    return bool(conf(config).get("__pregel_checkpointer"))
+
+
+def has_parent(config: RunnableConfig) -> bool:
+    """Whether this graph runs inside another."""
+    return "|" in str(conf(config).get("checkpoint_ns") or "")
+
+
+def was_resumed(config: RunnableConfig) -> bool:
+    """Whether this very node has paused for a person and been answered."""
+    scratchpad = conf(config).get("__pregel_scratchpad")
+    return bool(getattr(scratchpad, "resume", None))
+
+
+def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:
+    """The state's values of these fields, for a node that was sent a call and not the state."""
+    read = conf(config).get("__pregel_read")
+    return cast("dict[str, Any]", read(list(fields), True)) if read is not None else {}
+
+
+def emit(config: RunnableConfig, event: str, /, **told: Any) -> None:
+    """Tell whoever listens to the custom stream."""
+    runtime_of(config).stream_writer({"type": event, **told})
+
+
+def hears_tokens(config: RunnableConfig) -> bool:
+    """Whether somebody listens to the tokens of this graph."""
+    callbacks = config.get("callbacks")
+    handlers = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", [])
+    return any(type(handler).__name__.startswith("StreamMessagesHandler") for handler in handlers or [])

@@ -1,0 +1,80 @@
+"""The caller's prompt, and what of ours goes before and behind the conversation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from langchain_core.messages import (
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    convert_to_messages,
+)
+from langchain_core.prompt_values import PromptValue
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.utils.runnable import RunnableCallable
+
+from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+
+Prompt = str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None
+
+
+class Instructions:
+    """The caller's prompt in any of the forms a LangGraph agent takes."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self._system: SystemMessage | None = None
+        self._made: Runnable[Any, Any] | None = None
+        self._waits = False
+        if isinstance(prompt, str):
+            self._system = SystemMessage(content=prompt)
+        elif isinstance(prompt, SystemMessage):
+            self._system = prompt
+        elif isinstance(prompt, Runnable):
+            self._made, self._waits = prompt, True
+        elif inspect.iscoroutinefunction(prompt):
+            self._made, self._waits = RunnableCallable(None, prompt, name="Prompt", trace=False), True
+        elif callable(prompt):
+            self._made = RunnableCallable(prompt, name="Prompt", trace=False)
+        elif prompt is not None:
+            raise ValueError(f"`prompt` is text, a SystemMessage, a function or a Runnable, got {prompt!r}")
+
+    def around(
+        self, conversation: Sequence[AnyMessage], view: Callable[[], Any], config: RunnableConfig
+    ) -> Waits[list[AnyMessage]]:
+        """What the model is to see of the conversation, the caller's instructions included."""
+        if self._made is None:
+            return [self._system, *conversation] if self._system is not None else list(conversation)
+        made, state = self._made, view()
+        if self._waits:
+            given = yield Wait(lambda: made.invoke(state, config), lambda: made.ainvoke(state, config))
+        else:
+            given = yield in_thread(lambda: made.invoke(state, config))
+        return as_messages(given)
+
+
+def as_messages(given: Any) -> list[AnyMessage]:
+    """Whatever a model may be asked, as messages."""
+    if isinstance(given, PromptValue):
+        return cast("list[AnyMessage]", given.to_messages())
+    if isinstance(given, str):
+        return [HumanMessage(given)]
+    if isinstance(given, BaseMessage):
+        return [cast("AnyMessage", given)]
+    return cast("list[AnyMessage]", convert_to_messages(given))
+
+
+def under_system(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMessage]:
+    """The messages with these sections at the end of their one system message, which comes first."""
+    added = "\n\n".join(section for section in sections if section)
+    if not added:
+        return list(messages)
+    first = messages[0] if messages else None
+    if not isinstance(first, SystemMessage):
+        return [SystemMessage(added), *messages]
+    content = first.content
+    joined = f"{content}\n\n{added}" if isinstance(content, str) else [*content, {"type": "text", "text": added}]
+    return [first.model_copy(update={"content": joined}), *messages[1:]]

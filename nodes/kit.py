@@ -1,0 +1,71 @@
+"""Everything the caller chose, checked once when the graph is built and shared by the nodes. Nothing in it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, get_type_hints
+
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.context import Limits
+from langgraph_reflexion.nodes.checking import NamedCheck
+from langgraph_reflexion.nodes.forms import ResponseForm
+from langgraph_reflexion.nodes.host import values_now, with_store
+from langgraph_reflexion.nodes.instructions import Instructions
+from langgraph_reflexion.nodes.models import Choice, Model, knows_schemas
+from langgraph_reflexion.nodes.protocols import Speech
+from langgraph_reflexion.nodes.remembering import Memory
+from langgraph_reflexion.nodes.toolbox import Toolbox
+from langgraph_reflexion.prompts import Prompts
+
+
+class View:
+    """The state as the caller's own functions and tools know it: `messages` and the fields they declared."""
+
+    def __init__(self, schema: type | None) -> None:
+        self._schema = schema
+        self.fields = tuple(get_type_hints(schema)) if schema is not None else ("messages",)
+        self._is_object = schema is not None and not issubclass(schema, dict)
+
+    def of(self, values: Any) -> Any:
+        """These values, as the caller's schema where it is a class of objects, else as a dict."""
+        given = {name: values[name] for name in self.fields if name in values}
+        return self._schema(**given) if self._is_object and self._schema is not None else given
+
+    def now(self, config: RunnableConfig) -> Any:
+        """The state of this moment, for a node that was sent a call alone."""
+        return self.of(values_now(config, self.fields))
+
+
+@dataclass(frozen=True)
+class Kit:
+    """The parts of one agent."""
+
+    name: str | None
+    choice: Choice
+    speech: Speech
+    toolbox: Toolbox
+    instructions: Instructions
+    words: Prompts
+    checks: Sequence[NamedCheck]
+    form: ResponseForm | None
+    reflector: Model | None
+    fallback: Model | None
+    limits: Limits
+    memory: Memory
+    view: View
+    clock: Callable[[], datetime]
+
+    def now(self) -> float:
+        """The clock's time in seconds."""
+        return self.clock().timestamp()
+
+    def binds_form(self, model: Model) -> bool:
+        """Whether the response form goes with each request of this model, its provider enforcing it."""
+        return self.form is not None and self.speech.binds and (self.form.forced or knows_schemas(model))
+
+    def inside(self, config: RunnableConfig) -> RunnableConfig:
+        """The config as the caller's functions and tools see it: with the agent's own store where it has one."""
+        return with_store(config, self.memory.own)

@@ -1,0 +1,135 @@
+"""Observe: what came of a turn's calls: errors and their class, loops, a direct answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.nodes.history import bounded
+from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.loops import Loop, Seen, extend, key_of, loop_in, restart
+from langgraph_reflexion.nodes.tally import may_reflect
+from langgraph_reflexion.schemas import Failure, Signal
+from langgraph_reflexion.state import Aside, Blocked, State, Update, Waiting, last_turn
+
+QUOTED_RESULT = 2_000
+EVIDENCE = 4_000
+
+
+def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
+    """The failure of this turn, if there is one, and the trail with this turn on it."""
+    turn, answers = last_turn(state["messages"])
+    if turn is None:
+        return {}
+    ran = [(_as_run(state, call), answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
+    keys = [key_of(call["name"], call["args"]) for call, _ in ran]
+    update: Update = {}
+    blocked = {key: Blocked(**one) for key, one in state["blocked"].items()}
+    repeated = [key for key in keys if key in blocked]
+    for key in repeated:
+        blocked[key]["asked"] += 1
+    fresh = [(call, answer) for (call, answer), key in zip(ran, keys, strict=True) if key not in state["blocked"]]
+    failures = [_failure(state, call, answer) for call, answer in fresh if answer.status == "error"]
+    marks = {failure_of[0]: failure_of[1].fingerprint for failure_of in _by_call(fresh, failures)}
+    seen = [Seen(call["name"], call["args"], answer.text, marks.get(str(call["id"]), "")) for call, answer in fresh]
+    trail = extend(state["trail"], seen) if seen else state["trail"]
+    loop = loop_in(trail, kit.limits.loop_threshold) if seen else None
+    if loop is not None:
+        failures.append(_looped(state, loop, fresh))
+        trail = restart(trail)
+        if not may_reflect(state, kit.limits):
+            blocked |= _to_block(state, loop)
+    if any(blocked[key]["asked"] >= kit.limits.loop_threshold for key in repeated):
+        update["stop"] = "loop"
+        update["reason"] = "The model kept asking for a call that had been repeated without anything new."
+    if blocked != state["blocked"]:
+        update["blocked"] = blocked
+    update["trail"] = trail
+    if failures:
+        failure = failures[-1] if loop is not None else failures[0]
+        update |= {"failure": failure, "failures": [*state["failures"], *failures]}
+        update["aside"] = Aside(turn=[], hint=kit.words.render("failed", evidence=failure.evidence)) if loop else None
+        for one in failures:
+            emit(config, "failure", failure=one.model_dump(mode="json"), message_id=turn.id)
+    elif (direct := _direct(kit, turn, answers)) is not None:
+        update["decision"] = direct
+    return update
+
+
+def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCall, ToolMessage]]:
+    by_id = {answer.tool_call_id: answer for answer in answers}
+    return [(call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
+
+
+def _as_run(state: State, call: ToolCall) -> ToolCall:
+    """The call that ran: a person may have put another in its place."""
+    return state["edits"].get(str(call["id"]), call)  # type: ignore[no-any-return]
+
+
+def _rejected(answer: ToolMessage) -> bool:
+    return isinstance(answer.artifact, dict) and bool(answer.artifact.get("rejected"))
+
+
+def _by_call(ran: Sequence[tuple[ToolCall, ToolMessage]], failures: Sequence[Failure]) -> list[tuple[str, Failure]]:
+    wrong = [str(call["id"]) for call, answer in ran if answer.status == "error"]
+    return list(zip(wrong, failures, strict=True))
+
+
+def _failure(state: State, call: ToolCall, answer: ToolMessage) -> Failure:
+    how = answer.artifact if isinstance(answer.artifact, dict) else {}
+    error_class = how.get("error_class") if how.get("error_class") else "exception"
+    evidence = bounded(f"{call['name']}({call['args']}) failed. {answer.text}", EVIDENCE)
+    mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}")
+    return _counted(state, "tool_error", evidence, mark, call["name"], error_class=error_class)
+
+
+def _looped(state: State, loop: Loop, ran: Sequence[tuple[ToolCall, ToolMessage]]) -> Failure:
+    call, answer = ran[-1]
+    signal: Signal = "no_progress" if loop.kind == "no_progress" else "loop"
+    what = {
+        "same_call": "The same call was made again, with the same result",
+        "cycle": "The same calls are made in turn, with the same results",
+        "same_error": "The same error came again",
+        "no_progress": "Reworded searches bring nothing new",
+    }[loop.kind]
+    evidence = bounded(f"{what}: {call['name']}({call['args']}), {loop.repeats} times. Result: {answer.text}", EVIDENCE)
+    mark = fingerprint(signal, call["name"], loop.kind)
+    return _counted(state, signal, evidence, mark, call["name"])
+
+
+def _counted(state: State, signal: Signal, evidence: str, mark: str, tool: str, **more: object) -> Failure:
+    repeats = 1 + sum(one.fingerprint == mark for one in state["failures"])
+    fields = {"signal": signal, "evidence": evidence, "fingerprint": mark, "tool": tool, "repeats": repeats, **more}
+    return Failure(step=state["tally"]["steps"], **fields)  # type: ignore[arg-type]
+
+
+def _to_block(state: State, loop: Loop) -> dict[str, Blocked]:
+    """The calls that are not run again, each with the last result, which is quoted in place of another run."""
+    if loop.kind in ("same_error", "no_progress"):
+        return {}
+    wanted, out = set(loop.calls), dict[str, Blocked]()
+    answers: dict[str, str] = {}
+    for message in reversed(state["messages"]):
+        if isinstance(message, ToolMessage):
+            answers.setdefault(message.tool_call_id, message.text)
+        elif isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                key = key_of(call["name"], call["args"])
+                if key in wanted and key not in out and str(call["id"]) in answers:
+                    out[key] = Blocked(asked=0, result=bounded(answers[str(call["id"])], QUOTED_RESULT))
+        if len(out) == len(wanted):
+            break
+    return out
+
+
+def _direct(kit: Kit, turn: AIMessage, answers: Sequence[ToolMessage]) -> Waiting | None:
+    """The answer that a tool gives in the model's place."""
+    for answer in answers:
+        called = next((call["name"] for call in turn.tool_calls if call["id"] == answer.tool_call_id), None)
+        if called in kit.toolbox.direct and answer.status != "error":
+            return Waiting(action="finish", text=answer.text, message=None, refused=False)
+    return None

@@ -1,0 +1,281 @@
+"""Two ways of speaking to a model, and a third of the caller's own: one `Decision` comes out of each.
+
+`Native` uses the provider's tool calling, `Json` one object in text, `Reader` a caller's function. Each tells a
+conversation in its form, reads a reply, says what of it is kept in `messages`, and shows a reply that cannot stand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import ValidationError
+
+from langgraph_reflexion.nodes.faults import told
+from langgraph_reflexion.nodes.history import bounded, not_run, open_calls_of
+from langgraph_reflexion.nodes.reading import Invalid, read_object
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Decision
+
+QUOTED = 4_000
+"""Characters of a reply that cannot stand, shown again to the model that said it."""
+
+CONTROLS = {
+    "replan": ("Set down a new plan before going on. Stands alone in its turn.", "plan", "The new plan."),
+    "ask_user": ("Ask the user a question and wait. Stands alone in its turn.", "question", "The question."),
+}
+
+
+class Speech(Protocol):
+    """A way of speaking."""
+
+    binds: bool
+    controls: tuple[str, ...]
+
+    def rules(self) -> str: ...
+    def offered(self) -> list[BaseTool]: ...
+    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]: ...
+    def read(self, reply: AIMessage) -> Decision | Invalid: ...
+    def kept(self, reply: AIMessage, decision: Decision) -> AIMessage: ...
+    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]: ...
+
+
+def refusal_in(reply: AIMessage) -> str | None:
+    """A refusal, told by the provider apart from the text."""
+    said = reply.additional_kwargs.get("refusal")
+    if isinstance(said, str) and said.strip():
+        return said
+    for block in reply.content if isinstance(reply.content, list) else []:
+        if isinstance(block, dict) and block.get("type") == "refusal":
+            return str(block.get("refusal") or "") or None
+    return None
+
+
+def is_cut(reply: AIMessage) -> bool:
+    """Whether the provider stopped the reply at its longest."""
+    told = reply.response_metadata or {}
+    return (told.get("finish_reason") or told.get("stop_reason")) in ("length", "max_tokens", "MAX_TOKENS")
+
+
+def with_ids(reply: AIMessage) -> AIMessage:
+    """The reply with an id for each call: some servers give none, or the same one twice."""
+    ids = [call["id"] for call in [*reply.tool_calls, *reply.invalid_tool_calls]]
+    if None not in ids and len(set(ids)) == len(ids):
+        return reply
+    stem = reply.id or uuid4().hex
+    calls = [{**call, "id": f"{stem}-{i}"} for i, call in enumerate(reply.tool_calls)]
+    cut = [{**call, "id": f"{stem}-cut-{i}"} for i, call in enumerate(reply.invalid_tool_calls)]
+    return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": cut})
+
+
+class Native:
+    """Native tool calling: several calls in one turn, text beside them is a thought, text alone the answer."""
+
+    binds = True
+
+    def __init__(self, controls: Sequence[str]) -> None:
+        self.controls = tuple(controls)
+
+    def rules(self) -> str:
+        return ""
+
+    def offered(self) -> list[BaseTool]:
+        return [_control(name) for name in self.controls]
+
+    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        return list(messages)
+
+    def read(self, reply: AIMessage) -> Decision | Invalid:
+        if reply.invalid_tool_calls:
+            cut = reply.invalid_tool_calls[0]
+            why = cut.get("error") or "the arguments are no whole JSON object"
+            return Invalid("parse_error", f"the call of {cut['name']!r} cannot be read: {bounded(str(why), 500)}")
+        if reply.tool_calls and is_cut(reply):
+            # Streamed, half a call arrives as a whole one with fewer arguments.
+            return Invalid("parse_error", "the reply was cut off by its length in the middle of a call")
+        if reply.tool_calls:
+            named = [call["name"] for call in reply.tool_calls]
+            control = next((name for name in named if name in self.controls), None)
+            if control is not None:
+                return self._controlled(reply, control)
+            return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
+        if not reply.text.strip():
+            return Invalid("parse_error", "the reply is empty: it has no text and no call")
+        return Decision(action="finish", final=reply.text)
+
+    def _controlled(self, reply: AIMessage, name: str) -> Decision | Invalid:
+        if len(reply.tool_calls) > 1:
+            return Invalid("rule_violation", f"`{name}` stands alone in its turn; it came beside other calls")
+        argument = CONTROLS[name][1]
+        said = reply.tool_calls[0]["args"].get(argument)
+        if not isinstance(said, str) or not said.strip():
+            return Invalid("schema_error", f"`{name}` needs a text in `{argument}`, got {said!r}")
+        return Decision(thought=reply.text, action=name, final=said)  # type: ignore[arg-type]
+
+    def kept(self, reply: AIMessage, decision: Decision) -> AIMessage:
+        return reply
+
+    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+        calls = open_calls_of(reply)
+        if not calls:
+            return [reply] if reply.text.strip() else []
+        why = f"Not run: {reason}"
+        return [reply, *(not_run(call["id"], call["name"], why) for call in calls)]
+
+
+def _control(name: str) -> BaseTool:
+    words, argument, meaning = CONTROLS[name]
+    schema = {
+        "title": name,
+        "type": "object",
+        "properties": {argument: {"type": "string", "description": meaning}},
+        "required": [argument],
+    }
+    return StructuredTool(name=name, description=words, args_schema=schema, func=_never)
+
+
+def _never(**_: Any) -> str:
+    raise AssertionError("a control tool is read, never run")
+
+
+class Json:
+    """One JSON object a turn, for models without tool calling: calls and results are told as text."""
+
+    binds = False
+
+    def __init__(self, controls: Sequence[str], tools: Sequence[BaseTool], words: Prompts) -> None:
+        self.controls = tuple(controls)
+        specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
+        actions = (["tool_call"] if specs else []) + ["finish", *controls]
+        self._rules = words.render(
+            "rules",
+            actions=" or ".join(f'"{action}"' for action in actions),
+            controls="".join(words.render(name) + "\n" for name in controls),
+            tools="\n".join(json.dumps(spec, ensure_ascii=False) for spec in specs) or "none",
+        )
+
+    def rules(self) -> str:
+        return self._rules
+
+    def offered(self) -> list[BaseTool]:
+        return []
+
+    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        return as_text(messages, object_of)
+
+    def read(self, reply: AIMessage) -> Decision | Invalid:
+        decision = read_object(reply.text, controls=self.controls)
+        if isinstance(decision, Invalid) or not decision.calls:
+            return decision
+        call = {**decision.calls[0], "id": f"call_{reply.id or uuid4().hex}"}
+        return decision.model_copy(update={"calls": [call]})
+
+    def kept(self, reply: AIMessage, decision: Decision) -> AIMessage:
+        return in_one_form(reply, decision, decision.thought)
+
+    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+        text = bounded(reply.text, QUOTED)
+        return [AIMessage(text)] if text.strip() else []
+
+
+class Reader:
+    """A caller's own reader: nothing is bound, no rules are added, the model's words stay as they are."""
+
+    binds = False
+    controls = ("replan", "ask_user")
+
+    def __init__(self, function: Callable[[AIMessage], Decision]) -> None:
+        self._function = function
+
+    def rules(self) -> str:
+        return ""
+
+    def offered(self) -> list[BaseTool]:
+        return []
+
+    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        return as_text(messages, lambda message: message.text or object_of(message))
+
+    def read(self, reply: AIMessage) -> Decision | Invalid:
+        try:
+            decision = self._function(reply)
+        except Exception as fault:  # noqa: BLE001 — the caller's own code, and what it says is evidence
+            return Invalid("parse_error", _first_fault(fault))
+        if not isinstance(decision, Decision):
+            return Invalid("parse_error", f"the reader gave {type(decision).__name__} and no Decision")
+        return decision
+
+    def kept(self, reply: AIMessage, decision: Decision) -> AIMessage:
+        return in_one_form(reply, decision, reply.text)
+
+    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+        text = bounded(reply.text, QUOTED)
+        return [AIMessage(text)] if text.strip() else []
+
+
+def _first_fault(fault: Exception) -> str:
+    if isinstance(fault, ValidationError):
+        return "; ".join(str(one["msg"]) for one in fault.errors()[:3])
+    return told(fault)
+
+
+def in_one_form(reply: AIMessage, decision: Decision, said: str) -> AIMessage:
+    """The reply as LangChain would hold it had the model called tools natively."""
+    calls = decision.calls
+    if decision.action == "replan":
+        calls = [ToolCall(name="replan", args={"plan": decision.final}, id=f"call_{reply.id}", type="tool_call")]
+    text = said if calls else decision.final or ""
+    return reply.model_copy(update={"content": text, "tool_calls": calls, "invalid_tool_calls": []})
+
+
+def object_of(message: AIMessage) -> str:
+    """A turn as the JSON object its model wrote, or would have written."""
+    thought = message.text if message.tool_calls else ""
+    if not message.tool_calls:
+        said = {"thought": "", "action": "finish", "tool": None, "tool_input": None, "final": message.text}
+        return json.dumps(said, ensure_ascii=False)
+    objects = []
+    for call in message.tool_calls:
+        control = CONTROLS.get(call["name"])
+        if control is not None and control[1] in call["args"]:
+            final = call["args"][control[1]]
+            said = {"thought": thought, "action": call["name"], "tool": None, "tool_input": None, "final": final}
+        else:
+            said = {
+                "thought": thought,
+                "action": "tool_call",
+                "tool": call["name"],
+                "tool_input": call["args"],
+                "final": None,
+            }
+        objects.append(json.dumps(said, ensure_ascii=False, default=str))
+    return "\n".join(objects)
+
+
+def as_text(messages: Sequence[AnyMessage], said: Callable[[AIMessage], str]) -> list[AnyMessage]:
+    """The conversation without calls: turns as text, results as the user's turn, neighbours of the user joined."""
+    out: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            word = "Error of" if message.status == "error" else "Observation of"
+            _join(out, HumanMessage(f"{word} {message.name or 'the call'}:\n{message.text}"))
+        elif isinstance(message, AIMessage) and (message.tool_calls or message.id is not None):
+            out.append(AIMessage(said(message)))
+        elif isinstance(message, HumanMessage):
+            _join(out, message)
+        else:
+            out.append(message)
+    return out
+
+
+def _join(out: list[AnyMessage], message: HumanMessage) -> None:
+    before = out[-1] if out else None
+    if isinstance(before, HumanMessage) and isinstance(before.content, str) and isinstance(message.content, str):
+        out[-1] = HumanMessage(f"{before.content}\n\n{message.content}")
+    else:
+        out.append(message)

@@ -1,0 +1,57 @@
+"""Recall: find the few lessons that fit this task or this failure; there may be none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.memory import LessonBook, withheld
+from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.remembering import best_effort
+from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.schemas import Failure, Lesson
+from langgraph_reflexion.state import Recalled, State, Update
+
+
+def recall(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
+    """What is recalled, shown or withheld, beside what this run has recalled before."""
+    book = kit.memory.book(state, config) if kit.memory.policy.read else None
+    if book is None:
+        return {}
+    known = state["recalled"]
+    found: list[Recalled] = []
+    first = state["tally"]["steps"] == 0
+    if first:
+        found += parted(kit, state, (yield from lessons_for(kit, book, state, None, [])) or [], 0)
+    failure = state.get("failure")
+    if failure is not None:
+        seen = [one.lesson.id for one in [*known, *found]]
+        step = max(1, state["tally"]["steps"])
+        found += parted(kit, state, (yield from lessons_for(kit, book, state, failure, seen)) or [], step)
+    if not found:
+        return {}
+    if shown := [one.lesson for one in found if one.shown]:
+        told = [{"id": one.id, "kind": one.kind, "text": one.text, "when": one.when} for one in shown]
+        emit(config, "recalled", lessons=told, step=found[-1].step)
+    return {"recalled": [*known, *found]}
+
+
+def lessons_for(
+    kit: Kit, book: LessonBook, state: State, failure: Failure | None, seen: Sequence[str]
+) -> Waits[list[Lesson] | None]:
+    """The lessons that fit, less those seen before and those that this very run wrote."""
+    task, names = state["about"]["task"], kit.toolbox.names
+    leave = [*seen, *state["lessons_written"]]
+    wait = Wait(
+        lambda: book.recall(task, names, failure, exclude=leave),
+        lambda: book.arecall(task, names, failure, exclude=leave),
+    )
+    return (yield from best_effort("recall", wait))
+
+
+def parted(kit: Kit, state: State, lessons: Sequence[Lesson], step: int) -> list[Recalled]:
+    """Each lesson, shown or withheld for comparison."""
+    run, share = state["about"]["id"], kit.memory.policy.control_share
+    return [Recalled(lesson=one, shown=not withheld(one, run, share), step=step) for one in lessons]

@@ -1,0 +1,246 @@
+"""Reflect: find the cause of a failure and say it once, in a fixed structure, deeper each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast, get_args
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from pydantic import ValidationError
+
+from langgraph_reflexion.memory import concrete, likeness
+from langgraph_reflexion.nodes.faults import model_fault, told
+from langgraph_reflexion.nodes.history import bounded, fenced, transcript
+from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.loops import restart
+from langgraph_reflexion.nodes.models import Model, Spent, asked, knows_schemas, let_pass, plus
+from langgraph_reflexion.nodes.reading import Invalid, read_json
+from langgraph_reflexion.nodes.recall import lessons_for, parted
+from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.tally import counted
+from langgraph_reflexion.schemas import Depth, Failure, FixKind, Kind, Reflection
+from langgraph_reflexion.state import State, Update, last_turn
+
+TRANSCRIPT_TOKENS = 4_000
+QUICK_TOKENS = 1_500
+KEPT_PATCHES = 3
+DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
+
+
+def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
+    """A known lesson for this very failure, else one reflection of the model's, or the word that there is nothing to change."""
+    failure = state["failure"]
+    if failure is None:
+        return {}
+    again = {"trail": restart(state["trail"])}
+    if (yield from _is_known(kit, state, config, failure)):
+        return again
+    config = kit.inside(config)
+    model = kit.reflector
+    if model is None:
+        _, model = yield from kit.choice.chosen(kit.view.of(state), config)
+    earlier = state["reflections"]
+    depth = depth_of(kit, state, failure)
+    reflection, spent, asks = yield from _reflection(kit, state, config, model, failure, depth)
+    count, metas = 1, int(depth == "meta")
+    alike = reflection is not None and _says_again(kit, reflection, earlier)
+    may_change = alike and not state["tally"]["meta"] and depth != "meta"
+    if may_change and state["tally"]["reflections"] + count < kit.limits.max_reflections:
+        _tell(config, state, reflection, "said before")
+        reflection, more, _ = yield from _reflection(kit, state, config, model, failure, "meta")
+        spent, count, metas = plus(spent, more), 2, 1
+        alike = reflection is not None and _says_again(kit, reflection, earlier)
+    update: Update = {
+        **again,
+        "tally": counted(state, kit.now(), reflecting=spent, reflections=count, meta=metas),
+    }
+    if reflection is None:
+        _tell(config, state, None, "unreadable")
+        return update
+    update["reflections"] = [*earlier, reflection]
+    if alike:
+        _tell(config, state, reflection, "said before")
+        update |= {
+            "stop": "reflections_alike",
+            "reason": "The reflections say the same again: there is nothing new to try.",
+        }
+    elif not concrete(reflection.patch_prompt):
+        _tell(config, state, reflection, "no plan")
+        update |= {"stop": "no_plan", "reason": "The reflection gave no concrete plan for another try."}
+    else:
+        _tell(config, state, reflection, None)
+        update["patch"] = [*state["patch"], reflection.patch_prompt][-KEPT_PATCHES:]
+    return update
+
+
+def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) -> Waits[bool]:
+    """Whether memory has a lesson for this fingerprint that this run has not been shown yet."""
+    book = kit.memory.book(state, config) if kit.memory.policy.read else None
+    if book is None or not failure.fingerprint:
+        return False
+    seen = [one.lesson.id for one in state["recalled"]]
+    lessons = (yield from lessons_for(kit, book, state, failure, seen)) or []
+    bound = [one for one in lessons if one.trigger is not None and one.trigger.fingerprint == failure.fingerprint]
+    return any(one.shown for one in parted(kit, state, bound, 1))
+
+
+def depth_of(kit: Kit, state: State, failure: Failure) -> Depth:
+    """Deeper with each reflection of the run, and once more where a known lesson was shown and failed."""
+    tally = state["tally"]
+    if not tally["meta"] and _has_not_helped(state):
+        return "meta"
+    bound = [one.lesson.trigger for one in state["recalled"] if one.shown and one.lesson.trigger is not None]
+    failed_lesson = any(trigger.fingerprint == failure.fingerprint for trigger in bound if trigger.fingerprint)
+    level = min(tally["reflections"] + int(failed_lesson), len(DEPTHS) - 1)
+    cap = kit.limits.max_depth
+    return DEPTHS[min(level, DEPTHS.index(cap) if cap in DEPTHS else len(DEPTHS) - 1)]
+
+
+def _has_not_helped(state: State) -> bool:
+    """Two different reflections, and no better score since before the first of them."""
+    scores = [attempt.score for attempt in state["attempts"] if attempt.score is not None]
+    return len(state["reflections"]) >= 2 and len(scores) >= 3 and max(scores[-2:]) <= max(scores[:-2])
+
+
+def _says_again(kit: Kit, reflection: Reflection, earlier: Sequence[Reflection]) -> bool:
+    """Whether an earlier reflection said the same."""
+    if not concrete(reflection.patch_prompt):
+        return False
+    return any(likeness(reflection.patch_prompt, one.patch_prompt) > kit.limits.stuck_similarity for one in earlier)
+
+
+def _reflection(
+    kit: Kit, state: State, config: RunnableConfig, model: Model, failure: Failure, depth: Depth
+) -> Waits[tuple[Reflection | None, Spent, int]]:
+    """One reflection, asked for once more where it cannot be read, with what it cost."""
+    native = knows_schemas(model)
+    schema = reply_schema()
+    question = _question(kit, state, failure, depth)
+    if not native:
+        question += "\n\n" + kit.words.render("form", schema=json.dumps(schema, ensure_ascii=False))
+    form = {"type": "json_schema", "json_schema": {"name": "Reflection", "schema": schema}}
+    asking = model.bind(response_format=form) if native else model
+    messages: list[AnyMessage] = [HumanMessage(question)]
+    spent: Spent = [0, 0, 0, 0]
+    for attempt in (1, 2):
+        try:
+            reply = yield from asked(asking, messages, config, aside="reflect")
+        except Exception as fault:
+            let_pass(fault)
+            spent = plus(spent, [0, 0, 0, 1])
+            if model_fault(fault) == "setting":
+                if not native:
+                    raise
+                asking, native = model, False
+                words = kit.words.render("form", schema=json.dumps(schema, ensure_ascii=False))
+                messages = [HumanMessage(f"{question}\n\n{words}")]
+            reason = told(fault)
+            continue
+        spent = plus(spent, reply.spent)
+        reflection, reason = read_reflection(reply.message.text, failure, depth)
+        if reflection is not None:
+            return reflection, spent, attempt
+        said = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
+        messages = [messages[0], *said, HumanMessage(kit.words.render("repair", reason=reason))]
+    return None, spent, 2
+
+
+def _question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
+    turn, _ = last_turn(state["messages"])
+    decision = state["aside"]["turn"] if state["aside"] else []
+    last = decision[0] if decision else turn
+    earlier = "\n\n".join(one.as_text() for one in state["reflections"]) or "none"
+    size = QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
+    return kit.words.render(
+        "reflect",
+        task=fenced(bounded(state["about"]["task"], 4_000)),
+        decision=fenced(_decision(last)),
+        evidence=fenced(failure.evidence),
+        transcript=transcript(state["messages"], size),
+        earlier=fenced(earlier),
+        depth=_depth_words(kit, state, depth),
+        signal=failure.signal,
+    )
+
+
+def _decision(message: AnyMessage | None) -> str:
+    if message is None:
+        return "none"
+    calls = [f"{call['name']}({call['args']})" for call in getattr(message, "tool_calls", [])]
+    return bounded("\n".join([message.text, *calls]).strip() or "nothing", 4_000)
+
+
+def _depth_words(kit: Kit, state: State, depth: Depth) -> str:
+    if depth == "meta":
+        return kit.words.render("depth_meta", history=fenced(_history(state)))
+    if depth == "deep":
+        return kit.words.render("depth_deep", attempts=fenced(_attempts(state)) or "see the transcript")
+    return kit.words.render(f"depth_{depth}")
+
+
+def _attempts(state: State) -> str:
+    return "\n".join(
+        f"Attempt {i}: {bounded(one.answer or 'no answer', 1_000)}"
+        + (f" (score {one.score:g})" if one.score is not None else "")
+        for i, one in enumerate(state["attempts"], 1)
+    )
+
+
+def _history(state: State) -> str:
+    advice = [f"Advice {i}: {one.patch_prompt}" for i, one in enumerate(state["reflections"], 1)]
+    return "\n".join([*advice, _attempts(state)])
+
+
+def reply_schema() -> dict[str, Any]:
+    """What a model is asked for: a reflection without its depth, which is not the model's to say."""
+    schema = Reflection.model_json_schema()
+    schema["properties"].pop("depth")
+    schema["required"] = list(schema["properties"])
+    return schema
+
+
+def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflection | None, str]:
+    """A reply as a reflection, or why it is none. Memos of an unknown kind are left out, not fatal."""
+    data = read_json(text)
+    if isinstance(data, Invalid):
+        return None, data.message
+    if not isinstance(data, dict):
+        return None, "it is no JSON object"
+    known = {name: data[name] for name in Reflection.model_fields if name in data}
+    known |= {"failure_signal": str(known.get("failure_signal") or failure.signal), "depth": depth}
+    fixes, memos = known.get("fix_strategy"), known.get("memory_to_write")
+    if isinstance(fixes, list):
+        known["fix_strategy"] = [_fix(one) for one in fixes]
+    if memos is None:
+        known.pop("memory_to_write", None)
+    elif isinstance(memos, list):
+        known["memory_to_write"] = [memo for memo in memos if _is_memo(memo)]
+    try:
+        return Reflection.model_validate(known), ""
+    except ValidationError as fault:
+        return None, "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:5])
+
+
+def _fix(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return {"kind": "other", "text": str(given)}
+    kind = given.get("kind")
+    return {"kind": kind if kind in get_args(FixKind) else "other", "text": str(given.get("text") or "")}
+
+
+def _is_memo(memo: Any) -> bool:
+    return isinstance(memo, dict) and memo.get("kind") in get_args(Kind) and isinstance(memo.get("text"), str)
+
+
+def _tell(config: RunnableConfig, state: State, reflection: Reflection | None, dropped: str | None) -> None:
+    emit(
+        config,
+        "reflection",
+        reflection=None if reflection is None else reflection.model_dump(mode="json"),
+        dropped=dropped,
+        step=state["tally"]["steps"],
+        run_id=cast("str", state["about"]["id"]),
+    )

@@ -1,0 +1,108 @@
+"""Remember: what a reflection asks to be kept becomes lessons, by the book's own rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.remembering import best_effort
+from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.schemas import Failure, Lesson, Memo, Origin, Reflection, Trigger
+from langgraph_reflexion.state import State, Update
+
+QUOTE_WORDS = 6
+"""So many words in a row that also stand in a tool's output are the tool's words, not the model's."""
+
+
+def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The lessons written of the newest reflection; below `min_confidence` it stays with its run."""
+    book = kit.memory.book(state, config) if kit.memory.policy.write else None
+    failure, done = state["failure"], state["tally"]["remembered"]
+    new = state["reflections"][done:]
+    update: Update = {"tally": {**state["tally"], "remembered": len(state["reflections"])}} if new else {}
+    if book is None or failure is None:
+        return update
+    if failure.signal == "feedback" and state["about"]["before"] and not done:
+        yield from _discredit(book, state["about"]["before"])
+    written: list[str] = []
+    for reflection in new:
+        sure = kit.memory.policy.min_confidence if reflection.confidence is None else reflection.confidence
+        if sure < kit.memory.policy.min_confidence:
+            continue
+        for memo in reflection.memory_to_write:
+            lesson = _lesson(kit, state, failure, reflection, memo)
+            task, answer = state["about"]["task"], _answer(state)
+            wait = Wait(
+                lambda lesson=lesson: book.add(lesson, task=task, answer=answer),  # type: ignore[misc]
+                lambda lesson=lesson: book.aadd(lesson, task=task, answer=answer),  # type: ignore[misc]
+            )
+            said = yield from best_effort("remember", wait)
+            if said is None:
+                continue
+            kept = (
+                said.lesson.id if said.lesson is not None and said.action in ("added", "merged", "unchanged") else None
+            )
+            emit(config, "lesson", action=said.action, reason=said.reason, id=kept, text=memo.text, kind=memo.kind)
+            if kept and kept not in written:
+                written.append(kept)
+    if written:
+        update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
+    return update
+
+
+def _discredit(book: LessonBook, run_id: str) -> Waits[None]:
+    """The user says that the run before was wrong: what it won is lost."""
+    yield from best_effort("feedback", Wait(lambda: book.feedback(run_id), lambda: book.afeedback(run_id)))
+
+
+def _answer(state: State) -> str | None:
+    return state["attempts"][-1].answer if state["attempts"] else None
+
+
+def _lesson(kit: Kit, state: State, failure: Failure, reflection: Reflection, memo: Memo) -> Lesson:
+    return Lesson(
+        kind=memo.kind,
+        text=memo.text.strip() or "?",
+        when=memo.when,
+        why=reflection.explanation,
+        tags=memo.tags,
+        trigger=Trigger(signal=failure.signal, tool=_tool(kit, failure), fingerprint=failure.fingerprint or None),
+        origin=origin_of(state, failure, memo.text),
+        confidence=reflection.confidence,
+        sources=[state["about"]["id"]],
+    )
+
+
+def _tool(kit: Kit, failure: Failure) -> str | None:
+    """The tool a lesson is bound to; a tool that does not exist binds nothing."""
+    return failure.tool if failure.tool is not None and kit.toolbox.has(failure.tool) else None
+
+
+def origin_of(state: State, failure: Failure, text: str) -> Origin:
+    """What a lesson rests on; words taken from a tool's output are only observed."""
+    outputs = [message.text for message in state["messages"] if isinstance(message, ToolMessage)]
+    if quotes(text, [*outputs, failure.evidence if failure.signal == "tool_error" else ""]):
+        return "observed"
+    if failure.signal == "feedback":
+        return "told"
+    return "verified"
+
+
+def quotes(text: str, outputs: Sequence[str]) -> bool:
+    """Whether the text takes a run of words from one of these outputs."""
+    words = _words(text)
+    if len(words) < QUOTE_WORDS:
+        return False
+    runs = {" ".join(words[i : i + QUOTE_WORDS]) for i in range(len(words) - QUOTE_WORDS + 1)}
+    folded = [" ".join(_words(output)) for output in outputs]
+    return any(run in output for run in runs for output in folded)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]|[\w]+" if re.search(r"[\u3040-\u9fff]", text) else r"\w+", text.lower())

@@ -1,0 +1,60 @@
+"""The nodes' way to the lesson book: whose store, which namespace, and a broken store that costs no answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.memory import LessonBook, resolve_namespace
+from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.models import let_pass
+from langgraph_reflexion.nodes.step import Wait, Waits
+
+log = logging.getLogger("langgraph_reflexion")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one agent remembers with."""
+
+    policy: MemoryPolicy
+    agent: str
+    own: BaseStore | None
+    fallback: BaseStore
+    clock: Callable[[], datetime]
+
+    def place(self, context: Any) -> list[str] | None:
+        """The namespace of a run; None, with a warning, where a field of it is not filled."""
+        if not (self.policy.read or self.policy.write):
+            return None
+        namespace = resolve_namespace(self.policy, self.agent, context)
+        if namespace is None:
+            log.warning(
+                "No memory for this run: the context fills not every field of the namespace %s", self.policy.namespace
+            )
+        return None if namespace is None else list(namespace)
+
+    def book(self, state: Any, config: RunnableConfig) -> LessonBook | None:
+        """The book of this run, in the agent's own store, else the running graph's, else the agent's in memory."""
+        namespace = state["about"]["namespace"]
+        if namespace is None:
+            return None
+        store = self.own or runtime_of(config).store or self.fallback
+        return LessonBook(store, namespace=tuple(namespace), policy=self.policy, clock=self.clock)
+
+
+def best_effort(what: str, wait: Wait) -> Waits[Any]:
+    """The result, or None where the store fails: that costs lessons, not the answer."""
+    try:
+        return (yield wait)
+    except Exception as fault:  # noqa: BLE001 — any store's own exception
+        let_pass(fault)
+        log.warning("%s failed, and the run goes on without: %r", what, fault)
+        return None

@@ -1,0 +1,100 @@
+"""The one small `Runnable` behind every node and route: a sync and an async door to the same thinking.
+
+LangGraph would send a plain `def` through a thread pool under `ainvoke`. A node here is written once, as a
+function, or, where it has to wait for a model, a tool, a store or a caller's own function, as a generator that
+yields each `Wait` and is given its result; the doors differ only in how they wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from langchain_core.runnables import Runnable, RunnableConfig
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something to wait for, by either door."""
+
+    sync: Callable[[], Any]
+    later: Callable[[], Awaitable[Any]]
+
+
+Waits = Generator[Wait, Any, T]
+"""A node that waits: it yields what it waits for and returns its result."""
+
+
+def in_thread(function: Callable[[], Any]) -> Wait:
+    """Wait for somebody's sync function: in place, or under `ainvoke` in a thread."""
+    return Wait(function, lambda: asyncio.to_thread(function))
+
+
+def wait_for(node: Waits[T]) -> T:
+    """Drive a node through the sync door."""
+    try:
+        wait = next(node)
+        while True:
+            try:
+                given = wait.sync()
+            except Exception as fault:  # noqa: BLE001 — handed to the node, which knows what it can mend
+                wait = node.throw(fault)
+            else:
+                wait = node.send(given)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
+async def await_for(node: Waits[T]) -> T:
+    """Drive a node through the async door."""
+    try:
+        wait = next(node)
+        while True:
+            try:
+                given = await wait.later()
+            except Exception as fault:  # noqa: BLE001 — handed to the node, which knows what it can mend
+                wait = node.throw(fault)
+            else:
+                wait = node.send(given)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
+class Step(Runnable[Any, Any]):
+    """A node that never waits: called in place by both doors."""
+
+    def __init__(self, name: str, think: Callable[[Any, RunnableConfig], Any]) -> None:
+        self.name = name
+        self.think = think
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return self.think(input, config or {})
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return self.think(input, config or {})
+
+
+class WaitingStep(Step):
+    """A node that waits."""
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return wait_for(self.think(input, config or {}))
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return await await_for(self.think(input, config or {}))
+
+
+class Route(Step):
+    """A conditional edge: a pure function of the few fields that `reads` names."""
+
+    def __init__(self, name: str, choose: Callable[[Any], Any], reads: type) -> None:
+        super().__init__(name, lambda state, config: choose(state))
+        # LangGraph reads here which fields to give; without it every route would be given the whole state.
+        self.__annotations__ = {"state": reads}
+
+    def __call__(self, state: Any) -> Any:
+        return self.think(state, {})

@@ -1,0 +1,133 @@
+"""Counting: steps, tokens and time of a run, and what of its limits is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from langgraph_reflexion.context import Limits
+from langgraph_reflexion.nodes.models import Spent, plus
+from langgraph_reflexion.schemas import Attempt, StopReason, Usage
+from langgraph_reflexion.state import Tally
+
+STEPS_TO_END = 3
+"""Supersteps that must be left for another decision: itself, `wrap_up` and `finish`."""
+STEPS_FOR_TOOLS = 4
+"""And for a turn's calls: `tool`, `observe`, `wrap_up` and `finish`."""
+
+
+def fresh(now: float) -> Tally:
+    """Nothing counted yet."""
+    return Tally(
+        steps=0,
+        attempts=0,
+        reflections=0,
+        meta=0,
+        remembered=0,
+        at=now,
+        waited=0.0,
+        spent=[0, 0, 0, 0],
+        reflecting=[0, 0, 0, 0],
+        mark=[0, 0, 0, 0, now, 0],
+    )
+
+
+def counted(
+    state: Mapping[str, Any], now: float, *, spent: Spent | None = None, reflecting: Spent | None = None, **counts: int
+) -> Tally:
+    """The tally after a node: what it spent, what it counted, and the time."""
+    tally: Tally = state["tally"]
+    paused = max(0.0, (state.get("resumed_at") or 0.0) - tally["at"])
+    new = cast("Tally", {**tally, "at": now, "waited": tally["waited"] + paused})
+    if spent is not None:
+        new["spent"] = plus(tally["spent"], spent)
+    if reflecting is not None:
+        new["reflecting"] = plus(tally["reflecting"], reflecting)
+    for name, more in counts.items():
+        new[name] = tally[name] + more  # type: ignore[literal-required]
+    return new
+
+
+def elapsed(state: Mapping[str, Any], now: float) -> float:
+    """Seconds of the run so far; waiting for a person is not counted."""
+    tally: Tally = state["tally"]
+    paused = max(0.0, (state.get("resumed_at") or 0.0) - tally["at"])
+    return max(0.0, now - state["about"]["started"] - tally["waited"] - paused)
+
+
+def seconds_left(state: Mapping[str, Any], limits: Limits, now: float) -> float | None:
+    """What is left of the deadline; never less than nothing."""
+    if limits.deadline is None:
+        return None
+    return max(0.0, limits.deadline - elapsed(state, now))
+
+
+def tokens(tally: Tally) -> int:
+    """Tokens of every model call of the run."""
+    return tally["spent"][2] + tally["reflecting"][2]
+
+
+def overspent(state: Mapping[str, Any], limits: Limits, now: float, tally: Tally | None = None) -> StopReason | None:
+    """Whether time or tokens have run out."""
+    if limits.token_budget is not None and tokens(tally or state["tally"]) >= limits.token_budget:
+        return "token_budget"
+    if limits.deadline is not None and elapsed(state, now) >= limits.deadline:
+        return "deadline"
+    return None
+
+
+def spent_out(state: Mapping[str, Any], limits: Limits, now: float) -> StopReason | None:
+    """Why there can be no further decision, or None."""
+    if state.get("stop"):
+        return cast("StopReason", state["stop"])
+    if out := overspent(state, limits, now):
+        return out
+    if state["tally"]["steps"] >= limits.max_steps or state.get("remaining_steps", STEPS_TO_END) < STEPS_TO_END:
+        return "max_steps"
+    return None
+
+
+def may_reflect(state: Mapping[str, Any], limits: Limits) -> bool:
+    """Whether a reflection is left, and LangGraph's own limit leaves room for it and what follows."""
+    left = state.get("remaining_steps", 99)
+    return state["tally"]["reflections"] < limits.max_reflections and left >= STEPS_TO_END + 3
+
+
+def usage_of(spent: Spent) -> Usage:
+    """A cost as a value."""
+    return Usage(input=spent[0], output=spent[1], total=spent[2], calls=spent[3])
+
+
+def attempt_of(state: Mapping[str, Any], tally: Tally, now: float, **fields: Any) -> Attempt:
+    """The attempt that ends now: what it cost, and the failures on the way to it, beside these fields."""
+    mark = tally["mark"]
+    cost = [int(after - before) for after, before in zip(tally["spent"], mark[:4], strict=True)]
+    failures = (state.get("failures") or [])[int(mark[5]) :]
+    return Attempt(
+        **{"failures": failures, **fields},
+        seconds=max(0.0, now - mark[4] - (tally["waited"] - _waited_at(mark))),
+        usage=usage_of(cost),
+    )
+
+
+def _waited_at(mark: list[float]) -> float:
+    return mark[6] if len(mark) > 6 else 0.0
+
+
+def marked(tally: Tally, now: float, failures: int) -> Tally:
+    """The tally with the next attempt beginning here."""
+    return cast("Tally", {**tally, "mark": [*tally["spent"], now, failures, tally["waited"]]})
+
+
+def worth_going_on(attempts: list[Attempt], limits: Limits) -> bool:
+    """Whether the scores still rise: False once too many attempts in a row gained too little over the best before."""
+    best: float | None = None
+    stalled = 0
+    for attempt in attempts:
+        if attempt.score is None:
+            continue
+        if best is not None:
+            gain = (attempt.score - best) / max(best, 1.0)
+            stalled = stalled + 1 if gain < limits.min_improvement else 0
+        best = attempt.score if best is None else max(best, attempt.score)
+    return stalled < limits.stalled_attempts or len(attempts) < 3

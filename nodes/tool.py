@@ -1,0 +1,184 @@
+"""Tool: run one call, within its time, again while its tool says that may help; its result is bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import ToolCall, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from langgraph_reflexion.nodes.faults import is_passing, pause_before, told, tool_error_class
+from langgraph_reflexion.nodes.history import bounded
+from langgraph_reflexion.nodes.host import has_parent, values_now, was_resumed
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models import let_pass
+from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.tally import seconds_left
+from langgraph_reflexion.nodes.timing import pause
+from langgraph_reflexion.schemas import ErrorClass
+from langgraph_reflexion.state import Handoff, Update
+
+EDITED = "A person changed this call before it ran. What ran: {name}({args}). This is its result; do not repeat the first call."
+
+
+class Sent(TypedDict):
+    """One call of a turn on its way to `tool`."""
+
+    call: ToolCall
+    edited: bool
+    blocked: str | None
+
+
+def run_tool(kit: Kit, sent: Sent, config: RunnableConfig) -> Waits[Update | list[Any]]:
+    """The answer to one call, whatever came of it."""
+    call = sent["call"]
+    if call["name"] in kit.toolbox.denied:
+        why = f"Denied: the tool {call['name']!r} is not allowed here and did not run."
+        return {"messages": [failed(call, why, "permission")]}
+    if sent["blocked"] is not None:
+        why = f"Not run again: this very call was repeated without anything new. Its last result was: {sent['blocked']}"
+        return {"messages": [ToolMessage(why, tool_call_id=call["id"], name=call["name"])]}
+    result = yield from _result(kit, call, kit.inside(config))
+    update = _told(kit, call, result, config)
+    if sent["edited"]:
+        update = _as_edited(call, update)
+    if was_resumed(config):
+        update = _resumed(update, kit.now())
+    return update
+
+
+def _result(kit: Kit, call: ToolCall, config: RunnableConfig) -> Waits[Any]:
+    """What the tool gave, or the exception that outlasted its repeats."""
+    limits, state = kit.limits, kit.view.now(config)
+    for attempt in range(limits.tool_retries + 1):
+        try:
+            return (yield kit.toolbox.run(call, state, config, _seconds(kit, config)))
+        except Exception as fault:
+            let_pass(fault)
+            if _for_a_person(fault):
+                raise
+            last = attempt == limits.tool_retries
+            if last or not is_passing(fault) or was_resumed(config):
+                return fault
+            wait = pause_before(fault, attempt)
+            left = _seconds(kit, config) if limits.deadline is not None else None
+            if left is not None and wait >= left:
+                return fault
+            yield pause(wait)
+    raise AssertionError("a loop that always returns")
+
+
+def _for_a_person(fault: Exception) -> bool:
+    """A tool that only works under `ainvoke` is not for the model to mend."""
+    return isinstance(fault, NotImplementedError) and "sync invocation" in str(fault)
+
+
+def _seconds(kit: Kit, config: RunnableConfig) -> float | None:
+    """The time a call may take: its own limit, and what is left of the run's."""
+    limit = kit.limits.tool_timeout
+    if kit.limits.deadline is None:
+        return limit
+    now = values_now(config, ("about", "tally", "resumed_at"))
+    left = seconds_left(now, kit.limits, kit.now()) if now else None
+    return min(one for one in (limit, left) if one is not None)
+
+
+def _told(kit: Kit, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:
+    """What is written of a result: messages as they are, a `Command`'s own fields, a handover for `finish`."""
+    if isinstance(result, Exception):
+        return {"messages": [failed(call, f"Error: {told(result)}", tool_error_class(result), result)]}
+    results = result if isinstance(result, list) else [result]
+    if refused := _refused(call, results, config):
+        return {"messages": [refused]}
+    messages: list[Any] = []
+    handoffs: list[Handoff] = []
+    commands: list[Any] = []
+    for one in results:
+        if isinstance(one, ToolMessage):
+            messages.append(bounded_message(one))
+        elif one.graph == Command.PARENT:
+            handoffs.append(Handoff(goto=one.goto, update=updates_of(one), call_id=str(call["id"])))
+            messages.append(_handed(call, one))
+        else:
+            commands.append(Command(update={key: value for key, value in updates_of(one) if key in kit.view.fields}))
+    update = {key: value for key, value in (("messages", messages), ("handoffs", handoffs)) if value}
+    return [*commands, update] if commands else update
+
+
+def updates_of(command: Command[Any]) -> list[tuple[str, Any]]:
+    """What a `Command` writes, field by field, whatever form it was given in."""
+    update = command.update
+    if update is None:
+        return []
+    if isinstance(update, dict):
+        return list(update.items())
+    if isinstance(update, (list, tuple)):
+        return [(str(key), value) for key, value in update]
+    return list(vars(update).items())
+
+
+def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> ToolMessage | None:
+    """The answer to a call whose `Command` may not be followed, or None."""
+    for one in results:
+        if not isinstance(one, Command):
+            continue
+        if one.graph == Command.PARENT and not has_parent(config):
+            why = "Refused: the tool hands over to a parent graph, and this agent runs in none."
+            return failed(call, why, "exception")
+        if one.graph is None and one.goto:
+            why = "Refused: a tool may update the state, but `goto` inside the agent is not for it to say."
+            return failed(call, why, "exception")
+    return None
+
+
+def _handed(call: ToolCall, command: Command[Any]) -> ToolMessage:
+    """The answer to a call that hands over: the tool's own, else one that says so."""
+    for key, value in updates_of(command):
+        for message in value if key == "messages" and isinstance(value, (list, tuple)) else []:
+            if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
+                return message
+    return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"], id=f"handed-{call['id']}")
+
+
+def failed(call: ToolCall, why: str, error_class: ErrorClass, fault: BaseException | None = None) -> ToolMessage:
+    """The answer to a call that failed; the artifact, which no model sees, says how."""
+    how = {"error_class": error_class, "exception": type(fault).__name__ if fault is not None else ""}
+    return ToolMessage(bounded(why), tool_call_id=call["id"], name=call["name"], status="error", artifact=how)
+
+
+def bounded_message(message: ToolMessage) -> ToolMessage:
+    """A result as it is, or with its overlong texts cut."""
+    content = message.content
+    if isinstance(content, str):
+        short: Any = bounded(content)
+        return message if short is content else message.model_copy(update={"content": short})
+    if sum(len(part if isinstance(part, str) else str(part.get("text", ""))) for part in content) < 100_000:
+        return message
+    parts = [bounded(part) if isinstance(part, str) else _bounded_part(part) for part in content]
+    return message.model_copy(update={"content": parts})
+
+
+def _bounded_part(part: dict[str, Any]) -> dict[str, Any]:
+    return {**part, "text": bounded(part["text"])} if isinstance(part.get("text"), str) else part
+
+
+def _as_edited(call: ToolCall, update: Update | list[Any]) -> Update | list[Any]:
+    """The same, with a word before the result that a person changed the call."""
+    if isinstance(update, list):
+        return [_as_edited(call, part) if isinstance(part, dict) else part for part in update]
+    note = EDITED.format(name=call["name"], args=call["args"])
+    return {**update, "messages": [_noted(one, call, note) for one in update.get("messages", [])]}
+
+
+def _noted(message: Any, call: ToolCall, note: str) -> Any:
+    if not isinstance(message, ToolMessage) or message.tool_call_id != call["id"]:
+        return message
+    content = message.content
+    said: Any = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
+    return message.model_copy(update={"content": said})
+
+
+def _resumed(update: Update | list[Any], now: float) -> Update | list[Any]:
+    return [*update, {"resumed_at": now}] if isinstance(update, list) else {**update, "resumed_at": now}

@@ -1,0 +1,112 @@
+"""The agent's tools: what is offered, and one call of them run by LangGraph's `ToolNode`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.messages import ToolCall, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as made_tool
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolRuntime
+from langgraph.types import Command
+
+from langgraph_reflexion.nodes.arguments import Arguments
+from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.step import Wait
+from langgraph_reflexion.nodes.timing import within
+
+Result = ToolMessage | Command[Any]
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """Everything the agent may call, by name; made once with the agent."""
+
+    node: ToolNode
+    offered: tuple[BaseTool | dict[str, Any], ...]
+    denied: frozenset[str]
+    approve: frozenset[str]
+    direct: frozenset[str]
+    arguments: Arguments
+
+    @property
+    def names(self) -> list[str]:
+        """The tools that may run."""
+        return [name for name in self.node.tools_by_name if name not in self.denied]
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tool of this name, denied ones included."""
+        return name in self.node.tools_by_name
+
+    def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
+        """Wait for one call. Its exceptions come as they are."""
+        given = ToolRuntime(
+            state=state,
+            tool_call_id=call["id"],
+            config=config,
+            context=runtime_of(config).context,
+            store=runtime_of(config).store,
+            stream_writer=runtime_of(config).stream_writer,
+            tools=list(self.node.tools_by_name.values()),
+            execution_info=runtime_of(config).execution_info,
+            server_info=runtime_of(config).server_info,
+        )
+        # `ToolNode.invoke` starts a thread pool for each call; what it runs in that pool is this.
+        return within(
+            seconds,
+            lambda: self.node._run_one(call, "tool_calls", given),
+            lambda: self.node._arun_one(call, "tool_calls", given),
+        )
+
+
+def toolbox_of(
+    tools: Sequence[Any] | ToolNode, controls: Sequence[str], approve: Sequence[str], deny: Sequence[str]
+) -> Toolbox:
+    """The caller's tools, checked: a name twice, a tool without words, or an unknown name is an error here."""
+    if isinstance(tools, ToolNode):
+        node, builtin = tools, []
+    else:
+        if isinstance(tools, (str, bytes, dict)) or not hasattr(tools, "__iter__"):
+            raise ValueError(f"`tools` is a list of tools or a ToolNode, got {tools!r}")
+        builtin = [one for one in tools if isinstance(one, dict)]
+        made = [_tool_of(one) for one in tools if not isinstance(one, dict)]
+        for name in (seen := [one.name for one in made]):
+            if seen.count(name) > 1:
+                raise ValueError(f"Two tools are called {name!r}; give one of them another name")
+        node = ToolNode(made, handle_tool_errors=False)
+    known = set(node.tools_by_name)
+    for control in controls:
+        if control in known:
+            raise ValueError(
+                f"The tool {control!r} has the name of a control; rename it, or leave it out of `controls`"
+            )
+    for setting, names in (("approve", approve), ("deny", deny)):
+        if isinstance(names, str):
+            raise ValueError(f"`{setting}` is a list of tool names, got the text {names!r}")
+        for name in names:
+            if name not in known:
+                raise ValueError(f"`{setting}` names {name!r}, and the tools are: {', '.join(sorted(known)) or 'none'}")
+    offered = [tool for tool in node.tools_by_name.values() if tool.name not in deny]
+    return Toolbox(
+        node=node,
+        offered=(*offered, *builtin),
+        denied=frozenset(deny),
+        approve=frozenset(approve),
+        direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
+        arguments=Arguments(node.tools_by_name.values()),
+    )
+
+
+def _tool_of(thing: Any) -> BaseTool:
+    if isinstance(thing, BaseTool):
+        return thing
+    if not callable(thing):
+        raise ValueError(f"A tool is a function, a BaseTool or a provider's dict, got {thing!r}")
+    name = getattr(thing, "__name__", repr(thing))
+    if not (getattr(thing, "__doc__", None) or "").strip():
+        raise ValueError(f"The tool {name!r} has no docstring: the model reads there what it is for")
+    return cast("BaseTool", made_tool(cast("Callable[..., Any]", thing)))

@@ -1,0 +1,122 @@
+"""Wrap up: the last word of a run that cannot go on: the fallback's best answer, or why it stopped."""
+
+from __future__ import annotations
+
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.context import Limits
+from langgraph_reflexion.nodes.checking import complaints
+from langgraph_reflexion.nodes.faults import model_fault, told
+from langgraph_reflexion.nodes.history import paired
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models import asked, let_pass
+from langgraph_reflexion.nodes.protocols import as_text, object_of
+from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.tally import attempt_of, counted, spent_out, worth_going_on
+from langgraph_reflexion.schemas import Attempt, StopReason
+from langgraph_reflexion.state import State, Update, Waiting
+
+REASONS: dict[StopReason, str] = {
+    "max_steps": "there are no steps left ({max_steps} were allowed)",
+    "max_attempts": "no answer was accepted in {max_attempts} attempts",
+    "invalid_decisions": "the model's decisions could not stand",
+    "loop": "the model went round in a loop",
+    "improvement_stalled": "the answers no longer got better",
+    "reflections_alike": "the reflections said the same again",
+    "no_plan": "there was no concrete plan for another try",
+    "deadline": "the time was up ({deadline} s were allowed)",
+    "token_budget": "the token budget was spent ({token_budget} were allowed)",
+    "model_error": "the model could not be asked",
+}
+
+
+def why_stopped(state: State, limits: Limits, now: float) -> StopReason:
+    """The word for the end of a run that was not accepted; the routes came here by the same facts."""
+    if state.get("stop"):
+        return state["stop"]  # type: ignore[return-value]
+    failure = state.get("failure")
+    attempts = state["attempts"]
+    if failure is not None and failure.signal == "check_failed":
+        if not worth_going_on(attempts, limits):
+            return "improvement_stalled"
+        if len(attempts) >= limits.max_attempts:
+            return "max_attempts"
+    out = spent_out(state, limits, now)
+    if out is not None:
+        return out
+    return "invalid_decisions" if failure is not None and failure.signal != "check_failed" else "max_steps"
+
+
+def wrap_up(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The decision a run ends with, and the work since the last answer as an attempt of its own."""
+    stop = why_stopped(state, kit.limits, kit.now())
+    reason = state["reason"] or _sentence(kit.limits, stop)
+    best = best_of(state["attempts"])
+    update: Update = {"stop": stop, "reason": reason}
+    spent, text, message = [0, 0, 0, 0], "", None
+    if kit.fallback is not None:
+        prompt = yield from _prompt(kit, state, config, best, reason)
+        try:
+            reply = yield from asked(kit.fallback, prompt, config)
+        except Exception as fault:
+            let_pass(fault)
+            if model_fault(fault) == "setting":
+                raise
+            reason = update["reason"] = f"{reason} The fallback could not be asked either: {told(fault)}"
+        else:
+            spent, text, message = reply.spent, reply.message.text, reply.message
+            if kit.name:
+                message = message.model_copy(update={"name": kit.name})
+    if not text.strip():
+        text, message = _explained(reason, best), None
+    waiting = Waiting(action="finish", text=text, message=message, refused=False)
+    tally = counted(state, kit.now(), spent=spent)
+    if _is_unfinished(state):
+        last = attempt_of(state, tally, kit.now(), answer=None, score=None, verdicts=[])
+        update["attempts"] = [*state["attempts"], last]
+    return {**update, "decision": waiting, "tally": tally}
+
+
+def _is_unfinished(state: State) -> bool:
+    """Whether there was work after the last answer."""
+    return list(state["tally"]["spent"]) != [int(one) for one in state["tally"]["mark"][:4]] or not state["attempts"]
+
+
+def best_of(attempts: list[Attempt]) -> Attempt | None:
+    """The attempt with an answer and the highest score; the later of equals."""
+    answered = [
+        (one.score if one.score is not None else -1.0, i) for i, one in enumerate(attempts) if one.answer is not None
+    ]
+    return attempts[max(answered)[1]] if answered else None
+
+
+def _sentence(limits: Limits, stop: StopReason) -> str:
+    return f"The run stopped: {REASONS.get(stop, stop).format(**limits.model_dump())}."
+
+
+def _explained(reason: str, best: Attempt | None) -> str:
+    if best is None:
+        return f"{reason} There is no answer."
+    score = f", score {best.score:g}" if best.score is not None else ""
+    return f"{reason} The best answer so far, which was not accepted{score}:\n\n{best.answer}"
+
+
+def _prompt(
+    kit: Kit, state: State, config: RunnableConfig, best: Attempt | None, reason: str
+) -> Waits[list[AnyMessage]]:
+    """The question, the latest answer and the reason, behind the conversation told without calls."""
+    last = next((one for one in reversed(state["attempts"]) if one.answer is not None), best)
+    feedback = complaints(last.verdicts, kit.limits.success_score) if last is not None else ""
+    asking = kit.words.render(
+        "wrap_up", reason=reason, answer=last.answer if last and last.answer else "none", feedback=feedback or "none"
+    )
+    conversation = _without_calls(paired(state["messages"]))
+    view = lambda: kit.view.of({**state, "messages": conversation})  # noqa: E731
+    prompt = yield from kit.instructions.around(conversation, view, kit.inside(config))
+    return [*prompt, HumanMessage(asking)]
+
+
+def _without_calls(messages: list[AnyMessage]) -> list[AnyMessage]:
+    """As text: a fallback has no tools bound, and some providers then refuse calls in the conversation."""
+    return as_text(messages, object_of) if any(isinstance(one, ToolMessage) for one in messages) else messages
