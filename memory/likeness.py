@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from difflib import SequenceMatcher
 
-from langgraph_reflexion.memory.words import PLAIN, fold, stem, tokens
+from langgraph_reflexion.memory.words import fold, listed, stem, tokens
 
 _NOT = re.compile(
     r"\b(?:never|not|don't|dont|do not|doesn't|cannot|can't|must not|mustn't|avoid|without|no longer|nor|stop|refrain|"
-    r"instead of|rather than|forbid|refuse to)\b|不要|不得|不能|不应|不可|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
+    r"instead of|rather than|forbid|refuse to)\b|"
+    r"不要|不得|不能|不应|不可|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[,;.!?:，；。！？：、\n]|\b(?:but|instead use|use instead)\b|而要|而应", re.IGNORECASE)  # noqa: RUF001
 _ORDER = re.compile(r"\b(before|after)\b|(之前|以前|之后|以后|前先|后再|前|后)", re.IGNORECASE)
 
-_OPPOSITES = (
-    "ascending/descending start/end begin/end first/last before/after always/never open/close enable/disable "
-    "allow/forbid allow/deny accept/reject include/exclude add/remove insert/delete create/delete increase/decrease "
-    "maximum/minimum max/min more/less more/fewer higher/lower above/below left/right up/down in/out on/off with/without "
-    "read/write input/output encode/decode encrypt/decrypt login/logout log in/log out sign in/sign out push/pull "
-    "upload/download import/export lock/unlock show/hide true/false yes/no local/remote public/private sync/async "
-    "serial/parallel short/long early/late earlier/later old/new oldest/newest longer/shorter upper/lower "
-    "uppercase/lowercase even/odd positive/negative success/failure prepend/append forward/backward next/previous "
-    "buy/sell send/receive strict/lenient inclusive/exclusive earliest/latest widest/narrowest keep/discard "
-    "升序/降序 登录/登出 登录/退出 开始/结束 之前/之后 打开/关闭 增加/减少 最大/最小 最多/最少 允许/禁止 总是/从不 添加/删除 输入/输出 "
-    "上传/下载 前/后 导入/导出 加密/解密 开启/关闭 显示/隐藏 包含/排除 成功/失败 同步/异步 公开/私有 读取/写入 接受/拒绝 向上/向下 最早/最晚 大写/小写 "
-    "必须/不得 需要/无需 先/后"
+_OPPOSITES = listed(
+    """
+    before/after always/never enable/disable allow/forbid allow/deny accept/reject include/exclude add/remove lock/unlock
+    increase/decrease maximum/minimum max/min more/less more/fewer higher/lower with/without ascending/descending show/hide
+    true/false yes/no sync/async serial/parallel early/late earlier/later oldest/newest longer/shorter uppercase/lowercase
+    prepend/append forward/backward strict/lenient inclusive/exclusive earliest/latest widest/narrowest keep/discard
+    升序/降序 之前/之后 打开/关闭 增加/减少 最大/最小 最多/最少 允许/禁止 总是/从不 添加/删除 前/后 开启/关闭
+    显示/隐藏 包含/排除 同步/异步 接受/拒绝 向上/向下 最早/最晚 大写/小写 必须/不得 需要/无需
+    """
 )
+"""Words of which one advises what the other warns of."""
+
+_SIDES = listed(
+    """
+    start/end begin/end first/last open/close insert/delete create/delete above/below left/right up/down in/out on/off
+    read/write input/output encode/decode encrypt/decrypt login/logout push/pull upload/download import/export local/remote
+    public/private short/long old/new upper/lower even/odd positive/negative success/failure next/previous buy/sell
+    send/receive import/export row/column request/response client/server source/target
+    登录/登出 登录/退出 开始/结束 输入/输出 上传/下载 导入/导出 加密/解密 成功/失败 公开/私有 读取/写入 先/后
+    """
+)
+"""Words for the two sides of something: advice on the one says nothing of the other."""
 
 
 def likeness(a: str, b: str) -> float:
@@ -43,7 +53,7 @@ def likeness(a: str, b: str) -> float:
     if not ours or not theirs:
         return 0.0
     alike = _dice(ours, theirs)
-    return min(alike, 0.5) if alike > 0.5 and opposed(a, b) else alike
+    return min(alike, 0.5) if alike > 0.5 and (opposed(a, b) or _contrast(a, b, _SIDES)) else alike
 
 
 def same(a: str, b: str, least: float = 0.84) -> bool:
@@ -56,7 +66,9 @@ def same(a: str, b: str, least: float = 0.84) -> bool:
         return True
     ours, theirs = _bag(a), _bag(b)
     alone, also_alone = _unmatched(ours, theirs), _unmatched(theirs, ours)
-    return not (alone and also_alone) and _dice(ours, theirs) >= least and not opposed(a, b) and bool(ours)
+    if (alone and also_alone) or not ours or _dice(ours, theirs) < least:
+        return False
+    return not opposed(a, b) and not _contrast(a, b, _SIDES)
 
 
 def opposed(a: str, b: str) -> bool:
@@ -65,7 +77,7 @@ def opposed(a: str, b: str) -> bool:
     common = ours.keys() & theirs.keys()
     alone, also_alone = _far(ours.keys() - common, theirs), _far(theirs.keys() - common, ours)
     share = 2 * len(common) / max(len(ours) + len(theirs), 1)
-    if _swapped(a, b) or (share >= 0.4 and _antonyms(a, b)):
+    if _swapped(a, b) or (share >= 0.4 and _contrast(a, b, _OPPOSITES)):
         return True
     if share < 0.5 or (alone and also_alone and share < 0.85):
         return False
@@ -112,32 +124,22 @@ def _signs(text: str) -> dict[str, bool]:
     return signs
 
 
-def _antonyms(a: str, b: str) -> bool:
+def _contrast(a: str, b: str, pairs: Collection[str]) -> bool:
+    """Whether each text holds the other's counterpart, and not the word itself."""
     ours, theirs = _said(a), _said(b)
-    for pair in _OPPOSITES.split(" "):
+    for pair in pairs:
         one, _, other = pair.partition("/")
         for left, right in ((one, other), (other, one)):
-            if left in ours and right in theirs and left not in theirs and right not in ours:
+            if ours(left) and theirs(right) and not theirs(left) and not ours(right):
                 return True
     return False
 
 
-class _Said:
-    """The words of a text as they stand, and parts of words where a script has no spaces."""
-
-    def __init__(self, text: str) -> None:
-        self.text = fold(text)
-        self.words = set(re.findall(r"[a-z]+", self.text))
-        self.words |= {stem(word) for word in self.words}
-
-    def __contains__(self, word: str) -> bool:
-        if word.isascii():
-            return word in self.words or (stem(word) in self.words and word not in PLAIN)
-        return word in self.text
-
-
-def _said(text: str) -> _Said:
-    return _Said(text)
+def _said(text: str) -> Callable[[str], bool]:
+    """Whether a text holds a word in any form; where a script has no spaces, whether it holds the characters."""
+    plain = fold(text)
+    stems = {stem(word) for word in re.findall(r"[a-z]+", plain)}
+    return lambda word: stem(word) in stems if word.isascii() else word in plain
 
 
 def _swapped(a: str, b: str) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-def _listed(words: str) -> frozenset[str]:
+
+def listed(words: str) -> frozenset[str]:
+    """A set of words, written as a text of them."""
     return frozenset(words.split())
 
 
-STOP = _listed(
+STOP = listed(
     """
     a about above after again all also always an and any are as at be because been before being below between both
     but by can cannot could did do does doing don done down during each either else ever every few for from further
@@ -22,7 +24,7 @@ STOP = _listed(
 )
 """Words that say how a sentence is built, not what it is about."""
 
-PLAIN = _listed(
+PLAIN = listed(
     """
     answer ask call come find give go help kind know look make name new next note number part pick problem question
     read reply result return right say see set show sort step take task tell text thing think tool try way work
@@ -34,7 +36,7 @@ PLAIN = _listed(
 PARTICLES = frozenset("的了是在和与及或把被将也都就而但之于吧吗呢啊这那其很更们我你他她它您又只")
 """Chinese characters that build sentences."""
 
-PAIRS = _listed(
+PAIRS = listed(
     """
     可以 应该 需要 一个 一次 一下 如果 时候 以前 以后 所有 必须 不要 不能 总是 已经 没有 然后
     因为 所以 进行 使用 通过 任何 每个 每次 以及 或者 什么 怎么 这个 那个 一定 不得 不可 之前
