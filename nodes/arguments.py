@@ -84,22 +84,20 @@ def _model_check(schema: Any, filled_in: Set[str], config: Set[str], *, open_: b
     validate: Callable[[Any], Any] = getattr(schema, "model_validate", None) or schema.parse_obj
 
     def check(args: dict[str, Any]) -> str | None:
-        extra = [name for name in args if name in hidden or (name not in taken and not open_)]
-        if extra:
-            return "; ".join(_extra(name, offered) for name in extra[:MOST_FAULTS])
+        extra = [name for name in args if name in hidden or (name not in taken | config and not open_)]
+        given = {name: one for name, one in args.items() if name not in config and name not in extra}
+        faults = [_extra(name, offered) for name in extra]
         try:
-            made = validate(copy.deepcopy({name: one for name, one in args.items() if name not in config}))
+            faults += _extras_below(validate(copy.deepcopy(given)), given, "")
         except ValueError as error:
             if not callable(errors := getattr(error, "errors", None)):
                 raise
-            found = [one for one in errors() if not one["loc"] or one["loc"][0] not in unread]
-            return "; ".join(dict.fromkeys(map(_said, found[:MOST_FAULTS]))) or None
+            faults += [_said(one) for one in errors() if not one["loc"] or one["loc"][0] not in unread]
         except Exception:
             # A validator may stumble over a field that only the agent fills in: then the tool itself has the word.
-            if unread:
-                return None
-            raise
-        return "; ".join(list(_extras_below(made, args, ""))[:MOST_FAULTS]) or None
+            if not unread:
+                raise
+        return "; ".join(list(dict.fromkeys(faults))[:MOST_FAULTS]) or None
 
     return check
 
@@ -153,7 +151,9 @@ def _said(error: Mapping[str, Any]) -> str:
     if kind in ("extra_forbidden", "value_error.extra"):
         return f"{name} is not a parameter"
     words = words.removeprefix("Value error, ").removeprefix("Assertion failed, ")[:300]
-    return f"{name}: {words}" + (f", got {told(error['input'])}" if path and "input" in error else "")
+    return f"{name}: {words}" + (
+        f", got {told(error['input'])}" if path and "input" in error and "got " not in words else ""
+    )
 
 
 def _extra(name: str, offered: list[str]) -> str:
@@ -199,8 +199,7 @@ def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> Check:
 
     def check(args: dict[str, Any]) -> str | None:
         extra = [name for name in args if name in injected or (closed and name not in properties)]
-        if extra:
-            return "; ".join(_extra(name, offered) for name in extra[:MOST_FAULTS])
-        return fault_in_value(args, asked)
+        fault = fault_in_value({name: one for name, one in args.items() if name not in extra}, asked)
+        return "; ".join([*(_extra(name, offered) for name in extra[:MOST_FAULTS]), *filter(None, [fault])]) or None
 
     return check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -11,6 +12,9 @@ from langgraph_reflexion.memory import count_tokens
 NOT_RUN = "Not run: the run ended or moved on before this call."
 LONGEST_RESULT = 100_000
 _KEPT = 400
+_TAG = re.compile(
+    r"<(?=\s*/?\s*(?:task|decision|failure|transcript|earlier|lessons|patch|hint|answer|feedback|tools)\b)", re.IGNORECASE
+)
 
 
 def call_ids(message: AnyMessage) -> list[str]:
@@ -106,5 +110,5 @@ def transcript(messages: Sequence[AnyMessage], most: int) -> str:
 
 
 def fenced(text: str) -> str:
-    """Somebody else's words, unable to close or open a tag of a prompt."""
-    return text.replace("<", "‹").replace(">", "›")
+    """Somebody else's words, unable to open or close a tag of a prompt."""
+    return _TAG.sub("‹", text)
