@@ -26,7 +26,7 @@ ALIKE = (
     "strictly after 09:00, and ends by 14:00."
 )
 BUSY = ((540, 570), (600, 660), (720, 750), (780, 840))
-"""Minutes of the day: 09:00–09:30, 10:00–11:00, 12:00–12:30, 13:00–14:00."""
+"""Minutes of the day: 09:00-09:30, 10:00-11:00, 12:00-12:30, 13:00-14:00."""
 
 LESSON = "Give the calendar a plain weekday name, never a date."
 PATCH = "Call busy_times again with the weekday alone, then pick the one free hour."
@@ -40,7 +40,7 @@ def busy_times(day: str) -> str:
     return ", ".join(f"{clock(start)}-{clock(end)}" for start, end in BUSY)
 
 
-def is_free(answer: Any, run: Run) -> str | None:
+def is_free(answer: Any, _run: Run) -> str | None:
     """Refuse an hour that is not on the hour, not within the limits, or not free; the complaint says which."""
     found = re.search(r"\b(\d{1,2}):(\d{2})\b", str(answer))
     if found is None:

@@ -30,7 +30,7 @@ def _place(name: str) -> tuple[str, ...]:
     return ("reflexion", name)
 
 
-def _model_at_hand(state: Any, runtime: Any) -> Any:
+def _model_at_hand(_state: Any, _runtime: Any) -> Any:
     """The model, or a sentence on what is missing: the server starts without a key."""
     from langgraph_reflexion.nodes.models import model_named
 

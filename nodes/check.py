@@ -41,7 +41,7 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
-        run = _run(kit, state, config)
+        run = _run(state, config)
         for one in kit.checks:
             verdicts.append((yield from one.verdict(value, run)))
     accepted, score = together(verdicts, kit.limits.success_score)
@@ -92,7 +92,7 @@ def _shown(state: State) -> list[Any]:
     return [HumanMessage(state["about"]["task"])]
 
 
-def _run(kit: Kit, state: State, config: RunnableConfig) -> Run:
+def _run(state: State, config: RunnableConfig) -> Run:
     messages = state["messages"]
     since = max((i for i, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
     return Run(

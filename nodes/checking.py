@@ -68,7 +68,7 @@ def _only_async() -> Any:
 
 def is_async(function: Any) -> bool:
     """Whether calling it gives something to await."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _scored(score: float, name: str) -> Verdict:
@@ -91,7 +91,8 @@ def named(checks: Sequence[Any]) -> tuple[NamedCheck, ...]:
             raise ValueError(f"`checks[{i}]` must take (answer, run), and {check!r} does not") from None
         except ValueError:  # a builtin that tells no signature: it is tried when its turn comes
             pass
-        made.append(NamedCheck(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__), check))
+        name = getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__)
+        made.append(NamedCheck(str(name), check))
     return tuple(sorted(made, key=lambda one: one.asks_model))
 
 

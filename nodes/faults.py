@@ -25,7 +25,7 @@ _OVERFLOW = re.compile(r"context[ _](length|window|size)|maximum context|too man
 _MISSET_STATUS = {400, 401, 403, 404, 405, 422}
 
 
-class OutOfTime(TimeoutError):
+class OutOfTimeError(TimeoutError):
     """Our own limit was reached; whatever was running may still be at work."""
 
 
@@ -72,7 +72,7 @@ def tool_error_class(fault: BaseException) -> ErrorClass:
 
 def is_passing(fault: BaseException) -> bool:
     """Whether the tool itself says that trying again may help. Our own time limit says no such thing."""
-    if isinstance(fault, OutOfTime):
+    if isinstance(fault, OutOfTimeError):
         return False
     status = status_of(fault)
     if status is not None:

@@ -77,7 +77,7 @@ def _last_messages(kit: Kit, state: State, ending: Ending) -> list[AnyMessage]:
 
 def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
     tally, attempts = state["tally"], state["attempts"]
-    chosen = _chosen(kit, state, ending)
+    chosen = _chosen(state, ending)
     structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
     spent = usage_of(tally["spent"])
     return Outcome(
@@ -98,7 +98,7 @@ def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
     )
 
 
-def _chosen(kit: Kit, state: State, ending: Ending) -> Attempt | None:
+def _chosen(state: State, ending: Ending) -> Attempt | None:
     """The attempt whose answer the outcome tells: the accepted one, else the fallback's, else the best."""
     waiting = state["decision"]
     if ending.status == "needs_input" and waiting is not None:

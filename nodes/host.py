@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 
 def conf(config: RunnableConfig) -> dict[str, Any]:
     """The part of a config that LangGraph fills."""
-    return cast("dict[str, Any]", config.get("configurable") or {})
+    return config.get("configurable") or {}
 
 
 def runtime_of(config: RunnableConfig) -> Runtime[Any]:

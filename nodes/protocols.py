@@ -187,7 +187,7 @@ class Reader:
     """A caller's own reader: nothing is bound, no rules are added, the model's words stay as they are."""
 
     binds = False
-    controls = ("replan", "ask_user")
+    controls: tuple[str, ...] = ("replan", "ask_user")
 
     def __init__(self, function: Callable[[AIMessage], Decision]) -> None:
         self._function = function
@@ -235,26 +235,23 @@ def in_one_form(reply: AIMessage, decision: Decision, said: str) -> AIMessage:
 
 def object_of(message: AIMessage) -> str:
     """A turn as the JSON object its model wrote, or would have written."""
-    thought = message.text if message.tool_calls else ""
     if not message.tool_calls:
-        said = {"thought": "", "action": "finish", "tool": None, "tool_input": None, "final": message.text}
-        return json.dumps(said, ensure_ascii=False)
-    objects = []
-    for call in message.tool_calls:
-        control = CONTROLS.get(call["name"])
-        if control is not None and control[1] in call["args"]:
-            final = call["args"][control[1]]
-            said = {"thought": thought, "action": call["name"], "tool": None, "tool_input": None, "final": final}
-        else:
-            said = {
-                "thought": thought,
-                "action": "tool_call",
-                "tool": call["name"],
-                "tool_input": call["args"],
-                "final": None,
-            }
-        objects.append(json.dumps(said, ensure_ascii=False, default=str))
-    return "\n".join(objects)
+        return _object("", "finish", final=message.text)
+    return "\n".join(_call_object(message.text, call) for call in message.tool_calls)
+
+
+def _call_object(thought: str, call: ToolCall) -> str:
+    control = CONTROLS.get(call["name"])
+    if control is not None and control[1] in call["args"]:
+        return _object(thought, call["name"], final=call["args"][control[1]])
+    return _object(thought, "tool_call", call["name"], call["args"])
+
+
+def _object(
+    thought: str, action: str, tool: str | None = None, tool_input: Any = None, final: str | None = None
+) -> str:
+    fields = {"thought": thought, "action": action, "tool": tool, "tool_input": tool_input, "final": final}
+    return json.dumps(fields, ensure_ascii=False, default=str)
 
 
 def as_text(messages: Sequence[AnyMessage], said: Callable[[AIMessage], str]) -> list[AnyMessage]:

@@ -29,7 +29,8 @@ CONTROLS = ("replan", "ask_user")
 
 _PLACEHOLDER = re.compile(r"\s*(?:\.{2,}|…)\s*")
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-_ACTION_KEY = re.compile(r"[\"']?\baction\b[\"']?\s*:")
+_ACTION = re.compile(r"\baction\b[\"']?\s*:")
+_PIECE = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
 _THINKING, _THOUGHT = "<think>", "</think>"
 
 
@@ -98,26 +99,37 @@ def _after_thinking(text: str) -> str:
 
 
 def _candidates(text: str) -> list[Found] | Invalid:
-    """Return the objects that hold at least one of a decision's fields."""
+    """Return the objects that hold at least one of a decision's fields.
+
+    What is torn hides no decision, neither around one nor, cut or misspelt, as a second one beside it.
+    """
     found: list[Found] = []
-    others = 0
+    at, beside = 0, ""
     for one in values_in(text):
-        if isinstance(one, Torn):
-            # What is torn hides no decision: neither around one nor, cut or misspelt, as a second one after it.
-            end = len(text) if one.certain else one.end
-            if (one.certain and not found) or one.keys & set(FIELDS) or _ACTION_KEY.search(text, one.start, end):
-                return _unreadable(text, one)
-        elif isinstance(one.value, dict) and not one.value.keys().isdisjoint(FIELDS):
+        if isinstance(one, Found):
+            beside += text[at : one.start] + " "
+            at = one.end
             found.append(one)
-        else:
-            others += 1
+        elif (
+            (one.certain and not _with_fields(found))
+            or one.keys & set(FIELDS)
+            or _ACTION.search(text, one.start, one.end)
+        ):
+            return _unreadable(text, one)
+    candidates = _with_fields(found)
+    if candidates and (piece := _PIECE.search(beside + text[at:])):
+        return Invalid("parse_error", f"The reply cannot be read: {piece[0]} stands outside of any object.")
+    if candidates:
+        return candidates
     if found:
-        return found
-    if others:
         return Invalid(
             "parse_error", f"The reply cannot be read: it holds no object with the fields {', '.join(FIELDS)}."
         )
     return Invalid("parse_error", _NOTHING)
+
+
+def _with_fields(found: list[Found]) -> list[Found]:
+    return [one for one in found if isinstance(one.value, dict) and not one.value.keys().isdisjoint(FIELDS)]
 
 
 def _the_one(candidates: list[Found]) -> dict[str, Any] | Invalid:

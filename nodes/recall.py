@@ -48,7 +48,8 @@ def lessons_for(
         lambda: book.recall(task, names, failure, exclude=leave),
         lambda: book.arecall(task, names, failure, exclude=leave),
     )
-    return (yield from best_effort("recall", wait))
+    found: list[Lesson] | None = yield from best_effort("recall", wait)
+    return found
 
 
 def parted(kit: Kit, state: State, lessons: Sequence[Lesson], step: int) -> list[Recalled]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
@@ -31,7 +31,7 @@ DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
 
 
 def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
-    """A known lesson for this very failure, else one reflection of the model's, or the word that there is nothing to change."""
+    """A known lesson for this very failure, else one reflection, or the word that there is nothing to change."""
     failure = state["failure"]
     if failure is None:
         return {}
@@ -44,13 +44,13 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         _, model = yield from kit.choice.chosen(kit.view.of(state), config)
     earlier = state["reflections"]
     depth = depth_of(kit, state, failure)
-    reflection, spent, asks = yield from _reflection(kit, state, config, model, failure, depth)
+    reflection, spent = yield from _reflection(kit, state, config, model, failure, depth)
     count, metas = 1, int(depth == "meta")
     alike = reflection is not None and _says_again(kit, reflection, earlier)
     may_change = alike and not state["tally"]["meta"] and depth != "meta"
     if may_change and state["tally"]["reflections"] + count < kit.limits.max_reflections:
         _tell(config, state, reflection, "said before")
-        reflection, more, _ = yield from _reflection(kit, state, config, model, failure, "meta")
+        reflection, more = yield from _reflection(kit, state, config, model, failure, "meta")
         spent, count, metas = plus(spent, more), 2, 1
         alike = reflection is not None and _says_again(kit, reflection, earlier)
     update: Update = {
@@ -114,7 +114,7 @@ def _says_again(kit: Kit, reflection: Reflection, earlier: Sequence[Reflection])
 
 def _reflection(
     kit: Kit, state: State, config: RunnableConfig, model: Model, failure: Failure, depth: Depth
-) -> Waits[tuple[Reflection | None, Spent, int]]:
+) -> Waits[tuple[Reflection | None, Spent]]:
     """One reflection, asked for once more where it cannot be read, with what it cost."""
     native = knows_schemas(model)
     schema = reply_schema()
@@ -125,7 +125,7 @@ def _reflection(
     asking = model.bind(response_format=form) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     spent: Spent = [0, 0, 0, 0]
-    for attempt in (1, 2):
+    for _again in (1, 2):
         try:
             reply = yield from asked(asking, messages, config, aside="reflect")
         except Exception as fault:
@@ -142,10 +142,10 @@ def _reflection(
         spent = plus(spent, reply.spent)
         reflection, reason = read_reflection(reply.message.text, failure, depth)
         if reflection is not None:
-            return reflection, spent, attempt
+            return reflection, spent
         said = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
         messages = [messages[0], *said, HumanMessage(kit.words.render("repair", reason=reason))]
-    return None, spent, 2
+    return None, spent
 
 
 def _question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
@@ -242,5 +242,5 @@ def _tell(config: RunnableConfig, state: State, reflection: Reflection | None, d
         reflection=None if reflection is None else reflection.model_dump(mode="json"),
         dropped=dropped,
         step=state["tally"]["steps"],
-        run_id=cast("str", state["about"]["id"]),
+        run_id=state["about"]["id"],
     )

@@ -37,12 +37,7 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
             continue
         for memo in reflection.memory_to_write:
             lesson = _lesson(kit, state, failure, reflection, memo)
-            task, answer = state["about"]["task"], _answer(state)
-            wait = Wait(
-                lambda lesson=lesson: book.add(lesson, task=task, answer=answer),  # type: ignore[misc]
-                lambda lesson=lesson: book.aadd(lesson, task=task, answer=answer),  # type: ignore[misc]
-            )
-            said = yield from best_effort("remember", wait)
+            said = yield from best_effort("remember", _added(book, lesson, state))
             if said is None:
                 continue
             kept = (
@@ -54,6 +49,11 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
     return update
+
+
+def _added(book: LessonBook, lesson: Lesson, state: State) -> Wait:
+    task, answer = state["about"]["task"], _answer(state)
+    return Wait(lambda: book.add(lesson, task=task, answer=answer), lambda: book.aadd(lesson, task=task, answer=answer))
 
 
 def _discredit(book: LessonBook, run_id: str) -> Waits[None]:

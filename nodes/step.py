@@ -92,7 +92,7 @@ class Route(Step):
     """A conditional edge: a pure function of the few fields that `reads` names."""
 
     def __init__(self, name: str, choose: Callable[[Any], Any], reads: type) -> None:
-        super().__init__(name, lambda state, config: choose(state))
+        super().__init__(name, lambda state, _config: choose(state))
         # LangGraph reads here which fields to give; without it every route would be given the whole state.
         self.__annotations__ = {"state": reads}
 

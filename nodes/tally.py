@@ -52,7 +52,8 @@ def elapsed(state: Mapping[str, Any], now: float) -> float:
     """Seconds of the run so far; waiting for a person is not counted."""
     tally: Tally = state["tally"]
     paused = max(0.0, (state.get("resumed_at") or 0.0) - tally["at"])
-    return max(0.0, now - state["about"]["started"] - tally["waited"] - paused)
+    started: float = state["about"]["started"]
+    return max(0.0, now - started - tally["waited"] - paused)
 
 
 def seconds_left(state: Mapping[str, Any], limits: Limits, now: float) -> float | None:
@@ -89,8 +90,9 @@ def spent_out(state: Mapping[str, Any], limits: Limits, now: float) -> StopReaso
 
 def may_reflect(state: Mapping[str, Any], limits: Limits) -> bool:
     """Whether a reflection is left, and LangGraph's own limit leaves room for it and what follows."""
-    left = state.get("remaining_steps", 99)
-    return state["tally"]["reflections"] < limits.max_reflections and left >= STEPS_TO_END + 3
+    left: int = state.get("remaining_steps", 99)
+    tally: Tally = state["tally"]
+    return tally["reflections"] < limits.max_reflections and left >= STEPS_TO_END + 3
 
 
 def usage_of(spent: Spent) -> Usage:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langgraph_reflexion.nodes.faults import OutOfTime
+from langgraph_reflexion.nodes.faults import OutOfTimeError
 from langgraph_reflexion.nodes.step import Wait
 
 
 def within(seconds: float | None, sync: Callable[[], Any], later: Callable[[], Awaitable[Any]]) -> Wait:
-    """Wait at most so long; past it `OutOfTime` is raised and a sync call runs on unheard in its thread."""
+    """Wait at most so long; past it `OutOfTimeError` is raised and a sync call runs on unheard in its thread."""
     if seconds is None:
         return Wait(sync, later)
     return Wait(lambda: _in_time(seconds, sync), lambda: _later_in_time(seconds, later))
@@ -41,7 +41,7 @@ def _in_time(seconds: float, sync: Callable[[], Any]) -> Any:
     try:
         fine, value = result.get(timeout=max(seconds, 0.0))
     except queue.Empty:
-        raise OutOfTime(f"no result after {seconds:g} s; it may still be running") from None
+        raise OutOfTimeError(f"no result after {seconds:g} s; it may still be running") from None
     if fine:
         return value
     raise value
@@ -56,5 +56,5 @@ async def _later_in_time(seconds: float, later: Callable[[], Awaitable[Any]]) ->
         raise
     if not done:
         work.cancel()
-        raise OutOfTime(f"no result after {seconds:g} s; it may still be running")
+        raise OutOfTimeError(f"no result after {seconds:g} s; it may still be running")
     return work.result()

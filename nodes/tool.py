@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.timing import pause
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, Update
 
-EDITED = "A person changed this call before it ran. What ran: {name}({args}). This is its result; do not repeat the first call."
+EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
 
 
 class Sent(TypedDict):

@@ -109,4 +109,4 @@ def _tool_of(thing: Any) -> BaseTool:
     name = getattr(thing, "__name__", repr(thing))
     if not (getattr(thing, "__doc__", None) or "").strip():
         raise ValueError(f"The tool {name!r} has no docstring: the model reads there what it is for")
-    return cast("BaseTool", made_tool(cast("Callable[..., Any]", thing)))
+    return made_tool(cast("Callable[..., Any]", thing))

@@ -159,7 +159,7 @@ class Private(TypedDict, total=False):
     lessons_written: list[str]
     """Written by `begin`, `remember`."""
     stop: StopReason | None
-    """Why the run cannot go on, where a node found it. Written by `begin`, `decide`, `observe`, `reflect`, `wrap_up`."""
+    """Why the run cannot go on. Written by `begin`, `decide`, `observe`, `reflect`, `wrap_up`."""
     reason: str
     """The same in a sentence. Written by `begin`, `decide`, `reflect`, `wrap_up`."""
 
