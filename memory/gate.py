@@ -1,6 +1,6 @@
 """The write gate: a lesson is kept only if it is short, says what to do, and would help somebody else's task."""
 
-# ruff: noqa: RUF001 - apostrophes as people type them
+
 
 from __future__ import annotations
 

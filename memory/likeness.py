@@ -15,28 +15,30 @@ _NOT = re.compile(
     r"不要|不得|不能|不应|不可|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"[,;.!?:，；。！？：、\n]|\b(?:but|instead use|use instead)\b|而要|而应", re.IGNORECASE)  # noqa: RUF001
+_CLAUSE = re.compile(r"[,;.!?:，；。！？：、\n]|\b(?:but|instead use|use instead)\b|而要|而应", re.IGNORECASE)
 _ORDER = re.compile(r"\b(before|after)\b|(之前|以前|之后|以后|前先|后再|前|后)", re.IGNORECASE)
 
 _OPPOSITES = listed(
     """
-    before/after always/never enable/disable allow/forbid allow/deny accept/reject include/exclude add/remove lock/unlock
-    increase/decrease maximum/minimum max/min more/less more/fewer higher/lower with/without ascending/descending show/hide
-    true/false yes/no sync/async serial/parallel early/late earlier/later oldest/newest longer/shorter uppercase/lowercase
-    prepend/append forward/backward strict/lenient inclusive/exclusive earliest/latest widest/narrowest keep/discard
-    升序/降序 之前/之后 打开/关闭 增加/减少 最大/最小 最多/最少 允许/禁止 总是/从不 添加/删除 前/后 开启/关闭
-    显示/隐藏 包含/排除 同步/异步 接受/拒绝 向上/向下 最早/最晚 大写/小写 必须/不得 需要/无需
+    before/after always/never enable/disable allow/forbid allow/deny accept/reject include/exclude add/remove
+    lock/unlock increase/decrease maximum/minimum max/min more/less more/fewer higher/lower with/without
+    ascending/descending show/hide true/false yes/no sync/async serial/parallel early/late earlier/later
+    oldest/newest longer/shorter uppercase/lowercase prepend/append forward/backward strict/lenient
+    inclusive/exclusive earliest/latest widest/narrowest keep/discard 升序/降序 之前/之后 打开/关闭 增加/减少
+    最大/最小 最多/最少 允许/禁止 总是/从不 添加/删除 前/后 开启/关闭 显示/隐藏 包含/排除 同步/异步 接受/拒绝
+    向上/向下 最早/最晚 大写/小写 必须/不得 需要/无需
     """
 )
 """Words of which one advises what the other warns of."""
 
 _SIDES = listed(
     """
-    start/end begin/end first/last open/close insert/delete create/delete above/below left/right up/down in/out on/off
-    read/write input/output encode/decode encrypt/decrypt login/logout push/pull upload/download import/export local/remote
-    public/private short/long old/new upper/lower even/odd positive/negative success/failure next/previous buy/sell
-    send/receive import/export row/column request/response client/server source/target
-    登录/登出 登录/退出 开始/结束 输入/输出 上传/下载 导入/导出 加密/解密 成功/失败 公开/私有 读取/写入 先/后
+    start/end begin/end first/last open/close insert/delete create/delete above/below left/right up/down in/out
+    on/off read/write input/output encode/decode encrypt/decrypt login/logout push/pull upload/download
+    import/export local/remote public/private short/long old/new upper/lower even/odd positive/negative
+    success/failure next/previous buy/sell send/receive import/export row/column request/response client/server
+    source/target 登录/登出 登录/退出 开始/结束 输入/输出 上传/下载 导入/导出 加密/解密 成功/失败 公开/私有
+    读取/写入 先/后
     """
 )
 """Words for the two sides of something: advice on the one says nothing of the other."""

@@ -38,25 +38,26 @@ PARTICLES = frozenset("的了是在和与及或把被将也都就而但之于吧
 
 PAIRS = listed(
     """
-    可以 应该 需要 一个 一次 一下 如果 时候 以前 以后 所有 必须 不要 不能 总是 已经 没有 然后
-    因为 所以 进行 使用 通过 任何 每个 每次 以及 或者 什么 怎么 这个 那个 一定 不得 不可 之前
-    之后 下来 起来 出来 还是 还有 为了 关于 直到 一直 继续
+    可以 应该 需要 一个 一次 一下 如果 时候 以前 以后 所有 必须 不要 不能 总是 已经 没有 然后 因为 所以 进行 使用
+    通过 任何 每个 每次 以及 或者 什么 怎么 这个 那个 一定 不得 不可 之前 之后 下来 起来 出来 还是 还有 为了 关于
+    直到 一直 继续
     """
 )
 """Chinese words that build sentences."""
 
-_PIECE = re.compile(r"[a-z]\+\+|[a-z]#|\w+(?:['’][a-z]+)?", re.IGNORECASE)  # noqa: RUF001
+_PIECE = re.compile(r"[a-z]\+\+|[a-z]#|\w+(?:['’][a-z]+)?", re.IGNORECASE)
 _SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _DENSE = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
+_TAIL = re.compile(r"['’](?:s|d|ll|re|ve|m|t)$")
 _VOWEL = re.compile(r"[aeiouy]")
 
 
 def fold(text: str) -> str:
     """One spelling for all: width, case, white space and the marks at both ends are gone."""
     plain = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(plain.split()).strip(" .,;:!?\"'`。、，；：！？“”‘’…")  # noqa: RUF001
+    return " ".join(plain.split()).strip(" .,;:!?\"'`。、，；：！？“”‘’…")
 
 
 def tokens(text: str) -> list[str]:
@@ -66,12 +67,15 @@ def tokens(text: str) -> list[str]:
     Scripts written without spaces give pairs of neighbouring characters; a character with no neighbour stands alone.
     """
     found: list[str] = []
-    for piece in _PIECE.findall(unicodedata.normalize("NFKC", text)):
+    for piece in _PIECE.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
+        if piece.isalnum() and (piece.islower() or piece[1:].islower()):
+            found += _of_a_part(piece.casefold())
+            continue
         parts = _SEAM.sub(" ", piece).split()
         if len(parts) > 1:
             found.append(piece.casefold())
         for part in parts:
-            found += _of_a_piece(part.casefold())
+            found += _of_a_part(part.casefold())
     return found
 
 
@@ -120,7 +124,9 @@ def count_tokens(text: str) -> int:
     return int(total + 0.999)
 
 
-def _of_a_piece(word: str) -> list[str]:
+def _of_a_part(word: str) -> list[str]:
+    if word.isascii():
+        return _words(word)
     found, at = [], 0
     for dense in _DENSE.finditer(word):
         found += _words(word[at : dense.start()]) + _pairs(dense.group())
@@ -129,7 +135,8 @@ def _of_a_piece(word: str) -> list[str]:
 
 
 def _words(word: str) -> list[str]:
-    word = re.sub(r"['’](s|d|ll|re|ve|m|t)$", "", word)  # noqa: RUF001
+    if not word.isalnum():
+        word = _TAIL.sub("", word)
     if not word or word in STOP or (len(word) == 1 and word.isalpha() and word.isascii()):
         return []
     return [stem(word)]

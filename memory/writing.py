@@ -35,6 +35,9 @@ from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 logger = logging.getLogger(__name__)
 
+CLOSE_LOOKS = 12
+"""Lessons that a new one is compared with word by word."""
+
 
 def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None) -> Plan[Written]:
     """Keep a lesson as a candidate, if it passes the gate."""
@@ -137,7 +140,7 @@ def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:
 def _twin(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Item | None:
     """The item that says the same already: under the same id, in another spelling, or nearly in the same words."""
     said, words = fold(new.text), Words.of(new.text)
-    near: list[tuple[float, Item]] = []
+    near: list[tuple[int, Item]] = []
     for item in items:
         if item.key == new.id:
             return item
@@ -150,9 +153,18 @@ def _twin(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Item | None:
         if fold(text) == said:
             return item
         shared = len(words.counts.keys() & shelf.words(item).counts.keys())
-        if 2 * shared >= len(words.counts) and _bound_alike(new, value) and same(text, new.text):
+        if 2 * shared >= len(words.counts) and _bound_alike(new, value):
             near.append((shared, item))
-    return max(near, key=lambda one: (one[0], one[1].key))[1] if near and new.status == "candidate" else None
+    if new.status == "candidate":
+        for item in _most_shared(near):
+            if same(item.value["text"], new.text):
+                return item
+    return None
+
+
+def _most_shared(near: list[tuple[int, Item]]) -> list[Item]:
+    """Those with the most words in common; only they are worth a close look."""
+    return [item for _, item in sorted(near, key=lambda one: (-one[0], one[1].key))[:CLOSE_LOOKS]]
 
 
 def _bound_alike(new: Lesson, value: dict[str, Any]) -> bool:
@@ -247,15 +259,15 @@ def _gained(old: Lesson, new: Lesson, value: dict[str, Any]) -> _Words:
 
 def _link(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Plan[None]:
     """Record on both sides which lessons advise the opposite. Recall never shows the two together."""
-    words = shelf.words(
-        Item(value=record(new), key=new.id, namespace=(), created_at=shelf.clock(), updated_at=shelf.clock())
-    )
+    words = Words.of(new.text)
+    near: list[tuple[int, Item]] = []
     for item in items:
-        text = item.value.get("text")
-        if item.value.get("status") not in LIVE or not isinstance(text, str):
-            continue
-        shared = len(words.counts.keys() & shelf.words(item).counts.keys())
-        if 3 * shared >= min(len(words.counts), len(shelf.words(item).counts)) and opposed(text, new.text):
+        if item.value.get("status") in LIVE and isinstance(item.value.get("text"), str):
+            shared = len(words.counts.keys() & shelf.words(item).counts.keys())
+            if 3 * shared >= len(words.counts):
+                near.append((shared, item))
+    for item in _most_shared(near):
+        if opposed(item.value["text"], new.text):
             for one, other in ((new.id, item.key), (item.key, new.id)):
                 try:
                     yield from move(shelf, one, None, "opposed", by="writer", why=f"{other} advises the opposite")

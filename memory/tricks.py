@@ -1,0 +1,86 @@
+"""Tricks: the ways in which text tries to speak as somebody else, each with what to say of it."""
+
+# ruff: noqa: E501 - a pattern reads best on one line, and some marks are those of other scripts
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+Trick = tuple[str, re.Pattern[str]]
+
+RULES = (
+    r"(?:instructions?|rules?|prompts?|guidelines?|directives?|directions?|commands?|orders|"
+    r"polic(?:y|ies)|safeguards?|system message)"
+)
+EARLIER = (
+    r"(?:previous|prior|above|earlier|preceding|foregoing|existing|original|initial|system|safety|other|"
+    r"all|any|every|your|the|these|those)"
+)
+DROP = (
+    r"(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|skip|set aside|"
+    r"do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))"
+)
+KEYS = (
+    r"(?:passwords?|passphrases?|secrets?|credentials?|api[ _-]?keys?|access tokens?|tokens?|private keys?|"
+    r"environment variables?|env vars?|cookies?)"
+)
+SEND = r"(?:send|post|upload|forward|e-?mail|transmit|exfiltrate|bcc)"
+TELL = r"(?:reveal|show|print|repeat|output|display|leak|disclose|dump|recite|expose|tell)"
+START = r"(?:^|[\n.!?。！？]\s*)[\W_]{0,4}"
+COLON = r"\s*[:：]"
+TAGS = (
+    r"(?:system|user|assistant|developer|human|tool\w*|function\w*|lessons?|memory|memories|experience|advice|task|"
+    r"transcript|evidence|instructions?|prompt|context|message|patch|hint|block)"
+)
+DOMAIN = r"\b[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app)\b"
+
+DROPS = "it tells the reader to drop its instructions"
+ROLE = "it gives the reader another role"
+VOICE = "it speaks in a role's name"
+MARKS = "it holds a model's control marks"
+FORGES = "it forges a boundary"
+LINK = "it names a link to call"
+CARRIES = "it carries data out"
+CODED = "it is encoded"
+HARM = "it asks for harm"
+
+PATTERNS: tuple[tuple[str, str], ...] = (
+    (DROPS, rf"\b{DROP}\b[^.\n]{{0,40}}\b{EARLIER}\b[^.\n]{{0,25}}\b{RULES}\b"),
+    (DROPS, rf"\b{DROP}\b[^.\n]{{0,20}}\b(?:everything|all|anything)\b[^.\n]{{0,25}}\b(?:above|before|earlier|told|said)\b"),
+    (DROPS, r"(?:忽略|无视|忘记|忘掉|不要理会|不要遵守|别理|别管|抛开|绕过)[^。\n]{0,12}(?:指令|指示|规则|提示|命令|要求|限制|设定|准则)"),
+    (DROPS, r"ignor\w*[^.\n]{0,30}(?:anweisung|instruc+ion|istruzion|instruç)"),
+    (DROPS, r"игнорир\w*[^.\n]{0,30}(?:инструкц|указан)"),
+    (DROPS, r"(?:指示|命令|プロンプト)を(?:すべて|全て)?無視|이전[^.\n]{0,10}(?:지시|명령)[^.\n]{0,6}무시"),
+    (ROLE, r"\bfrom (?:now|here|this moment) on,?\s*(?:you|always|never|act|answer|respond|the assistant)\b"),
+    (ROLE, r"\byou are (?:now|no longer)\b|\b(?:pretend|role-?play)\b[^.\n]{0,15}\b(?:you|to be|as)\b"),
+    (ROLE, r"\bnew (?:system )?(?:instructions?|prompt|persona|role)\s*:"),
+    (ROLE, r"\b(?:speak|respond|behave|act|talk)\s+as\s+(?:the |an? )?(?:system|developer|admin\w*|root|operator)\b"),
+    (ROLE, r"\b(?:behave|act|respond)\s+as\s+an? (?:unrestricted|unfiltered|evil|different)\b"),
+    (ROLE, r"\b(?:jailbreak\w*|developer mode|god mode|do anything now|sudo mode)\b"),
+    (ROLE, rf"从(?:现在|此刻|今)(?:起|开始|以后)|你(?:现在|已经)是|(?:扮演|假装|冒充)|新的?(?:系统)?(?:指令|提示词|角色){COLON}"),
+    (VOICE, rf"{START}(?:system|assistant|developer|human|user|tool|function|ai)(?: (?:prompt|message|note|override))?{COLON}"),
+    (VOICE, rf"{START}(?:系统|助手|助理|开发者|用户|管理员)(?:提示|消息|指令|通知)?{COLON}"),
+    (MARKS, r"<\|[^|\n]{1,40}\|>|\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"),
+    (MARKS, r"\b(?:BEGIN|END) (?:SYSTEM|INSTRUCTIONS?|PROMPT)\b"),
+    (FORGES, rf"</?{TAGS}\b[^>\n]*>"),
+    (FORGES, r"\n\s*(?:</?[\w-]+[^>\n]*>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]*\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
+    (LINK, r"\b(?:https?|ftp|wss?|file|javascript|data|vbscript)\s*:\s*(?://|\w+[/,;])|\bhxxps?\b|\bwww\.\w"),
+    (LINK, r"\b(?:curl|wget|invoke-webrequest)\s+\S|!\[[^\]]*\]\("),
+    (CARRIES, rf"\b{TELL}\b[^.\n]{{0,30}}\b(?:system|hidden|secret|initial|developer) (?:prompt|message|instructions?)"),
+    (CARRIES, rf"\b{TELL}\b[^.\n]{{0,30}}\byour (?:prompt|instructions?|{KEYS})"),
+    (CARRIES, rf"\b(?:{SEND}|{TELL}|append|include|paste|copy|share)\b[^.\n]{{0,60}}\b(?:the |all |any |their |user'?s? |your )(?:\w+ )?{KEYS}\b[^.\n]{{0,40}}\b(?:to|into|with)\b"),
+    (CARRIES, rf"\b(?:{SEND}|{TELL}|append|include|paste|copy|share)\b[^.\n]{{0,60}}\b(?:conversation|chat) history\b"),
+    (CARRIES, rf"\b{SEND}\b[^.\n]{{0,60}}\bto\b[^.\n]{{0,20}}(?:[\w.+-]+@[\w-]+\.\w|\[mail\]|{DOMAIN})"),
+    (CARRIES, r"(?:透露|泄露|输出|显示|发送|上传|打印|告诉|公开|说出|复述)[^。\n]{0,15}(?:系统提示|提示词|密码|密钥|口令|凭证|令牌|环境变量)"),
+    (CODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}"),
+    (CODED, r"(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
+    (HARM, r"\brm\s+-rf\b|\bdrop\s+(?:table|database)\s+\w+\s*;"),
+    (HARM, r"\bapprove (?:every|all|any) (?:requests?|payments?|transactions?|calls?)\b"),
+    (HARM, r"\b(?:without|never|don't|do not)\s+(?:ask|tell|inform|alert)\w*\s+(?:for )?(?:the )?(?:user|human|permission|anyone)\b"),
+)  # fmt: skip
+
+
+def compiled() -> Iterable[Trick]:
+    """Each pattern, read once, without regard to case."""
+    return tuple((reason, re.compile(pattern, re.IGNORECASE | re.MULTILINE)) for reason, pattern in PATTERNS)
