@@ -78,12 +78,25 @@ def read(namespace: Namespace, key: str) -> Plan[Item | None]:
 
 def put(namespace: Namespace, key: str, value: dict[str, Any], fields: list[str] | None = None) -> PutOp:
     """Keep a value; only these fields of it are embedded, where the store embeds at all."""
-    return PutOp(namespace, key, value, fields or False)
+    return PutOp(namespace, key, {name: _storable(one) for name, one in value.items()}, fields or False)
 
 
 def drop(items: Iterable[Item]) -> list[Op]:
     """Remove items and their vectors."""
     return [PutOp(tuple(item.namespace), item.key, None) for item in items]
+
+
+def _storable(value: Any) -> Any:
+    """The value without what some stores refuse in a text: half characters and NUL."""
+    if isinstance(value, str):
+        return value if value.isascii() and "\0" not in value else _whole(value)
+    if isinstance(value, list):
+        return [_storable(one) for one in value]
+    return {name: _storable(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
 async def _abatch(store: BaseStore, ops: list[Op]) -> list[Any]:

@@ -1,7 +1,5 @@
 """The write gate: a lesson is kept only if it is short, says what to do, and would help somebody else's task."""
 
-
-
 from __future__ import annotations
 
 import re

@@ -139,9 +139,9 @@ def _contrast(a: str, b: str, pairs: Collection[str]) -> bool:
 
 def _said(text: str) -> Callable[[str], bool]:
     """Whether a text holds a word in any form; where a script has no spaces, whether it holds the characters."""
-    plain = fold(text)
-    stems = {stem(word) for word in re.findall(r"[a-z]+", plain)}
-    return lambda word: stem(word) in stems if word.isascii() else word in plain
+    folded = fold(text)
+    stems = {stem(word) for word in re.findall(r"[a-z]+", folded)}
+    return lambda word: stem(word) in stems if word.isascii() else word in folded
 
 
 def _swapped(a: str, b: str) -> bool:

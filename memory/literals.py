@@ -1,7 +1,5 @@
 """Literals: what of a task is its own, so that a lesson which names it would be a retelling."""
 
-
-
 from __future__ import annotations
 
 import re

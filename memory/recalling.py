@@ -38,7 +38,8 @@ def recall(
     if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
         return []
     items = yield from every(shelf.lessons)
-    usable = {item.key: item for item in items if item.key not in exclude and _usable(item, shelf, tools, failure)}
+    now = shelf.clock()
+    usable = {item.key: item for item in items if item.key not in exclude and _usable(item, now, tools, failure)}
     if not usable:
         return []
     asked = task if failure is None else f"{failure.tool or ''} {failure.evidence[:1000]}"
@@ -68,7 +69,7 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
         return []
     near = yield from nearest(shelf, query)
     words = Words.of(query)
-    known = {key: shelf.words(item) for key, item in items.items()}
+    known = shelf.holding(words, items, near)
     order = [one.key for one in rank(words, known, near)]
     evidence = yield from evidence_about(shelf, order if any(filters.values()) else order[: limit + 10])
     found = []
@@ -92,10 +93,10 @@ def passes(lesson: Lesson, filters: Filters) -> bool:
     return True
 
 
-def _usable(item: Item, shelf: Shelf, tools: Collection[str], failure: Failure | None) -> bool:
+def _usable(item: Item, now: datetime, tools: Collection[str], failure: Failure | None) -> bool:
     """The hard filter: status, expiry, and a tool that the agent has."""
     value = item.value
-    if value.get("status") not in LIVE or not isinstance(value.get("text"), str) or _expired(value, shelf.clock()):
+    if value.get("status") not in LIVE or not isinstance(value.get("text"), str) or _expired(value, now):
         return False
     if failure is not None and failure.fingerprint and failure.fingerprint in fingerprints(value):
         return True
@@ -126,17 +127,20 @@ def _scores(
 ) -> dict[str, float]:
     """The candidates that fit, with how well."""
     query = Words.of(asked)
-    known = {key: shelf.words(item) for key, item in usable.items()}
+    known = shelf.holding(query, usable, near)
     ranked = {one.key: one for one in rank(query, known, near)}
     scores = {key: one.score for key, one in ranked.items() if one.fits and not _out_of_place(usable[key], query)}
     if failure is None:
         return scores
-    by_task = {one.key for one in rank(Words.of(task), known, {}) if one.fits}
+    wanted = Words.of(task)
+    by_task = {one.key for one in rank(wanted, shelf.holding(wanted, usable), {}) if one.fits}
     for key, item in usable.items():
         score = ranked[key].score if key in ranked else 0.0
         if failure.fingerprint and failure.fingerprint in fingerprints(item.value):
             scores[key] = VERY + score
-        elif _bound_alike(item.value, failure) and (key in by_task or shared_weight(query, known[key]) >= 1):
+        elif _bound_alike(item.value, failure) and (
+            key in by_task or (key in known and shared_weight(query, known[key]) >= 1)
+        ):
             scores[key] = 1.0 + score
     return scores
 

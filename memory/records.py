@@ -145,10 +145,11 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
     for item in items:
         value = item.value
         try:
+            at = datetime.fromisoformat(value["at"])
             if value["type"] == "source":
-                sources.append((value["at"], str(value["source"]), value))
+                sources.append((at, str(value["source"]), value))
             elif value["type"] == "run":
-                runs.append((value["at"], str(value["run"]), value))
+                runs.append((at, str(value["run"]), value))
             elif value["type"] == "change":
                 changes.append((item.key, _change(value)))
         except (KeyError, TypeError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +14,7 @@ from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory.doors import PAGE, Plan, below, every
 from langgraph_reflexion.memory.ranking import Words
 from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
+from langgraph_reflexion.memory.words import plain, weight
 from langgraph_reflexion.schemas import Episode, Lesson
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,20 @@ class Shelf:
                 self.seen.clear()
             known = self.seen[item.key] = (text, Words.of(text))
         return known[1]
+
+    def holding(self, query: Words, items: Mapping[str, Item], near: Collection[str] = ()) -> dict[str, Words]:
+        """The words of those items that may share a telling one with the query, or are near it.
+
+        Looking for a few beginnings in a text is far cheaper than finding all its words, and most have none of them.
+        """
+        telling = [word for word in query.counts if weight(word) == 1] or list(query.counts)
+        begins = [word[: max(3, len(word) - 1)] if word.isascii() else word for word in telling]
+        found = {}
+        for key, item in items.items():
+            text = plain(found_by(item.value))
+            if key in near or any(begin in text for begin in begins):
+                found[key] = self.words(item)
+        return found
 
 
 def found_by(value: Mapping[str, Any]) -> str:

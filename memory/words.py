@@ -54,10 +54,14 @@ _TAIL = re.compile(r"['’](?:s|d|ll|re|ve|m|t)$")
 _VOWEL = re.compile(r"[aeiouy]")
 
 
+def plain(text: str) -> str:
+    """The text in one width and case."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
 def fold(text: str) -> str:
     """One spelling for all: width, case, white space and the marks at both ends are gone."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(plain.split()).strip(" .,;:!?\"'`。、，；：！？“”‘’…")
+    return " ".join(plain(text).split()).strip(" .,;:!?\"'`。、，；：！？“”‘’…")
 
 
 def tokens(text: str) -> list[str]:
