@@ -191,10 +191,11 @@ def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> Check:
     A schema that lists its parameters and says nothing of others means that there are no others: the tool would not
     know what to do with them.
     """
-    properties = schema.get("properties") or {}
+    listed, required = schema.get("properties"), schema.get("required")
+    properties = listed if isinstance(listed, Mapping) else {}
     offered = [name for name in properties if name not in injected]
-    required = [name for name in schema.get("required") or [] if name not in injected]
-    asked = {**schema, "required": required}
+    named = required if isinstance(required, list) else []
+    asked = {**schema, "required": [name for name in named if isinstance(name, str) and name not in injected]}
     closed = bool(properties) and not _COMBINING & set(schema)
 
     def check(args: dict[str, Any]) -> str | None:

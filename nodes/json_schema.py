@@ -15,7 +15,7 @@ MOST_WORK = 20_000
 
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
-    "integer": ("an integer", lambda value: _is_number(value) and float(value).is_integer()),
+    "integer": ("an integer", lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer())),
     "number": ("a number", lambda value: _is_number(value)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
     "object": ("an object", lambda value: isinstance(value, dict)),
@@ -88,11 +88,11 @@ class _Fitting:
         return target
 
     def _combined(self, value: Any, schema: Mapping[str, Any], path: str, depth: int) -> Iterator[str]:
-        for one in _schemas(schema.get("allOf")):
+        for one in _list(schema.get("allOf")):
             yield from self.faults(value, one, path, depth + 1)
         for word in ("anyOf", "oneOf"):
             # Forms that overlap are common and harmless: `oneOf` is satisfied by two as well.
-            options = _schemas(schema.get(word))
+            options = _list(schema.get(word))
             tried = [next(self.faults(value, one, path, depth + 1), None) for one in options]
             if options and None not in tried:
                 yield self._none_fits(value, options, [fault for fault in tried if fault], path)
@@ -114,8 +114,8 @@ class _Fitting:
 
     def _fields(self, value: dict[str, Any], schema: Mapping[str, Any], path: str, depth: int) -> Iterator[str]:
         required = schema.get("required")
-        for name in required if isinstance(required, list) else ():
-            if name not in value:
+        for name in _list(required):
+            if isinstance(name, str) and name not in value:
                 yield f"`{_below(path, name)}` is missing"
         properties = schema.get("properties")
         properties = properties if isinstance(properties, Mapping) else {}
@@ -141,7 +141,7 @@ class _Fitting:
 
 
 def _kind_fault(value: Any, kinds: Any) -> str | None:
-    wanted = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind in KINDS]
+    wanted = [kind for kind in (_list(kinds) or [kinds]) if isinstance(kind, str) and kind in KINDS]
     if not wanted or any(KINDS[kind][1](value) for kind in wanted):
         return None
     return f"must be {' or '.join(KINDS[kind][0] for kind in wanted)}, got {told(value)}"
@@ -200,7 +200,7 @@ def _matches(pattern: str, value: str) -> bool:
         return True
 
 
-def _schemas(value: Any) -> list[Any]:
+def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
