@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
@@ -110,14 +110,17 @@ def _said(messages: Sequence[BaseMessage]) -> AIMessage:
 
 
 def _decided(messages: Sequence[BaseMessage], text: str) -> AIMessage:
+    # Only what the user said has an id: a patch in the user's turn asks for nothing.
+    since = max((i for i, one in enumerate(messages) if one.type == "human" and one.id), default=0)
     seen = next(
-        (one.text for one in reversed(messages) if one.type == "tool" and "-" in one.text and "rror" not in one.text),
+        (one.text for one in messages[since:] if isinstance(one, ToolMessage) and one.status == "success"),
         "",
     )
     if seen:
         return AIMessage(f"{_free_hour(seen)} is free.")
     warned = LESSON in text or PATCH in text
-    day = "Tuesday" if warned else next(iter(re.findall(r"\d{4}-\d{2}-\d{2}", text)), "Tuesday")
+    dates = re.findall(r"\d{4}-\d{2}-\d{2}", text)
+    day = "Tuesday" if warned else dates[0] if dates else "2026-03-03"
     calls = sum(bool(getattr(one, "tool_calls", None)) for one in messages)
     return AIMessage("", tool_calls=[tool_call(name="busy_times", args={"day": day}, id=f"look-{calls}-{day}")])
 

@@ -12,22 +12,18 @@ from langgraph_reflexion.graph.demo import ScriptedPlanner, busy_times, is_free
 
 MODEL = "LANGGRAPH_REFLEXION_MODEL"
 DEFAULT_MODEL = "openai:gpt-4o-mini"
+BY_USER = MemoryPolicy(by_user=True)
+"""Each user's lessons apart where the server authenticates, else all of them together."""
 
 
 def demo() -> Graph:
     """The appointment of the demo, with a scripted model: no key, no network."""
-    return create_reflexion_agent(
-        ScriptedPlanner(), [busy_times], checks=[is_free], memory=MemoryPolicy(namespace=_place("demo")), name="demo"
-    )
+    return create_reflexion_agent(ScriptedPlanner(), [busy_times], checks=[is_free], memory=BY_USER, name="demo")
 
 
 def agent() -> Graph:
     """The same appointment with the model that LANGGRAPH_REFLEXION_MODEL names, made when it is first asked."""
-    return create_reflexion_agent(_model_at_hand, [busy_times], checks=[is_free], name="agent")
-
-
-def _place(name: str) -> tuple[str, ...]:
-    return ("reflexion", name)
+    return create_reflexion_agent(_model_at_hand, [busy_times], checks=[is_free], memory=BY_USER, name="agent")
 
 
 def _model_at_hand(_state: Any, _runtime: Any) -> Any:

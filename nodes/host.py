@@ -52,6 +52,13 @@ def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:
     return cast("dict[str, Any]", read(list(fields), True)) if read is not None else {}
 
 
+def user_of(config: RunnableConfig) -> str | None:
+    """Who the server that runs this graph says is asking; None where it authenticates nobody."""
+    server = runtime_of(config).server_info
+    identity = getattr(server.user, "identity", None) if server is not None else None
+    return str(identity) if identity else None
+
+
 def emit(config: RunnableConfig, event: str, /, **told: Any) -> None:
     """Tell whoever listens to the custom stream."""
     runtime_of(config).stream_writer({"type": event, **told})

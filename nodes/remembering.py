@@ -13,7 +13,8 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook, resolve_namespace
-from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.memory.namespaces import label
+from langgraph_reflexion.nodes.host import runtime_of, user_of
 from langgraph_reflexion.nodes.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits
 
@@ -30,16 +31,18 @@ class Memory:
     fallback: BaseStore
     clock: Callable[[], datetime]
 
-    def place(self, context: Any) -> list[str] | None:
+    def place(self, config: RunnableConfig) -> list[str] | None:
         """The namespace of a run; None, with a warning, where a field of it is not filled."""
         if not (self.policy.read or self.policy.write):
             return None
-        namespace = resolve_namespace(self.policy, self.agent, context)
+        namespace = resolve_namespace(self.policy, self.agent, runtime_of(config).context)
         if namespace is None:
             log.warning(
                 "No memory for this run: the context fills not every field of the namespace %s", self.policy.namespace
             )
-        return None if namespace is None else list(namespace)
+            return None
+        user = user_of(config) if self.policy.by_user else None
+        return [*namespace] if user is None else [*namespace, label(user)]
 
     def book(self, state: Any, config: RunnableConfig) -> LessonBook | None:
         """The book of this run, in the agent's own store, else the running graph's, else the agent's in memory."""

@@ -61,6 +61,9 @@ class MemoryPolicy(_Settings):
     control_share: float = Field(default=0.2, ge=0, le=1, description="Share of runs a candidate is withheld from.")
     read: bool = Field(default=True, description="Show lessons.")
     write: bool = Field(default=True, description="Keep lessons, episodes and credit.")
+    by_user: bool = Field(
+        default=False, description="On a server that authenticates, a namespace below this one for each of its users."
+    )
 
     @field_validator("namespace", mode="before")
     @classmethod
