@@ -44,7 +44,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
             id=run_id(config),
             task=task_of(spoken),
             started=now,
-            namespace=kit.memory.place(context),
+            namespace=kit.memory.place(config),
             before=_run_before(state) if feedback else None,
         ),
     }
