@@ -12,7 +12,7 @@ from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.loops import key_of
 from langgraph_reflexion.nodes.tally import STEPS_FOR_TOOLS, may_reflect, spent_out, worth_going_on
 from langgraph_reflexion.nodes.tool import Sent
-from langgraph_reflexion.state import Crossing, last_turn
+from langgraph_reflexion.state import AtCrossing, last_turn
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Routes:
     now: Callable[[], float]
     approve: frozenset[str]
 
-    def after_begin(self, state: Crossing) -> str:
+    def after_begin(self, state: AtCrossing) -> str:
         """Feedback is reflected on first."""
         return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "recall"
 
-    def after_decide(self, state: Crossing) -> str | list[Send]:
+    def after_decide(self, state: AtCrossing) -> str | list[Send]:
         """Calls run or wait for leave, a question is asked, an answer checked, a bad decision reflected on."""
         turn, answers = last_turn(state["messages"])
         waiting = state["decision"]
@@ -46,7 +46,7 @@ class Routes:
             return "wrap_up" if spent_out(state, self.limits, self.now()) else "decide"
         return "finish"
 
-    def _towards_tools(self, state: Crossing, calls: Sequence[ToolCall]) -> str | list[Send]:
+    def _towards_tools(self, state: AtCrossing, calls: Sequence[ToolCall]) -> str | list[Send]:
         if any(call["name"] == "ask_user" for call in calls) and state["decision"] is not None:
             return "ask"
         if state["remaining_steps"] < STEPS_FOR_TOOLS:
@@ -55,17 +55,17 @@ class Routes:
             return "ask"
         return self._sent(state, calls)
 
-    def _sent(self, state: Crossing, calls: Sequence[ToolCall]) -> list[Send]:
+    def _sent(self, state: AtCrossing, calls: Sequence[ToolCall]) -> list[Send]:
         """One task a call, so that a pause or a failure in one never runs another twice."""
         return [Send("tool", self._payload(state, call)) for call in calls]
 
-    def _payload(self, state: Crossing, call: ToolCall) -> Sent:
+    def _payload(self, state: AtCrossing, call: ToolCall) -> Sent:
         edited = state["edits"].get(str(call["id"]))
         runs = edited or call
         blocked = state["blocked"].get(key_of(runs["name"], runs["args"])) if state["blocked"] else None
         return Sent(call=runs, edited=edited is not None, blocked=blocked["result"] if blocked else None)
 
-    def after_ask(self, state: Crossing) -> str | list[Send]:
+    def after_ask(self, state: AtCrossing) -> str | list[Send]:
         """What a person approved runs; an answered question goes back to the model; no one to ask ends the run."""
         if state["decision"] is not None:
             return "finish"
@@ -74,7 +74,7 @@ class Routes:
             return self._sent(state, calls)
         return "wrap_up" if spent_out(state, self.limits, self.now()) else "decide"
 
-    def after_observe(self, state: Crossing) -> str:
+    def after_observe(self, state: AtCrossing) -> str:
         """A handover leaves, a direct answer is checked, a failure reflected on while there is room."""
         if state["handoffs"]:
             return "finish"
@@ -84,7 +84,7 @@ class Routes:
             return "wrap_up"
         return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "decide"
 
-    def after_check(self, state: Crossing) -> str:
+    def after_check(self, state: AtCrossing) -> str:
         """An answer that is not refused ends the run; a refused one is reflected on, or tried again without."""
         if state["failure"] is None:
             return "finish"
@@ -95,7 +95,7 @@ class Routes:
             return "wrap_up"
         return "reflect" if may_reflect(state, self.limits) else "decide"
 
-    def after_reflect(self, state: Crossing) -> str:
+    def after_reflect(self, state: AtCrossing) -> str:
         """On, unless there is nothing to change."""
         return "wrap_up" if state["stop"] else "remember"
 

@@ -8,7 +8,7 @@ from langgraph.managed.base import is_managed_value
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.nodes.forms import ResponseForm
-from langgraph_reflexion.state import Input, Output, Private, State
+from langgraph_reflexion.state import HELD, Channels, Input, Named, Output
 
 
 class Shapes(NamedTuple):
@@ -27,9 +27,9 @@ def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
         {"structured_response": form.type | None if isinstance(form.type, type) else Any} if form is not None else {}
     )
     if form is None and "structured_response" not in shared and not theirs:
-        return Shapes(State, Input, Output)
+        return Shapes(Channels, Input, Output)
     return Shapes(
-        _typed("State", {**get_type_hints(State, include_extras=True), **theirs, **answer}),
+        _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
         _typed("Input", {**get_type_hints(Input, include_extras=True), **shared}),
         _typed("Output", {**get_type_hints(Output, include_extras=True), **shared, **answer}),
     )
@@ -44,7 +44,7 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
         raise ValueError(f"`state_schema` is a TypedDict or pydantic model, got {schema!r}") from None
     if not fields:
         raise ValueError(f"`state_schema` declares no fields: {schema!r}")
-    if taken := sorted(set(fields) & (set(get_type_hints(Private)) | {"outcome", "feedback"})):
+    if taken := sorted(set(fields) & (HELD | set(get_type_hints(Named)) | {"outcome", "feedback", "run"})):
         raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent keeps for itself; rename it")
     ours = get_type_hints(Input, include_extras=True)
     return {name: hint for name, hint in fields.items() if name not in ours or name != "messages"}

@@ -37,12 +37,14 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
         kit.choice.check(field_of(context, "model"))
     kit.view.of({**state, "messages": given})
     now = kit.now()
-    spoken = [*given, HumanMessage(feedback)] if feedback and not _has_new_word(given) else given
+    spoken = [*given, HumanMessage(feedback, id=str(uuid4()))] if feedback and not _has_new_word(given) else given
+    word = _task_message(spoken)
     update: Update = {
         **_clean(now),
         "about": About(
             id=run_id(config),
-            task=task_of(spoken),
+            task="" if word is not None and word.id else task_of(spoken),
+            task_id=word.id if word is not None else None,
             started=now,
             namespace=kit.memory.place(config),
             before=_run_before(state) if feedback else None,
@@ -89,6 +91,10 @@ def _clean(now: float) -> Update:
 
 def _has_new_word(messages: list[Any]) -> bool:
     return bool(messages) and isinstance(messages[-1], HumanMessage)
+
+
+def _task_message(messages: list[Any]) -> HumanMessage | None:
+    return next((one for one in reversed(messages) if isinstance(one, HumanMessage)), None)
 
 
 def _run_before(state: State) -> str | None:

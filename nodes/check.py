@@ -16,7 +16,7 @@ from langgraph_reflexion.nodes.models import Spent
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked
 from langgraph_reflexion.schemas import Failure, Run, Verdict
-from langgraph_reflexion.state import Aside, State, Update, last_turn, task_of
+from langgraph_reflexion.state import Aside, State, Update, last_turn, task_in
 
 EVIDENCE = 8_000
 
@@ -89,14 +89,14 @@ def _formed(kit: Kit, state: State, text: str, config: RunnableConfig) -> Waits[
 
 def _shown(state: State) -> list[Any]:
     """The task, for a model that puts an answer into shape."""
-    return [HumanMessage(state["about"]["task"])]
+    return [HumanMessage(task_in(state))]
 
 
 def _run(state: State, config: RunnableConfig) -> Run:
     messages = state["messages"]
     since = max((i for i, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
     return Run(
-        task=state["about"]["task"] or task_of(messages),
+        task=task_in(state),
         messages=tuple(messages),
         observations=tuple(one.text for one in messages[since:] if isinstance(one, ToolMessage)),
         step=state["tally"]["steps"],

@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.nodes.tally import elapsed, usage_of
 from langgraph_reflexion.nodes.wrap_up import best_of
 from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason
-from langgraph_reflexion.state import State, Update, last_turn
+from langgraph_reflexion.state import State, Update, last_turn, task_in
 
 
 class Ending(NamedTuple):
@@ -114,7 +114,7 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
     success = {"success": True, "failure": False}.get(outcome.status)
     return Episode(
         id=outcome.run_id,
-        task=state["about"]["task"],
+        task=task_in(state),
         success=success,
         score=outcome.score,
         shown=[one.lesson.id for one in state["recalled"] if one.shown],
@@ -134,7 +134,7 @@ def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Com
     ours: list[AnyMessage] = [*([turn] if turn is not None else []), *answers, *messages]
     fields: dict[str, Any] = {}
     gotos: list[Any] = []
-    for handoff in state["handoffs"]:
+    for handoff in state["handoffs"] or []:
         for key, value in handoff["update"]:
             fields[key] = [*fields.get("messages", []), *value] if key == "messages" else value
         goto = handoff["goto"]

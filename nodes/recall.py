@@ -12,7 +12,7 @@ from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.schemas import Failure, Lesson
-from langgraph_reflexion.state import Recalled, State, Update
+from langgraph_reflexion.state import Recalled, State, Update, task_in
 
 
 def recall(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
@@ -42,7 +42,7 @@ def lessons_for(
     kit: Kit, book: LessonBook, state: State, failure: Failure | None, seen: Sequence[str]
 ) -> Waits[list[Lesson] | None]:
     """The lessons that fit, less those seen before and those that this very run wrote."""
-    task, names = state["about"]["task"], kit.toolbox.names
+    task, names = task_in(state), kit.toolbox.names
     leave = [*seen, *state["lessons_written"]]
     wait = Wait(
         lambda: book.recall(task, names, failure, exclude=leave),

@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.recall import lessons_for, parted
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted
 from langgraph_reflexion.schemas import Depth, Failure, FixKind, Kind, Reflection
-from langgraph_reflexion.state import State, Update, last_turn
+from langgraph_reflexion.state import State, Update, last_turn, task_in
 
 TRANSCRIPT_TOKENS = 4_000
 QUICK_TOKENS = 1_500
@@ -156,7 +156,7 @@ def _question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
     size = QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
     return kit.words.render(
         "reflect",
-        task=fenced(bounded(state["about"]["task"], 4_000)),
+        task=fenced(bounded(task_in(state), 4_000)),
         decision=fenced(_decision(last)),
         evidence=fenced(failure.evidence),
         transcript=transcript(state["messages"], size),

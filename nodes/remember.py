@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.schemas import Failure, Lesson, Memo, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update
+from langgraph_reflexion.state import State, Update, task_in
 
 QUOTE_WORDS = 6
 """So many words in a row that also stand in a tool's output are the tool's words, not the model's."""
@@ -52,7 +52,7 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
 
 
 def _added(book: LessonBook, lesson: Lesson, state: State) -> Wait:
-    task, answer = state["about"]["task"], _answer(state)
+    task, answer = task_in(state), _answer(state)
     return Wait(lambda: book.add(lesson, task=task, answer=answer), lambda: book.aadd(lesson, task=task, answer=answer))
 
 

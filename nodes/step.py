@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langgraph_reflexion.state import laid_open, put_back
+
 T = TypeVar("T")
 
 
@@ -72,29 +74,45 @@ class Step(Runnable[Any, Any]):
         self.think = think
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.think(input, config or {})
+        return written(self.think(laid_open(input), config or {}))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.think(input, config or {})
+        return written(self.think(laid_open(input), config or {}))
 
 
 class WaitingStep(Step):
     """A node that waits."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return wait_for(self.think(input, config or {}))
+        return written(wait_for(self.think(laid_open(input), config or {})))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return await await_for(self.think(input, config or {}))
+        return written(await await_for(self.think(laid_open(input), config or {})))
 
 
-class Route(Step):
+def written(update: Any) -> Any:
+    """What a node returned, as the channels take it."""
+    if isinstance(update, dict):
+        return put_back(update)
+    if isinstance(update, list):
+        return [put_back(one) if isinstance(one, dict) else one for one in update]
+    return update
+
+
+class Route(Runnable[Any, Any]):
     """A conditional edge: a pure function of the few fields that `reads` names."""
 
     def __init__(self, name: str, choose: Callable[[Any], Any], reads: type) -> None:
-        super().__init__(name, lambda state, _config: choose(state))
+        self.name = name
+        self.choose = choose
         # LangGraph reads here which fields to give; without it every route would be given the whole state.
         self.__annotations__ = {"state": reads}
 
     def __call__(self, state: Any) -> Any:
-        return self.think(state, {})
+        return self.choose(laid_open(state))
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return self.choose(laid_open(input))
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return self.choose(laid_open(input))

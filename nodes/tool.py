@@ -80,8 +80,8 @@ def _seconds(kit: Kit, config: RunnableConfig) -> float | None:
     limit = kit.limits.tool_timeout
     if kit.limits.deadline is None:
         return limit
-    now = values_now(config, ("about", "tally", "resumed_at"))
-    left = seconds_left(now, kit.limits, kit.now()) if now else None
+    books = values_now(config, ("run",)).get("run")
+    left = seconds_left(books, kit.limits, kit.now()) if books else None
     return min(one for one in (limit, left) if one is not None)
 
 

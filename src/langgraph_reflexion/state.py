@@ -6,7 +6,7 @@ was kept. On a run that recalls nothing and fails nowhere they stay small and do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -35,6 +35,8 @@ class About(TypedDict):
 
     id: str
     task: str
+    """Empty where the message that holds it can be told by its id."""
+    task_id: str | None
     started: float
     namespace: list[str] | None
     before: str | None
@@ -111,18 +113,27 @@ class Output(TypedDict, total=False):
     outcome: Outcome | None
 
 
-def latest(left: float | None, right: float | None) -> float:
-    """The later of two moments."""
-    return max(left or 0.0, right or 0.0)
+class Named(TypedDict, total=False):
+    """What a step leaves for the next, each in a channel of its own."""
+
+    decision: Waiting | None
+    """Written by `begin`, `decide`, `observe` (a direct answer), `ask` (no one to ask), `wrap_up`."""
+    failure: Failure | None
+    """The failure at hand. Written by `begin`, `decide`, `observe`, `check`."""
+    verdicts: list[Verdict]
+    """What the checks said last. Written by `begin`, `check`."""
+    reflections: list[Reflection]
+    """Written by `begin`, `reflect`."""
+    patch: list[str]
+    """The run's patches, at most three, newest last. Written by `begin`, `reflect`."""
+    recalled: list[Recalled]
+    """Written by `begin`, `recall`."""
+    lessons_written: list[str]
+    """Written by `begin`, `remember`."""
 
 
-def gathered(left: list[Handoff] | None, right: list[Handoff] | None) -> list[Handoff]:
-    """The turn's hand-overs, whichever call came first; `None` clears them."""
-    return [] if right is None else [*(left or []), *right]
-
-
-class Private(TypedDict, total=False):
-    """What only the nodes see."""
+class Held(TypedDict, total=False):
+    """The run's own books. One channel holds them all: LangGraph copies every channel for every route."""
 
     about: About
     """Written by `begin`."""
@@ -132,57 +143,85 @@ class Private(TypedDict, total=False):
     """The last few turns as the loop detector reads them. Written by `begin`, `observe`, `reflect`."""
     blocked: dict[str, Blocked]
     """Calls that are not run again, by their canonical key. Written by `begin`, `observe`."""
-    decision: Waiting | None
-    """Written by `begin`, `decide`, `observe` (a direct answer), `wrap_up`."""
-    failure: Failure | None
-    """The failure at hand. Written by `begin`, `decide`, `observe`, `check`."""
     failures: list[Failure]
     """All failures of the run. Written by the same nodes as `failure`."""
     aside: Aside | None
     """Written by `begin`, `decide`, `observe`, `check`."""
     edits: dict[str, Any]
     """Calls a person changed before they ran, by call id. Written by `begin`, `ask`."""
-    handoffs: Annotated[list[Handoff], gathered]
-    """Written by `begin`, `tool`."""
-    resumed_at: Annotated[float, latest]
-    """When a person last answered. Written by `begin`, `ask`, `tool`, `check`."""
-    verdicts: list[Verdict]
-    """What the checks said last. Written by `begin`, `check`."""
+    handoffs: list[Handoff] | None
+    """The turn's, gathered; None clears them. Written by `begin`, `tool`."""
+    resumed_at: float
+    """When a person last answered; the latest stands. Written by `begin`, `ask`, `tool`, `check`."""
     attempts: list[Attempt]
     """Written by `begin`, `check`, `wrap_up`."""
-    reflections: list[Reflection]
-    """Written by `begin`, `reflect`."""
-    patch: list[str]
-    """The run's patches, at most three, newest last. Written by `begin`, `reflect`."""
-    recalled: list[Recalled]
-    """Written by `begin`, `recall`."""
-    lessons_written: list[str]
-    """Written by `begin`, `remember`."""
     stop: StopReason | None
     """Why the run cannot go on. Written by `begin`, `decide`, `observe`, `reflect`, `wrap_up`."""
     reason: str
     """The same in a sentence. Written by `begin`, `decide`, `reflect`, `wrap_up`."""
 
 
-class State(Input, Output, Private, total=False):
-    """All of it."""
+HELD = frozenset(Held.__annotations__)
+
+
+def held(left: Held, right: Held) -> Held:
+    """The books with what one node changed in them; calls of one turn write theirs side by side."""
+    out: Held = {**left, **right}
+    if "handoffs" in right:
+        more = right["handoffs"]
+        out["handoffs"] = [] if more is None else [*(left.get("handoffs") or []), *more]
+    if "resumed_at" in right:
+        out["resumed_at"] = max(left.get("resumed_at", 0.0), right["resumed_at"])
+    return out
+
+
+class Channels(Input, Output, Named, total=False):
+    """The state as LangGraph keeps it."""
+
+    run: Annotated[Held, held]
+
+
+class State(Input, Output, Named, Held, total=False):
+    """The state as a node is given it: the run's books laid open beside the rest."""
 
 
 class Crossing(TypedDict, total=False):
-    """What the routes read, and no more: this is read once more at every step."""
+    """What is read for the routes, and no more: this is read once more at every step."""
 
     messages: Annotated[list[AnyMessage], add_messages]
-    about: About
-    tally: Tally
     decision: Waiting | None
     failure: Failure | None
-    attempts: list[Attempt]
-    blocked: dict[str, Blocked]
-    edits: dict[str, Any]
-    handoffs: Annotated[list[Handoff], gathered]
-    resumed_at: Annotated[float, latest]
-    stop: StopReason | None
+    run: Annotated[Held, held]
     remaining_steps: RemainingSteps
+
+
+class AtCrossing(Crossing, Held, total=False):
+    """The same as a route is given it."""
+
+
+def laid_open(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the channels with the run's books laid open."""
+    return {**values, **(values.get("run") or {})}
+
+
+def put_back(update: Mapping[str, Any]) -> Update:
+    """A node's update as the channels take it: what belongs in the books, in the books."""
+    books = {name: value for name, value in update.items() if name in HELD}
+    if not books:
+        return dict(update)
+    rest = {name: value for name, value in update.items() if name not in HELD}
+    return {**rest, "run": books}
+
+
+def task_in(state: Mapping[str, Any]) -> str:
+    """The task of this run, whatever the user has said since."""
+    about: About = state["about"]
+    if about["task"]:
+        return about["task"]
+    for message in state["messages"]:
+        if message.id == about["task_id"]:
+            return str(message.text)
+    return task_of(state["messages"])
 
 
 def task_of(messages: Sequence[AnyMessage]) -> str:
