@@ -115,8 +115,7 @@ def test_a_damaged_reply_is_refused_or_read_as_it_stands(text: str) -> None:
             "tool_input": read.calls[0]["args"],
             "final": None,
         }
-        standing = [undamaged(one) for one in objects_in(text)]
-        assert any({**one, **wanted} == one for one in standing), read.calls
+        assert any({**one, **wanted} == one for one in map(undamaged, objects_in(text))), read.calls
 
 
 @pytest.mark.req("B9")
