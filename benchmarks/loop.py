@@ -76,10 +76,8 @@ class Talk(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
 
 
-def bare(model: BaseChatModel, saver: Any) -> Any:
-    """A hand-written loop of two nodes: what anyone would write first."""
-    from langgraph.utils.runnable import RunnableCallable
-
+def bare(model: BaseChatModel, saver: Any, door: str) -> Any:
+    """A hand-written loop of two nodes and a route, plain functions: what anyone would write first."""
     bound = model.bind_tools([look])
 
     def decide(state: Talk) -> dict[str, Any]:
@@ -97,15 +95,12 @@ def bare(model: BaseChatModel, saver: Any) -> Any:
     def after(state: Talk) -> str:
         return "act" if state["messages"][-1].tool_calls else END
 
-    async def aafter(state: Talk) -> str:
-        return after(state)
-
     graph = StateGraph(Talk)
-    graph.add_node("decide", RunnableCallable(decide, adecide, trace=False))
-    graph.add_node("act", RunnableCallable(act, aact, trace=False))
+    graph.add_node("decide", decide if door == "sync" else adecide)
+    graph.add_node("act", act if door == "sync" else aact)
     graph.add_edge(START, "decide")
     graph.add_edge("act", "decide")
-    graph.add_conditional_edges("decide", RunnableCallable(after, aafter, trace=False), ["act", END])
+    graph.add_conditional_edges("decide", after, ["act", END])
     return graph.compile(checkpointer=saver)
 
 
@@ -113,14 +108,14 @@ def _ran(call: Any, result: str) -> ToolMessage:
     return ToolMessage(result, tool_call_id=call["id"], name=call["name"])
 
 
-def ours(model: BaseChatModel, saver: Any) -> Any:
+def ours(model: BaseChatModel, saver: Any, _door: str) -> Any:
     """This package's agent, with its defaults."""
     from langgraph_reflexion import Limits
 
     return create_reflexion_agent(model, [look], checkpointer=saver, limits=Limits(max_steps=1_000))
 
 
-def ready_made(model: BaseChatModel, saver: Any) -> Any:
+def ready_made(model: BaseChatModel, saver: Any, _door: str) -> Any:
     """`langgraph.prebuilt.create_react_agent`."""
     from langgraph.prebuilt import create_react_agent
 
@@ -129,14 +124,14 @@ def ready_made(model: BaseChatModel, saver: Any) -> Any:
         return create_react_agent(model, [look], checkpointer=saver)
 
 
-def langchains(model: BaseChatModel, saver: Any) -> Any:
+def langchains(model: BaseChatModel, saver: Any, _door: str) -> Any:
     """`langchain.agents.create_agent`."""
     from langchain.agents import create_agent
 
     return create_agent(model, [look], checkpointer=saver)
 
 
-PEERS: dict[str, Callable[[BaseChatModel, Any], Any]] = {
+PEERS: dict[str, Callable[[BaseChatModel, Any, str], Any]] = {
     "bare loop": bare,
     "reflexion": ours,
     "create_react_agent": ready_made,
@@ -190,7 +185,7 @@ async def aonce(agent: Any, name: str, turn: int, steps: int) -> float:
 def rounds_of(kind: str, door: str, steps: int, rounds: int, folder: Path) -> dict[str, list[float]]:
     """Each peer once a round, in turn, after a round that is not counted."""
     if door == "sync":
-        agents = {name: make(Reader(pages=steps), saver_of(kind, folder / f"{name}.db")) for name, make in PEERS.items()}
+        agents = {name: make(Reader(pages=steps), saver_of(kind, folder / f"{name}.db"), door) for name, make in PEERS.items()}
         times: dict[str, list[float]] = {name: [] for name in PEERS}
         for turn in range(rounds + 1):
             for name, agent in agents.items():
@@ -209,7 +204,7 @@ async def _async_rounds(kind: str, steps: int, rounds: int, folder: Path) -> dic
         agents = {}
         for name, make in PEERS.items():
             saver = saver_of(kind, None) if kind != "sqlite" else await stack.enter_async_context(_asqlite(folder / f"a-{name}.db"))
-            agents[name] = make(Reader(pages=steps), saver)
+            agents[name] = make(Reader(pages=steps), saver, "async")
         for turn in range(rounds + 1):
             for name, agent in agents.items():
                 took = await aonce(agent, name, turn, steps)
@@ -244,7 +239,7 @@ def stored(folder: Path, steps: int) -> dict[str, int]:
     out = {}
     for name, make in PEERS.items():
         file = folder / f"bytes-{name}.db"
-        once(make(Reader(pages=steps), saver_of("sqlite", file)), name, 0, steps)
+        once(make(Reader(pages=steps), saver_of("sqlite", file), "sync"), name, 0, steps)
         with sqlite3.connect(file) as db:
             sizes = [db.execute(f"select coalesce(sum(length({column})), 0) from {table}").fetchone()[0]  # noqa: S608
                      for table, column in (("checkpoints", "checkpoint"), ("checkpoints", "metadata"), ("writes", "value"))]
@@ -256,7 +251,7 @@ def peaks(steps: int) -> dict[str, int]:
     """Peak bytes that one run allocates, without a checkpointer."""
     out = {}
     for name, make in PEERS.items():
-        agent = make(Reader(pages=steps), None)
+        agent = make(Reader(pages=steps), None, "sync")
         once(agent, name, 0, steps)
         tracemalloc.start()
         once(agent, name, 1, steps)
@@ -269,7 +264,7 @@ async def crowd(runs: int, delay: float) -> dict[str, dict[str, float]]:
     """Many runs at once with a model that sleeps: seconds in all, and the loop's worst lateness."""
     out = {}
     for name in ("bare loop", "reflexion"):
-        agent = PEERS[name](Reader(pages=4, delay=delay), None)
+        agent = PEERS[name](Reader(pages=4, delay=delay), None, "async")
         await aonce(agent, name, 0, 4)
         late: list[float] = []
         beat = asyncio.ensure_future(_heart(late))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -21,8 +21,8 @@ from langgraph_reflexion.nodes.models import Model, Reply, asked, let_pass, plus
 from langgraph_reflexion.nodes.protocols import CONTROLS, QUOTED, Native, refusal_in, with_ids
 from langgraph_reflexion.nodes.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left
-from langgraph_reflexion.schemas import Decision, Failure
+from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, usage_of
+from langgraph_reflexion.schemas import Decision, Failure, StopReason
 from langgraph_reflexion.state import Aside, State, Update, Waiting
 
 NOTED = "Noted. Go on by the new plan."
@@ -39,6 +39,8 @@ class Stood:
 
 def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     """One decision; where none can stand, the failures of this round."""
+    if (late := overspent(state, kit.limits, kit.now())) is not None:
+        return {"decision": None, "stop": late}
     config = kit.inside(config)
     model, _ = yield from kit.choice.chosen(kit.view.of(state), config)
     spent, failures, aside = [0, 0, 0, 0], list[Failure](), state.get("aside")
@@ -56,6 +58,7 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         _tell(config, state, step, prompt, reply, read)
         if isinstance(read, Stood):
             return _stood(kit, state, read, spent, failures)
+        read = replace(read, message=bounded(read.message, QUOTED))
         failure = _failure(read, reply.message, step, [*state["failures"], *failures])
         failures.append(failure)
         emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=reply.message.id)
@@ -80,17 +83,16 @@ def _reply(
     kit: Kit, state: State, config: RunnableConfig, model: Model, aside: Aside | None
 ) -> Waits[tuple[list[AnyMessage], Reply]]:
     """Ask with the whole prompt; once more with a shorter one where it was too long for the model."""
-    seconds = seconds_left(state, kit.limits, kit.now())
     ask = asked if isinstance(kit.speech, Native) or not kit.speech.rules() else asked_for_object
     prompt = yield from _prompt(kit, state, config, aside, harder=False)
     try:
-        return prompt, (yield from ask(model, prompt, config, seconds=seconds))
+        return prompt, (yield from ask(model, prompt, config, seconds=seconds_left(state, kit.limits, kit.now())))
     except Exception as fault:
         let_pass(fault)
         if model_fault(fault) != "overflow":
             raise
     prompt = yield from _prompt(kit, state, config, aside, harder=True)
-    return prompt, (yield from ask(model, prompt, config, seconds=seconds))
+    return prompt, (yield from ask(model, prompt, config, seconds=seconds_left(state, kit.limits, kit.now())))
 
 
 def _prompt(
@@ -207,9 +209,13 @@ def _fault(kit: Kit, state: State, fault: Exception, spent: list[int], failures:
         "decision": None,
         "failures": [*state["failures"], *failures],
         "stop": late or "model_error",
-        "reason": f"The model could not be asked: {told(fault)}",
+        "reason": _why(fault, late),
         "tally": counted(state, now, spent=spent, steps=1),
     }
+
+
+def _why(fault: Exception, late: StopReason | None) -> str:
+    return "" if late is not None else f"The model could not be asked: {told(fault)}"
 
 
 def _tell(
@@ -225,9 +231,9 @@ def _tell(
         run_id=state["about"]["id"],
         asked=prompt,
         answered=reply.message,
-        read=None if decided is None else decided.model_dump(mode="json"),
+        read=dict(decided) if decided is not None else None,
         decided="refusal" if isinstance(read, Stood) and read.refused else decided.action if decided else "invalid",
         fault=read.message if isinstance(read, Invalid) else None,
         model=(reply.message.response_metadata or {}).get("model_name"),
-        usage=reply.spent,
+        usage=dict(usage_of(reply.spent)),
     )

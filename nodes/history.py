@@ -28,14 +28,17 @@ def call_ids(message: AnyMessage) -> list[str]:
 def is_paired(messages: Sequence[AnyMessage]) -> bool:
     """Whether each call is answered once and right after, and nothing answers no call."""
     waiting: list[str] = []
+    # Asked for each decision, of the whole conversation: `type` is a plain attribute, `isinstance` asks an ABC.
     for message in messages:
-        if isinstance(message, ToolMessage):
-            if message.tool_call_id not in waiting:
+        kind = message.type
+        if kind == "tool":
+            answered = message.tool_call_id  # type: ignore[union-attr]
+            if answered not in waiting:
                 return False
-            waiting.remove(message.tool_call_id)
+            waiting.remove(answered)
         elif waiting:
             return False
-        elif isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+        elif kind == "ai" and (message.tool_calls or message.invalid_tool_calls):  # type: ignore[union-attr]
             waiting = call_ids(message)
     return not waiting
 
@@ -102,12 +105,17 @@ def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False
 
 def transcript(messages: Sequence[AnyMessage], most: int) -> str:
     """The conversation as text for a reflection or a check, cut to so many tokens, largest observations first."""
+    short = shortened(list(messages), most)
+    if sum(count_tokens(message.text) for message in short) > most:
+        short = shortened(messages, most, harder=True)
     lines = []
-    for i, message in enumerate(shortened(list(messages), most), 1):
+    for i, message in enumerate(short, 1):
         calls = "".join(f"\n  calls {call['name']}({call['args']})" for call in getattr(message, "tool_calls", []))
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
         lines.append(f"[m{i}] {message.type}{name}: {message.text}{calls}")
-    return fenced(bounded("\n".join(lines), most * 4))
+    text = "\n".join(lines)
+    # Letters are no tokens: a script of its own may take several times as many.
+    return fenced(bounded(text, min(most * 4, max(400, len(text) * most // max(count_tokens(text), 1)))))
 
 
 def fenced(text: str) -> str:

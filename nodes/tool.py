@@ -51,7 +51,8 @@ def run_tool(kit: Kit, sent: Sent, config: RunnableConfig) -> Waits[Update | lis
 
 def _result(kit: Kit, call: ToolCall, config: RunnableConfig) -> Waits[Any]:
     """What the tool gave, or the exception that outlasted its repeats."""
-    limits, state = kit.limits, kit.view.now(config)
+    limits = kit.limits
+    state = kit.view.now(config) if kit.toolbox.needs_state(call["name"]) else {}
     for attempt in range(limits.tool_retries + 1):
         try:
             return (yield kit.toolbox.run(call, state, config, _seconds(kit, config)))

@@ -42,6 +42,12 @@ class Toolbox:
         """Whether there is a tool of this name, denied ones included."""
         return name in self.node.tools_by_name
 
+    def needs_state(self, name: str) -> bool:
+        """Whether the call has a use for the state: reading it costs a copy of every channel."""
+        injected = self.node._injected_args.get(name)
+        wrapped = self.node._wrap_tool_call is not None or self.node._awrap_tool_call is not None
+        return wrapped or injected is None or bool(injected.state or injected.runtime)
+
     def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
         """Wait for one call. Its exceptions come as they are."""
         given = ToolRuntime(
