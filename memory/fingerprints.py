@@ -33,7 +33,7 @@ _MASKS = (
     (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b", re.IGNORECASE), "<hex>"),
     (re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)+\b"), "<id>"),
     (re.compile(r"\b(?=\w*\d)[A-Za-z]+\d\w*\b|\b\d+[A-Za-z]{3,}\w*\b"), "<id>"),
-    (re.compile(r"(?<![\w<])[-+]?\d[\d,._]*(?:e[-+]?\d+)?%?(?=\D|$)", re.IGNORECASE), "<n>"),
+    (re.compile(r"(?<![\w<])[-+]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?%?(?=\D|$)", re.IGNORECASE), "<n>"),
 )
 
 

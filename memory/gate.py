@@ -10,7 +10,7 @@ from langgraph_reflexion.memory.words import listed
 from langgraph_reflexion.schemas import Lesson
 
 LONGEST = 300
-"""Characters of a lesson's text, and of each text beside it."""
+"""Characters of a lesson's text; each text beside it is cut to so many."""
 
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
@@ -62,15 +62,15 @@ _DENSE = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 
 
 def tidy(lesson: Lesson) -> Lesson:
-    """The lesson on one line, without double space and without secrets."""
+    """The lesson on one line, without double space or secrets; what stands beside its text is cut to length."""
     return lesson.model_copy(
         update={
             "text": _line(lesson.text),
-            "when": _line(lesson.when),
-            "when_not": _line(lesson.when_not),
-            "why": _line(lesson.why),
-            "topic": (_line(lesson.topic) or None) if lesson.topic else None,
-            "tags": list(dict.fromkeys(filter(None, map(_line, lesson.tags)))),
+            "when": _cut(_line(lesson.when)),
+            "when_not": _cut(_line(lesson.when_not)),
+            "why": _cut(_line(lesson.why)),
+            "topic": _cut(_line(lesson.topic or ""), 64) or None,
+            "tags": list(dict.fromkeys(filter(None, (_cut(_line(tag), 64) for tag in lesson.tags))))[:16],
         }
     )
 
@@ -79,12 +79,8 @@ def malformed(lesson: Lesson) -> str | None:
     """Why a tidied lesson is no lesson at all: empty or over-long."""
     if not any(one.isalnum() for one in lesson.text):
         return "it is empty"
-    for name in ("text", "when", "when_not", "why"):
-        length = len(getattr(lesson, name))
-        if length > LONGEST:
-            return f"its {name} is over-long: {length} characters, {LONGEST} are allowed"
-    if any(len(tag) > 64 for tag in lesson.tags) or len(lesson.tags) > 16 or len(lesson.topic or "") > 64:
-        return "its tags or topic are over-long: 16 tags and 64 characters each are allowed"
+    if len(lesson.text) > LONGEST:
+        return f"it is over-long: {len(lesson.text)} characters, {LONGEST} are allowed"
     return None
 
 
@@ -117,6 +113,10 @@ def concrete(text: str) -> bool:
     dense = _FILLER_CHINESE.sub("", "".join(re.findall(_DENSE, text)))
     others = re.findall(r"[^\W\d_]", re.sub(rf"[A-Za-z'’]|{_DENSE}", "", text))
     return bool(words) or len(dense) >= 2 or len(others) >= 3
+
+
+def _cut(text: str, most: int = LONGEST) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def _line(text: str) -> str:

@@ -20,7 +20,7 @@ _SQUASHED = re.compile(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|my|every)*(?:previous|prior|above|earlier|preceding)?"
     r"(?:system)?(?:instructions?|prompts?|rules|guidelines)|reveal(?:the|your)systemprompt|youarenow(?:an?|the|in)"
 )
-_LOOKALIKES = str.maketrans("аеорсухіѕԁɡɩ013457@$", "aeopcyxisdgioleastas")
+_LOOKALIKES = str.maketrans("аеорсухіѕԁɡɩ013457@$", "aeopcyxisdgioieastas")
 
 
 def suspicion(text: str) -> str | None:

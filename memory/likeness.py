@@ -79,13 +79,13 @@ def opposed(a: str, b: str) -> bool:
     common = ours.keys() & theirs.keys()
     alone, also_alone = _far(ours.keys() - common, theirs), _far(theirs.keys() - common, ours)
     share = 2 * len(common) / max(len(ours) + len(theirs), 1)
-    if _swapped(a, b) or (share >= 0.4 and _contrast(a, b, _OPPOSITES)):
+    if _swapped(a, b) or (share >= 0.5 and _contrast(a, b, _OPPOSITES)):
         return True
     if share < 0.5 or (alone and also_alone and share < 0.85):
         return False
     down = [word for word in common if ours[word] and not theirs[word]]
     up = [word for word in common if theirs[word] and not ours[word]]
-    return bool(down and up) or 2 * max(len(down), len(up)) > len(common)
+    return bool(down and up) or max(len(down), len(up)) >= 0.4 * len(common)
 
 
 def _bag(text: str) -> Counter[str]:

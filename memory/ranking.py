@@ -79,11 +79,17 @@ def similarity(query: Words, words: Words, near: float | None) -> float:
 
 
 def choose(
-    ranked: Sequence[tuple[Lesson, float]], *, most: int, budget: int, vouched: Callable[[Lesson], bool]
+    ranked: Sequence[tuple[Lesson, float]],
+    *,
+    most: int,
+    budget: int,
+    vouched: Callable[[Lesson], bool],
+    told: Sequence[str] = (),
 ) -> list[Lesson]:
     """The lessons to show, the best first: few, different, in agreement, within the budget of tokens.
 
-    A record of wins lifts a lesson. One that hurt more than it helped is shown only where no other fits.
+    A record of wins lifts a lesson. One that hurt more than it helped is shown only where no other fits. `told`
+    holds texts shown before: they are neither repeated nor contradicted.
     """
     weighed = sorted(ranked, key=lambda one: -one[1] * (0.5 + usefulness(one[0])))
     sound = [lesson for lesson, _ in weighed if vouched(lesson) or not hurts(lesson)]
@@ -93,7 +99,8 @@ def choose(
         if len(chosen) == most:
             break
         cost = tokens_of(lesson)
-        if lesson.id in gone or cost > budget or any(_clash(lesson, other) for other in chosen):
+        said = [*told, *(other.text for other in chosen)]
+        if lesson.id in gone or cost > budget or any(_clash(lesson.text, other) for other in said):
             continue
         chosen.append(lesson)
         budget -= cost
@@ -105,8 +112,8 @@ def tokens_of(lesson: Lesson) -> int:
     return count_tokens(lesson.text) + count_tokens(lesson.when) + count_tokens(lesson.when_not) + OVERHEAD
 
 
-def _clash(lesson: Lesson, other: Lesson) -> bool:
-    return likeness(lesson.text, other.text) >= TOO_ALIKE or opposed(lesson.text, other.text)
+def _clash(text: str, other: str) -> bool:
+    return likeness(text, other) >= TOO_ALIKE or opposed(text, other)
 
 
 def _bm25(query: Words, candidates: Mapping[str, Words]) -> dict[str, float]:

@@ -59,6 +59,7 @@ def recall(
         most=policy.max_lessons,
         budget=policy.lesson_tokens,
         vouched=lambda lesson: evidence[lesson.id].vouched,
+        told=[str(item.value.get("text")) for item in items if item.key in exclude],
     )
 
 

@@ -1,6 +1,6 @@
 """Tricks: the ways in which text tries to speak as somebody else, each with what to say of it."""
 
-# ruff: noqa: E501 - a pattern reads best on one line, and some marks are those of other scripts
+# ruff: noqa: E501 - a pattern reads best on one line
 
 from __future__ import annotations
 

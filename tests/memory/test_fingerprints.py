@@ -1,0 +1,75 @@
+"""The same mistake on another instance has the same fingerprint."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langgraph_reflexion.memory import fingerprint
+
+SAME = [
+    ("ValueError: 2026-01-06 is not a weekday", "ValueError: 2027-11-30 is not a weekday"),
+    ("KeyError: 'ada'", 'KeyError: "bob smith"'),
+    ("TimeoutError: no answer after 30 s", "TimeoutError: no answer after 2.5 s"),
+    ("No such file: '/srv/a/one.txt'", "No such file: '/srv/b/c/two.csv'"),
+    ("cannot open /srv/a/one.txt", "cannot open ./two/three.csv"),
+    ("GET https://one.example/a?b=1 gave 404", "GET https://two.example/c gave 404"),
+    ("user 550e8400-e29b-41d4-a716-446655440000 is gone", "user 67e55044-10b1-426f-9247-bb680e5fe0c8 is gone"),
+    ("object at 0x7fff12 is dead", "object at 0x55aa is dead"),
+    ("room Zanzibar-7 is taken", "room Lisbon-12 is taken"),
+    ("找不到 “张三” 的记录", "找不到 “李四” 的记录"),
+    ("ids 1, 2, 3 are unknown", "ids 44, 5 are unknown"),
+]
+
+
+@pytest.mark.req("C14", "A6")
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_literals_make_no_difference(one: str, other: str) -> None:
+    assert fingerprint("tool_error", "search", one) == fingerprint("tool_error", "search", other)
+
+
+def test_another_mistake_signal_or_tool_is_another_fingerprint() -> None:
+    prints = {
+        fingerprint("tool_error", "search", "ValueError: 7 is not a weekday"),
+        fingerprint("tool_error", "search", "TimeoutError: no answer after 7 s"),
+        fingerprint("schema_error", "search", "ValueError: 7 is not a weekday"),
+        fingerprint("tool_error", "book", "ValueError: 7 is not a weekday"),
+        fingerprint("tool_error", None, "ValueError: 7 is not a weekday"),
+    }
+    assert len(prints) == 5
+
+
+def test_it_can_be_read() -> None:
+    said = fingerprint("tool_error", "fetch", "TimeoutError: no answer after 30 s")
+    assert said == "tool_error|fetch|timeouterror: no answer after <n> s"
+
+
+def test_the_arguments_of_the_call_are_literals_too() -> None:
+    one = fingerprint("tool_error", "search", "next Friday is no weekday", literals=["next Friday"])
+    assert one == fingerprint("tool_error", "search", "some day is no weekday", literals=["some day"])
+
+
+def test_of_a_traceback_only_the_last_line_counts() -> None:
+    trace = 'Traceback (most recent call last):\n  File "a.py", line {}, in f\n    g()\nValueError: it broke\n'
+    assert fingerprint("tool_error", "f", trace.format(3)) == fingerprint("tool_error", "f", "ValueError: it broke")
+
+
+def test_it_is_short_and_tells_long_texts_apart() -> None:
+    one, other = (fingerprint("tool_error", "f", "broken " * 100 + end) for end in ("pipe", "wheel"))
+    assert one != other
+    assert len(one) < 200
+
+
+def test_it_is_the_same_in_another_process() -> None:
+    code = "from langgraph_reflexion.memory import fingerprint; print(fingerprint('loop', 'f', 'x' * 500))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.strip() == fingerprint("loop", "f", "x" * 500)
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_one(text: str) -> None:
+    assert fingerprint("tool_error", "f", text) == fingerprint("tool_error", "f", text)

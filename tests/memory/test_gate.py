@@ -1,0 +1,141 @@
+"""What is kept as a lesson, and what is refused with which reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from langgraph_reflexion.memory import concrete
+from langgraph_reflexion.memory.gate import malformed, refusal, tidy
+from langgraph_reflexion.memory.masking import without_secrets
+from langgraph_reflexion.schemas import Lesson
+
+TASK = "Ms Quibbleton wants a slot on 2031-03-04 in room Zanzibar-7 for the review of contract K-99812."
+
+
+def a_rule(text: str, **fields: Any) -> Lesson:
+    return Lesson(kind="rule", text=text, **fields)
+
+
+GOOD = [
+    "Check a proposed slot against every busy time before you answer.",
+    "Always give the calendar search a plain weekday name, never a date.",
+    "Read the units first.",
+    "Treat a 404 as not found and try the archive.",
+    "In Python compare floats with math.isclose.",
+    "Encode names as UTF-8 before hashing them with SHA-256.",
+    "Check contracts for a second signature.",
+    "提议会议时间之前，先检查所有忙碌时段。",
+    "Сначала проверьте единицы измерения.",
+]
+BAD = [
+    ("...", "empty"),
+    ("x " * 200, "over-long"),
+    ("Be more careful.", "take care"),
+    ("Try harder next time.", "take care"),
+    ("Always double-check your answer carefully.", "take care"),
+    ("下次更仔细一点。", "take care"),
+    ("I am so sorry that the slot was wrong, check it.", "emotional"),
+    ("Check the slot!!!", "emotional"),
+    ("I should check the slot.", "character"),
+    ("The agent is careless with slots.", "character"),
+    ("You are too hasty with time zones.", "character"),
+    ("我太粗心了，没有检查时区。", "character"),
+    ("In this task the slot had to be checked.", "retelling"),
+    ("The user asked for a slot that was busy.", "retelling"),
+    ("Book rooms for Quibbleton early.", "Quibbleton"),
+    ("Offer 2031-03-04 where a slot is wanted.", "2031-03-04"),
+    ("Look for Zanzibar-7 in the list of rooms.", "Zanzibar-7"),
+    ("The answer for the contract is eleven.", "answer"),
+    ("Propose 11:00 where a slot is wanted.", "answer"),
+    ("答案是十一点。", "answer"),
+]
+
+
+def said_of(text: str) -> str | None:
+    lesson = tidy(a_rule(text))
+    return malformed(lesson) or refusal(lesson, TASK, "11:00")
+
+
+@pytest.mark.req("D2", "C13")
+@pytest.mark.parametrize("text", GOOD)
+def test_an_honest_lesson_passes(text: str) -> None:
+    assert said_of(text) is None
+
+
+@pytest.mark.req("D2", "C13")
+@pytest.mark.parametrize(("text", "reason"), BAD)
+def test_what_would_help_nobody_is_refused_with_the_reason(text: str, reason: str) -> None:
+    assert reason in (said_of(text) or "")
+
+
+def test_a_detail_of_the_task_is_not_kept_in_when_either() -> None:
+    assert refusal(a_rule("Check the room first.", when="booking for Quibbleton"), TASK) is not None
+
+
+def test_a_passage_of_the_task_is_a_retelling() -> None:
+    task = "find the cheapest train that leaves after nine and still reaches the coast before noon"
+    assert (
+        refusal(a_rule("Take the cheapest train that leaves after nine and still reaches the coast."), task) is not None
+    )
+    assert refusal(a_rule("Compare departure and arrival before the price."), task) is None
+
+
+def test_a_heading_in_capitals_names_nobody() -> None:
+    assert refusal(a_rule("Give each stanza of a poem one image."), "Write A Poem About The Sea") is None
+
+
+def test_facts_and_preferences_may_name_what_they_are_about() -> None:
+    assert refusal(Lesson(kind="preference", text="Ms Quibbleton likes rooms with a window."), TASK) is None
+    assert refusal(Lesson(kind="project", text="Contract K-99812 is under review."), TASK) is None
+
+
+@pytest.mark.req("C11", "C13")
+def test_a_plan_is_told_from_a_reminder_to_take_care() -> None:
+    for text in ("", "Be careful.", "Think step by step.", "Pay more attention!", "请务必更加小心。", "…"):
+        assert not concrete(text), text
+    for text in ("Pass a weekday.", "Check the units.", "先换算单位。", "Проверьте единицы."):
+        assert concrete(text), text
+
+
+def test_a_lesson_is_tidied_on_its_way_in() -> None:
+    lesson = tidy(a_rule("  Check\n the   slot. ", when=" x\ty ", tags=["a", " a ", ""], why="w" * 900, topic=" "))
+    assert (lesson.text, lesson.when, lesson.tags, lesson.topic) == ("Check the slot.", "x y", ["a"], None)
+    assert len(lesson.why) == 300
+    assert lesson.why.endswith("…")
+
+
+SECRETS = [
+    ("Use sk-proj-abcDEF1234567890abcd for the client.", "abcDEF1234567890abcd"),
+    ("Set api_key=9f8e7d6c5b4a to log in.", "9f8e7d6c5b4a"),
+    ("The password is hunter22 for staging.", "hunter22"),
+    ("Send the header Bearer abcdef1234567890ABCD first.", "abcdef1234567890ABCD"),
+    ("Clone with ghp_abcdefghijklmnop1234567890.", "abcdefghijklmnop1234567890"),
+    ("Connect to postgres://ada:s3cretpw@db/x first.", "s3cretpw"),
+    ("Pay with 4111 1111 1111 1111 in tests.", "4111 1111"),
+    ("Write to ada.lovelace@mail.example when it fails.", "ada.lovelace"),
+    ("Use AKIAIOSFODNN7EXAMPLE as key.", "AKIAIOSFODNN7EXAMPLE"),
+    ("登录时密码是hunter22。", "hunter22"),
+]
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(("text", "secret"), SECRETS)
+def test_a_secret_is_masked(text: str, secret: str) -> None:
+    assert secret in text
+    assert secret not in without_secrets(text)
+    assert without_secrets(text).split()[0] == text.split()[0] or not text.isascii()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The token limit is 4096 tokens.",
+        "Fill the password field before the login button is pressed.",
+        "Order 1234567890123456 has no checksum.",
+        "Use the access token of the current session.",
+    ],
+)
+def test_words_about_secrets_are_none(text: str) -> None:
+    assert without_secrets(text) == text

@@ -1,0 +1,81 @@
+"""Whether two texts say the same, and whether they say the opposite."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langgraph_reflexion.memory import likeness
+from langgraph_reflexion.memory.likeness import opposed, same
+
+TWO_SOURCES = "Look up the inventor in two sources, and compare the dates."
+
+UNRELATED = [
+    (TWO_SOURCES, "Write the equation down and put both roots into it."),
+    ("Hand the lookup a weekday instead of a date.", "Close the cursor before the transaction is committed."),
+    ("Sort the rows by date.", "Ask for the next page until the list comes back empty."),
+    ("先查两个来源，再比较日期。", "把方程写下来，代入两个根。"),
+    ("先查两个来源，再比较日期。", "按日期排序后再比较相邻的行。"),
+    ("提议会议时间之前，先检查所有忙碌时段。", "翻页请求要一直继续，直到返回空列表。"),
+]
+REWORDED = [
+    (TWO_SOURCES, "Compare the dates, and look up the inventor in two sources."),
+    ("Check a proposed slot against every busy time.", "Always check the proposed slots against all the busy times!"),
+    ("Retry failed uploads.", "Retry the upload that failed."),
+    ("提议会议时间之前，先检查所有忙碌时段。", "提议会议时间之前先检查所有的忙碌时段"),
+]
+OPPOSED = [
+    ("Always retry a failed upload at once.", "Never retry a failed upload at once."),
+    ("Sort the list in ascending order first.", "Sort the list in descending order first."),
+    ("Always search by weekday, never by date.", "Always search by date, never by weekday."),
+    ("Close the cursor before committing the transaction.", "Commit the transaction before closing the cursor."),
+    ("Use the cache for lookups.", "Do not use the cache for lookups."),
+    ("上传失败后要立即重试。", "上传失败后不要立即重试。"),
+]
+OTHER = [
+    ("Pass the start date in UTC to the calendar tool.", "Pass the end date in UTC to the calendar tool."),
+    ("Retry a read that timed out.", "Never retry a payment that timed out."),
+    ("请求前先登录。", "请求后先登出。"),
+    ("Polish the violin before the guests arrive.", "Polish the glacier before the guests arrive."),
+    (
+        "The orders are kept in MySQL; write SQL for MySQL.",
+        "The orders are kept in PostgreSQL; write SQL for PostgreSQL.",
+    ),
+]
+
+
+@pytest.mark.req("F6", "S15")
+@pytest.mark.parametrize(("one", "other"), UNRELATED)
+def test_unrelated_texts_are_far_below_the_threshold(one: str, other: str) -> None:
+    assert likeness(one, other) < 0.4
+
+
+@pytest.mark.req("F6", "S15")
+@pytest.mark.parametrize(("one", "other"), REWORDED)
+def test_a_rewording_is_alike(one: str, other: str) -> None:
+    assert likeness(one, other) > 0.8
+    assert not opposed(one, other)
+
+
+@pytest.mark.req("F6")
+@pytest.mark.parametrize(("one", "other"), OPPOSED)
+def test_the_opposite_is_recognised_and_never_alike(one: str, other: str) -> None:
+    assert opposed(one, other)
+    assert opposed(other, one)
+    assert likeness(one, other) <= 0.5
+    assert not same(one, other)
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_a_word_in_anothers_place_makes_another_lesson_and_no_opposite(one: str, other: str) -> None:
+    assert not same(one, other)
+    assert not same(other, one)
+    assert not opposed(one, other)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_likeness_is_symmetric_and_between_nothing_and_one(one: str, other: str) -> None:
+    assert 0 <= likeness(one, other) <= 1
+    assert likeness(one, other) == pytest.approx(likeness(other, one))
+    assert likeness(one, one) == 1

@@ -1,0 +1,67 @@
+"""Where the lessons of a run live."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langgraph_reflexion.context import Context, MemoryPolicy
+from langgraph_reflexion.memory import resolve_namespace
+from langgraph_reflexion.memory.namespaces import label
+
+
+def place(*labels: str, context: Any = None) -> tuple[str, ...] | None:
+    return resolve_namespace(MemoryPolicy(namespace=labels), "planner", context)
+
+
+def test_without_a_namespace_it_is_that_of_the_agent() -> None:
+    assert resolve_namespace(MemoryPolicy(), "travel_desk") == ("reflexion", "travel_desk")
+
+
+@pytest.mark.parametrize(
+    "context", [Context(user_id="ada"), {"user_id": "ada", "more": 1}, SimpleNamespace(user_id="ada")], ids=str
+)
+def test_fields_are_filled_from_whatever_the_context_is(context: Any) -> None:
+    assert place("team", "{user_id}", context=context) == ("team", "ada")
+    assert place("u-{user_id}", context=context) == ("u-ada",)
+
+
+@pytest.mark.parametrize("context", [None, Context(), {}, {"user_id": ""}, 7], ids=str)
+def test_a_field_that_nothing_fills_means_no_memory(context: Any) -> None:
+    assert place("team", "{user_id}", context=context) is None
+
+
+def test_names_that_look_alike_do_not_share() -> None:
+    names = [
+        "ada.b",
+        "ada_b",
+        "ada-b",
+        "ada~b",
+        "ada~2eb",
+        "Ada.b",
+        "ada b",
+        "ada*b",
+        "ada/b",
+        "langgraph",
+        "~6canggraph",
+    ]
+    assert len({label(name) for name in names}) == len(names)
+    assert label("ada_b") == "ada_b"
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_labels_are_one_to_one_and_fit_for_any_store(one: str, other: str) -> None:
+    assert (label(one) == label(other)) == (one == other)
+    assert label(one)
+    assert not set(label(one)) & set("./*\0")
+    label(one).encode()
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.text(min_size=1), st.text(min_size=1))
+def test_two_fields_in_one_label_stay_apart(a: str, b: str, c: str, d: str) -> None:
+    one, other = place("{x}-{y}", context={"x": a, "y": b}), place("{x}-{y}", context={"x": c, "y": d})
+    assert (one == other) == ((a, b) == (c, d))

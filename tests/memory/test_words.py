@@ -1,0 +1,58 @@
+"""Words of any language, without a model."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langgraph_reflexion.memory import count_tokens
+from langgraph_reflexion.memory.words import fold, stem, tokens
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("propose", "proposes", "proposed", "proposing"),
+        ("query", "queries", "querying"),
+        ("page", "pages", "paged", "paging"),
+        ("plan", "plans", "planned", "planning"),
+        ("fetch", "fetches", "fetched", "fetching"),
+        ("busy", "busy"),
+    ],
+)
+def test_the_forms_of_a_word_have_one_stem(forms: tuple[str, ...]) -> None:
+    assert len({stem(form) for form in forms}) == 1
+
+
+def test_an_identifier_counts_whole_and_by_its_parts() -> None:
+    assert tokens("list_busy") == ["list_busy", "list", "busi"]
+    assert tokens("getUserName")[0] == "getusername"
+    assert set(tokens("MySQL")) & set(tokens("PostgreSQL")) == {"sql"}
+
+
+def test_stop_words_are_no_tokens() -> None:
+    assert tokens("The slot is before the other one, and it's yours.") == ["slot"]
+
+
+def test_chinese_is_read_in_pairs_of_characters() -> None:
+    assert {"会议", "忙碌"} <= set(tokens("提议会议时间之前，先检查所有忙碌时段。"))
+    assert tokens("猫") == ["猫"]
+    assert not set(tokens("写一首关于企鹅的诗。")) & set(tokens("相加之前先把长度换算成同一单位。"))
+
+
+def test_width_case_and_marks_at_the_ends_are_no_difference() -> None:
+    assert fold("  ＡＰＩ　Keys. ") == fold("api keys") == "api keys"
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_tokens_and_a_count(text: str) -> None:
+    assert all(tokens(text))
+    assert (count_tokens(text) > 0) == bool(text.strip())
+
+
+@pytest.mark.req("K5")
+def test_the_count_is_rather_too_high_than_too_low() -> None:
+    assert 12 <= count_tokens("Check a proposed slot against every busy time before you answer.") <= 20
+    assert count_tokens("提议会议时间之前，先检查所有忙碌时段。") >= 19
+    assert count_tokens("a" * 400) >= 80
