@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.history import is_paired, paired
+from langgraph_reflexion.nodes.history import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.host import conf, emit, has_parent, runtime_of
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models import field_of
@@ -19,6 +19,7 @@ from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import About, State, Update, task_of
 
 FEWEST_STEPS = 6
+LONGEST_FEEDBACK = 8_000
 
 
 def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
@@ -29,7 +30,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
             f"`recursion_limit` must be {FEWEST_STEPS} or more, got {limit}: a run of one decision needs as many"
         )
     given = list(state.get("messages") or [])
-    feedback = (state.get("feedback") or "").strip()
+    feedback = bounded((state.get("feedback") or "").strip(), LONGEST_FEEDBACK)
     if not given and not feedback:
         raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
     context = runtime_of(config).context
@@ -57,7 +58,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
     if feedback:
         failure = Failure(signal="feedback", evidence=feedback, fingerprint=fingerprint("feedback", None, feedback))
         emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
-        hint = kit.words.render("feedback", feedback=feedback)
+        hint = kit.words.render("feedback", feedback=fenced(feedback))
         update |= {"failure": failure, "failures": [failure], "aside": {"turn": [], "hint": hint}}
     if state.get("structured_response") is not None:
         update["structured_response"] = None
@@ -75,6 +76,7 @@ def _clean(now: float) -> Update:
         "failure": None,
         "failures": [],
         "aside": None,
+        "asked_on": None,
         "edits": {},
         "handoffs": None,
         "resumed_at": now,

@@ -8,22 +8,22 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, together
-from langgraph_reflexion.nodes.history import bounded
+from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together
+from langgraph_reflexion.nodes.history import bounded, fenced
 from langgraph_reflexion.nodes.host import emit, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models import Spent
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import attempt_of, counted, marked
+from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left
 from langgraph_reflexion.schemas import Failure, Run, Verdict
-from langgraph_reflexion.state import Aside, State, Update, last_turn, task_in
+from langgraph_reflexion.state import Aside, State, Update, last_turn, task_in, waiting_in
 
 EVIDENCE = 8_000
 
 
 def answer_in(state: State) -> tuple[str, AIMessage | None]:
     """The answer that stands to be judged, and the message it came in where no message holds it yet."""
-    waiting = state.get("decision")
+    waiting = waiting_in(state)
     if waiting is not None:
         return waiting["text"], waiting["message"]
     turn, answers = last_turn(state["messages"])
@@ -32,6 +32,8 @@ def answer_in(state: State) -> tuple[str, AIMessage | None]:
 
 def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     """The verdicts, and the attempt that ends with them."""
+    if was_resumed(config):
+        state = {**state, "resumed_at": kit.now()}
     text, message = answer_in(state)
     verdicts: list[Verdict] = []
     spent: Spent = [0, 0, 0, 0]
@@ -43,11 +45,10 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     if not verdicts:
         run = _run(state, config)
         for one in kit.checks:
-            verdicts.append((yield from one.verdict(value, run)))
+            said = yield from one.verdict(value, run, seconds_left(state, kit.limits, kit.now()))
+            verdicts.append(consistent(said, kit.limits.success_score))
     accepted, score = together(verdicts, kit.limits.success_score)
     now = kit.now()
-    if was_resumed(config):
-        state = {**state, "resumed_at": now}
     tally = counted(state, now, spent=spent, attempts=1)
     fields: dict[str, Any] = {"answer": text, "score": score, "verdicts": verdicts}
     update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"]}
@@ -59,7 +60,7 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         failures = [*state["failures"], failure]
         attempt = attempt_of({**state, "failures": failures}, tally, now, **fields)
         tally = marked(tally, now, len(failures))
-        hint = kit.words.render("refused", feedback=complaints(verdicts, kit.limits.success_score))
+        hint = kit.words.render("refused", feedback=fenced(complaints(verdicts, kit.limits.success_score)))
         turn = [AIMessage(text)] if text.strip() else []
         update |= {"failure": failure, "failures": failures, "aside": Aside(turn=[*turn], hint=hint)}
     else:
@@ -67,6 +68,8 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         tally = marked(tally, now, len(state["failures"]))
         update["failure"] = None
     update |= {"attempts": [*state["attempts"], attempt], "tally": tally}
+    if waiting_in(state) is None:  # a person's answer was put in place of what waited, failed or stopped
+        update |= {"decision": None, "stop": None, "reason": ""}
     return update
 
 
@@ -111,7 +114,7 @@ def _failure(kit: Kit, state: State, text: str, verdicts: list[Verdict]) -> Fail
     broken = any(issue.startswith(CHECK_FAULT) for verdict in verdicts for issue in verdict.issues)
     return Failure(
         signal="check_failed",
-        evidence=bounded(f"The answer was: {bounded(text, EVIDENCE // 2)}\n{said}", EVIDENCE),
+        evidence=f"The answer was: {bounded(text, EVIDENCE // 2)}\n{said}",
         step=state["tally"]["steps"],
         error_class="exception" if broken else None,
         fingerprint=mark,

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from langgraph_reflexion.nodes.faults import told
+from langgraph_reflexion.nodes.history import bounded
 from langgraph_reflexion.nodes.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+from langgraph_reflexion.nodes.timing import within
 from langgraph_reflexion.schemas import Run, Verdict
 
 CHECK_FAULT = "the check itself failed: "
+LONGEST_COMPLAINT = 8_000
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,13 @@ class NamedCheck:
         """Whether it is dear; those come last."""
         return bool(getattr(self.function, "asks_model", False))
 
-    def verdict(self, answer: Any, run: Run) -> Waits[Verdict]:
-        """What it says. An exception of it refuses the answer, with the error as evidence."""
+    def verdict(self, answer: Any, run: Run, seconds: float | None = None) -> Waits[Verdict]:
+        """What it says. An exception of it, or too long a silence, refuses the answer, with the error as evidence."""
         function = self.function
         try:
-            if is_async(function):
-                said = yield Wait(_only_async, lambda: function(answer, run))
-            else:
-                said = yield in_thread(lambda: function(answer, run))
+            plain = in_thread(lambda: function(answer, run))
+            wait = Wait(_only_async, lambda: function(answer, run)) if is_async(function) else plain
+            said = yield within(seconds, wait.sync, wait.later)
         except _NeedsAsync:
             raise RuntimeError(f"The check {self.name!r} is async: use `ainvoke` or `astream`") from None
         except Exception as fault:  # noqa: BLE001 — the caller's own code
@@ -47,11 +49,11 @@ class NamedCheck:
         if said is None:
             return Verdict(passed=True, check=self.name)
         if isinstance(said, Verdict):
-            return said if said.check else said.model_copy(update={"check": self.name})
+            return _within_range(said if said.check else said.model_copy(update={"check": self.name}))
         if isinstance(said, bool):
             return Verdict(passed=said, check=self.name)
         if isinstance(said, (int, float)):
-            return _scored(float(said), self.name)
+            return _within_range(Verdict(score=float(said), check=self.name))
         if isinstance(said, str):
             return Verdict(passed=False, feedback=said, check=self.name)
         issue = f"{CHECK_FAULT}it gave {type(said).__name__}, and no Verdict, bool, number, text or None"
@@ -71,10 +73,13 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _scored(score: float, name: str) -> Verdict:
+def _within_range(verdict: Verdict) -> Verdict:
+    score = verdict.score
+    if score is None or 0.0 <= score <= 100.0:
+        return verdict
     within = min(max(score, 0.0), 100.0) if score == score else 0.0
-    issues = [] if within == score else [f"the score {score:g} is outside 0 to 100 and counts as {within:g}"]
-    return Verdict(score=within, issues=issues, check=name)
+    issue = f"the score {score:g} is outside 0 to 100 and counts as {within:g}"
+    return verdict.model_copy(update={"score": within, "issues": [*verdict.issues, issue]})
 
 
 def named(checks: Sequence[Any]) -> tuple[NamedCheck, ...]:
@@ -111,17 +116,27 @@ def together(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | 
     return (all(said) if said else None), mean
 
 
+def consistent(verdict: Verdict, success_score: float) -> Verdict:
+    """The verdict, with a word where what it states and its score contradict each other. The statement stands."""
+    if verdict.passed is None or verdict.score is None or verdict.passed == (verdict.score >= success_score):
+        return verdict
+    said = "accepts" if verdict.passed else "refuses"
+    issue = f"it {said} with a score of {verdict.score:g}, where {success_score:g} is needed"
+    return verdict.model_copy(update={"issues": [*verdict.issues, issue]})
+
+
 def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
-    """Everything the refusing verdicts said: overall, each issue, each dimension."""
+    """Everything the checks said: overall, each issue, each dimension. Refusals come first, and a cut says so."""
+    refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
+    others = [verdict for verdict in verdicts if decided(verdict, success_score) is not False]
     lines = []
-    for verdict in verdicts:
-        if decided(verdict, success_score) is not False:
-            continue
-        said = [verdict.feedback.strip(), *verdict.issues]
-        said += [f"{name}: {side.score:g}, {side.feedback}".rstrip(", ") for name, side in verdict.dimensions.items()]
-        if verdict.score is not None:
-            said.append(f"score {verdict.score:g}, {success_score:g} is needed")
-        lines.append(
-            f"{verdict.check}: " + "; ".join(one for one in said if one) if any(said) else f"{verdict.check}: refused"
-        )
-    return "\n".join(lines)
+    for verdict in refusing:
+        needed = [] if verdict.score is None else [f"score {verdict.score:g}, {success_score:g} is needed"]
+        lines.append(f"{verdict.check}: {'; '.join([*_said(verdict), *needed]) or 'refused'}")
+    lines += [f"{verdict.check} has no objection: {'; '.join(said)}" for verdict in others if (said := _said(verdict))]
+    return bounded("\n".join(lines), LONGEST_COMPLAINT)
+
+
+def _said(verdict: Verdict) -> list[str]:
+    sides = [f"{name}: {side.score:g}, {side.feedback}".rstrip(", ") for name, side in verdict.dimensions.items()]
+    return [one for one in (verdict.feedback.strip(), *verdict.issues, *sides) if one]

@@ -13,7 +13,7 @@ from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes import block
 from langgraph_reflexion.nodes.faults import model_fault, told
 from langgraph_reflexion.nodes.final_tokens import asked_for_object
-from langgraph_reflexion.nodes.history import bounded, paired, shortened
+from langgraph_reflexion.nodes.history import bounded, fenced, paired, shortened
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.instructions import under_system
 from langgraph_reflexion.nodes.kit import Kit
@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, usage_of
 from langgraph_reflexion.schemas import Decision, Failure, StopReason
-from langgraph_reflexion.state import Aside, State, Update, Waiting
+from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id
 
 NOTED = "Noted. Go on by the new plan."
 
@@ -63,7 +63,7 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         failures.append(failure)
         emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=reply.message.id)
         turn = kit.speech.spoilt(with_ids(reply.message), read.message)
-        aside = Aside(turn=turn, hint=kit.words.render("invalid", reason=read.message))
+        aside = Aside(turn=turn, hint=kit.words.render("invalid", reason=fenced(read.message)))
         if overspent(state, kit.limits, kit.now(), counted(state, kit.now(), spent=spent)):
             break
     return {
@@ -71,6 +71,7 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         "failure": failures[-1],
         "failures": [*state["failures"], *failures],
         "aside": aside,
+        "asked_on": last_id(state),
         "tally": counted(state, kit.now(), spent=spent, steps=1),
     }
 
@@ -124,7 +125,7 @@ def _beside(prompt: Sequence[AnyMessage], turn: Sequence[AnyMessage]) -> Sequenc
 
 def _notes(kit: Kit, state: State, aside: Aside | None) -> str:
     after = block.after_failure(state["recalled"], kit.words, state["failures"])
-    patches = "\n".join(f"- {' '.join(patch.split())}" for patch in state["patch"])
+    patches = "\n".join(f"- {fenced(' '.join(patch.split()))}" for patch in state["patch"])
     patch = kit.words.render("patch", patch=patches) if patches else ""
     return "\n\n".join(part for part in (after, patch, aside["hint"] if aside else "") if part)
 
@@ -183,6 +184,7 @@ def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: lis
         "decision": None,
         "failure": None,
         "aside": None,
+        "asked_on": last_id(state),
         "tally": counted(state, kit.now(), spent=spent, steps=1),
     }
     if failures:
@@ -208,6 +210,7 @@ def _fault(kit: Kit, state: State, fault: Exception, spent: list[int], failures:
     return {
         "decision": None,
         "failures": [*state["failures"], *failures],
+        "asked_on": last_id(state),
         "stop": late or "model_error",
         "reason": _why(fault, late),
         "tally": counted(state, now, spent=spent, steps=1),

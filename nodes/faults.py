@@ -16,9 +16,12 @@ from langchain_core.exceptions import (
 )
 from pydantic import ValidationError
 
+from langgraph_reflexion.nodes.history import bounded
 from langgraph_reflexion.schemas import ErrorClass
 
 ModelFault = Literal["overflow", "setting", "model_error"]
+
+LONGEST_FAULT = 4_000
 
 _MISSET = (ModelAuthenticationError, ModelPermissionDeniedError, ModelNotFoundError, ModelInvalidRequestError)
 _OVERFLOW = re.compile(r"context[ _](length|window|size)|maximum context|too many tokens|prompt is too long", re.I)
@@ -51,8 +54,8 @@ def status_of(fault: BaseException) -> int | None:
 
 
 def told(fault: BaseException) -> str:
-    """An exception as evidence: its type and its message."""
-    return f"{type(fault).__name__}: {fault}" if str(fault).strip() else type(fault).__name__
+    """An exception as evidence: its type and its message, however long."""
+    return bounded(f"{type(fault).__name__}: {fault}", LONGEST_FAULT) if str(fault).strip() else type(fault).__name__
 
 
 def tool_error_class(fault: BaseException) -> ErrorClass:

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.history import bounded
+from langgraph_reflexion.nodes.history import bounded, fenced
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.loops import Loop, Seen, extend, key_of, loop_in, restart
@@ -40,9 +40,9 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
     loop = loop_in(trail, kit.limits.loop_threshold) if seen else None
     if loop is not None:
         failures.append(_looped(state, loop, fresh))
-        trail = restart(trail)
         if not may_reflect(state, kit.limits):
-            blocked |= _to_block(state, loop)
+            blocked |= to_block(state, loop)
+            trail = restart(trail)
     if any(blocked[key]["asked"] >= kit.limits.loop_threshold for key in repeated):
         update["stop"] = "loop"
         update["reason"] = "The model kept asking for a call that had been repeated without anything new."
@@ -52,7 +52,9 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
     if failures:
         failure = failures[-1] if loop is not None else failures[0]
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
-        update["aside"] = Aside(turn=[], hint=kit.words.render("failed", evidence=failure.evidence)) if loop else None
+        update["aside"] = (
+            Aside(turn=[], hint=kit.words.render("failed", evidence=fenced(failure.evidence))) if loop else None
+        )
         for one in failures:
             emit(config, "failure", failure=one.model_dump(mode="json"), message_id=turn.id)
     elif (direct := _direct(kit, turn, answers)) is not None:
@@ -107,7 +109,7 @@ def _counted(state: State, signal: Signal, evidence: str, mark: str, tool: str, 
     return Failure(step=state["tally"]["steps"], **fields)  # type: ignore[arg-type]
 
 
-def _to_block(state: State, loop: Loop) -> dict[str, Blocked]:
+def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     """The calls that are not run again, each with the last result, which is quoted in place of another run."""
     if loop.kind in ("same_error", "no_progress"):
         return {}

@@ -15,18 +15,20 @@ from langgraph_reflexion.nodes.faults import model_fault, told
 from langgraph_reflexion.nodes.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.loops import restart
+from langgraph_reflexion.nodes.loops import loop_in, restart
 from langgraph_reflexion.nodes.models import Model, Spent, asked, knows_schemas, let_pass, plus
+from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.reading import Invalid, read_json
 from langgraph_reflexion.nodes.recall import lessons_for, parted
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import counted
+from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, usage_of
 from langgraph_reflexion.schemas import Depth, Failure, FixKind, Kind, Reflection
-from langgraph_reflexion.state import State, Update, last_turn, task_in
+from langgraph_reflexion.state import State, Update, task_in
 
 TRANSCRIPT_TOKENS = 4_000
 QUICK_TOKENS = 1_500
 KEPT_PATCHES = 3
+LONGEST_PATCH = 2_000
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
 
 
@@ -48,9 +50,10 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     count, metas = 1, int(depth == "meta")
     alike = reflection is not None and _says_again(kit, reflection, earlier)
     may_change = alike and not state["tally"]["meta"] and depth != "meta"
-    if may_change and state["tally"]["reflections"] + count < kit.limits.max_reflections:
-        _tell(config, state, reflection, "said before")
-        reflection, more = yield from _reflection(kit, state, config, model, failure, "meta")
+    left = state["tally"]["reflections"] + count < kit.limits.max_reflections
+    if may_change and left and not _is_late(kit, state, spent):
+        _tell(config, state, reflection, "said before", spent)
+        reflection, more = yield from _reflection(kit, state, config, model, failure, "meta", spent)
         spent, count, metas = plus(spent, more), 2, 1
         alike = reflection is not None and _says_again(kit, reflection, earlier)
     update: Update = {
@@ -58,21 +61,24 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         "tally": counted(state, kit.now(), reflecting=spent, reflections=count, meta=metas),
     }
     if reflection is None:
-        _tell(config, state, None, "unreadable")
-        return update
+        _tell(config, state, None, "unreadable", spent)
+        # As if none had been left for this failure: what was repeated is not run again.
+        loop = loop_in(state["trail"], kit.limits.loop_threshold) if failure.signal == "loop" else None
+        return update if loop is None else {**update, "blocked": {**state["blocked"], **to_block(state, loop)}}
     update["reflections"] = [*earlier, reflection]
+    update["tally"]["advised"] = [*state["tally"]["advised"], len(state["attempts"])]
     if alike:
-        _tell(config, state, reflection, "said before")
+        _tell(config, state, reflection, "said before", spent)
         update |= {
             "stop": "reflections_alike",
             "reason": "The reflections say the same again: there is nothing new to try.",
         }
     elif not concrete(reflection.patch_prompt):
-        _tell(config, state, reflection, "no plan")
+        _tell(config, state, reflection, "no plan", spent)
         update |= {"stop": "no_plan", "reason": "The reflection gave no concrete plan for another try."}
     else:
-        _tell(config, state, reflection, None)
-        update["patch"] = [*state["patch"], reflection.patch_prompt][-KEPT_PATCHES:]
+        _tell(config, state, reflection, None, spent)
+        update["patch"] = [*state["patch"], bounded(reflection.patch_prompt, LONGEST_PATCH)][-KEPT_PATCHES:]
     return update
 
 
@@ -113,7 +119,13 @@ def _says_again(kit: Kit, reflection: Reflection, earlier: Sequence[Reflection])
 
 
 def _reflection(
-    kit: Kit, state: State, config: RunnableConfig, model: Model, failure: Failure, depth: Depth
+    kit: Kit,
+    state: State,
+    config: RunnableConfig,
+    model: Model,
+    failure: Failure,
+    depth: Depth,
+    before: Spent | None = None,
 ) -> Waits[tuple[Reflection | None, Spent]]:
     """One reflection, asked for once more where it cannot be read, with what it cost."""
     native = knows_schemas(model)
@@ -125,9 +137,12 @@ def _reflection(
     asking = model.bind(response_format=form) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     spent: Spent = [0, 0, 0, 0]
-    for _again in (1, 2):
+    for again in (False, True):
+        if again and _is_late(kit, state, plus(before or [0, 0, 0, 0], spent)):
+            break
+        seconds = seconds_left(state, kit.limits, kit.now())
         try:
-            reply = yield from asked(asking, messages, config, aside="reflect")
+            reply = yield from asked(asking, messages, config, seconds=seconds, aside="reflect")
         except Exception as fault:
             let_pass(fault)
             spent = plus(spent, [0, 0, 0, 1])
@@ -148,10 +163,15 @@ def _reflection(
     return None, spent
 
 
+def _is_late(kit: Kit, state: State, spent: Spent) -> bool:
+    """Whether time or tokens are up, what this very reflection cost included."""
+    now = kit.now()
+    return overspent(state, kit.limits, now, counted(state, now, reflecting=spent)) is not None
+
+
 def _question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
-    turn, _ = last_turn(state["messages"])
-    decision = state["aside"]["turn"] if state["aside"] else []
-    last = decision[0] if decision else turn
+    spoilt = state["aside"]["turn"] if state["aside"] else []
+    last = spoilt[0] if spoilt else next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
     earlier = "\n\n".join(one.as_text() for one in state["reflections"]) or "none"
     size = QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
     return kit.words.render(
@@ -190,8 +210,18 @@ def _attempts(state: State) -> str:
 
 
 def _history(state: State) -> str:
-    advice = [f"Advice {i}: {one.patch_prompt}" for i, one in enumerate(state["reflections"], 1)]
-    return "\n".join([*advice, _attempts(state)])
+    """Every reflection, and the scores before and after it."""
+    scores = [attempt.score for attempt in state["attempts"]]
+    lines = []
+    for i, (one, at) in enumerate(zip(state["reflections"], state["tally"]["advised"], strict=True), 1):
+        before, after = (", ".join(map(_score, some)) or "none yet" for some in (scores[:at], scores[at:]))
+        cause = f"{one.root_cause}. {one.explanation}"
+        lines.append(f"Advice {i}: {one.patch_prompt} (cause: {cause}; scores before: {before}; after: {after})")
+    return "\n".join([*lines, _attempts(state)])
+
+
+def _score(score: float | None) -> str:
+    return "none" if score is None else f"{score:g}"
 
 
 def reply_schema() -> dict[str, Any]:
@@ -235,12 +265,16 @@ def _is_memo(memo: Any) -> bool:
     return isinstance(memo, dict) and memo.get("kind") in get_args(Kind) and isinstance(memo.get("text"), str)
 
 
-def _tell(config: RunnableConfig, state: State, reflection: Reflection | None, dropped: str | None) -> None:
+def _tell(
+    config: RunnableConfig, state: State, reflection: Reflection | None, dropped: str | None, spent: Spent
+) -> None:
     emit(
         config,
         "reflection",
         reflection=None if reflection is None else reflection.model_dump(mode="json"),
         dropped=dropped,
         step=state["tally"]["steps"],
+        node="reflect",
         run_id=state["about"]["id"],
+        usage=usage_of(spent).model_dump(),
     )

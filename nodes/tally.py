@@ -24,6 +24,7 @@ def fresh(now: float) -> Tally:
         reflections=0,
         meta=0,
         remembered=0,
+        advised=[],
         at=now,
         waited=0.0,
         spent=[0, 0, 0, 0],

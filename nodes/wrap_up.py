@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.checking import complaints
 from langgraph_reflexion.nodes.faults import model_fault, told
-from langgraph_reflexion.nodes.history import paired
+from langgraph_reflexion.nodes.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models import asked, let_pass
 from langgraph_reflexion.nodes.protocols import as_text, object_of
@@ -58,7 +58,8 @@ def wrap_up(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     if kit.fallback is not None:
         prompt = yield from _prompt(kit, state, config, best, reason)
         try:
-            reply = yield from asked(kit.fallback, prompt, config)
+            # Asked when the time is up, too, it has the whole of it once more at the most, and no hang.
+            reply = yield from asked(kit.fallback, prompt, config, seconds=kit.limits.deadline)
         except Exception as fault:
             let_pass(fault)
             if model_fault(fault) == "setting":
@@ -108,9 +109,8 @@ def _prompt(
     """The question, the latest answer and the reason, behind the conversation told without calls."""
     last = next((one for one in reversed(state["attempts"]) if one.answer is not None), best)
     feedback = complaints(last.verdicts, kit.limits.success_score) if last is not None else ""
-    asking = kit.words.render(
-        "wrap_up", reason=reason, answer=last.answer if last and last.answer else "none", feedback=feedback or "none"
-    )
+    answer = fenced(bounded(last.answer)) if last is not None and last.answer else "none"
+    asking = kit.words.render("wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none")
     conversation = _without_calls(paired(state["messages"]))
     view = lambda: kit.view.of({**state, "messages": conversation})  # noqa: E731
     prompt = yield from kit.instructions.around(conversation, view, kit.inside(config))

@@ -314,8 +314,10 @@ class Outcome(Value):
 
     @property
     def best(self) -> Attempt | None:
-        """The attempt with the highest score; the later of equals."""
-        return max(enumerate(self.attempts), key=lambda one: (_rank(one[1]), one[0]))[1] if self.attempts else None
+        """The accepted attempt, else the answered one with the highest score; the later of equals."""
+        if self.status == "success" or not self.attempts:
+            return self.last
+        return max(enumerate(self.attempts), key=lambda one: (_rank(one[1]), one[0]))[1]
 
     @property
     def last(self) -> Attempt | None:
@@ -323,5 +325,5 @@ class Outcome(Value):
         return self.attempts[-1] if self.attempts else None
 
 
-def _rank(attempt: Attempt) -> float:
-    return -1.0 if attempt.score is None else attempt.score
+def _rank(attempt: Attempt) -> tuple[bool, float]:
+    return attempt.answer is not None, -1.0 if attempt.score is None else attempt.score

@@ -50,6 +50,8 @@ class Tally(TypedDict):
     reflections: int
     meta: int
     remembered: int
+    advised: list[int]
+    """How many attempts there were when each reflection was made."""
     at: float
     waited: float
     spent: list[int]
@@ -147,6 +149,8 @@ class Held(TypedDict, total=False):
     """All failures of the run. Written by the same nodes as `failure`."""
     aside: Aside | None
     """Written by `begin`, `decide`, `observe`, `check`."""
+    asked_on: str | None
+    """Id of the last message that the newest decision was asked on. Written by `begin`, `decide`."""
     edits: dict[str, Any]
     """Calls a person changed before they ran, by call id. Written by `begin`, `ask`."""
     handoffs: list[Handoff] | None
@@ -170,7 +174,7 @@ def held(left: Held, right: Held) -> Held:
     if "handoffs" in right:
         more = right["handoffs"]
         out["handoffs"] = [] if more is None else [*(left.get("handoffs") or []), *more]
-    if "resumed_at" in right:
+    if "resumed_at" in right and "about" not in right:
         out["resumed_at"] = max(left.get("resumed_at", 0.0), right["resumed_at"])
     return out
 
@@ -243,3 +247,33 @@ def last_turn(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[To
         else:
             break
     return None, []
+
+
+def last_id(state: Mapping[str, Any]) -> str | None:
+    """The id of the conversation's last message."""
+    return state["messages"][-1].id if state["messages"] else None
+
+
+def edited_in(state: Mapping[str, Any]) -> AIMessage | None:
+    """The decision that a person put in the model's place with no call left to run in it, if one did.
+
+    `decide` itself ends with no such message: an answer of the model waits in `decision`.
+    """
+    turn, answers = last_turn(state["messages"])
+    if turn is None or answers or turn.tool_calls or turn.id == state["asked_on"]:
+        return None
+    waiting: Waiting | None = state["decision"]
+    asks = waiting is not None and waiting["action"] == "ask_user" and waiting["text"] == turn.text
+    return None if asks else turn
+
+
+def waiting_in(state: Mapping[str, Any]) -> Waiting | None:
+    """The decision that waits outside the messages, unless a person put another in its place."""
+    waiting: Waiting | None = state["decision"]
+    if waiting is None or edited_in(state) is not None:
+        return None
+    turn, answers = last_turn(state["messages"])
+    if turn is None or answers or not turn.tool_calls:
+        return waiting
+    asks = waiting["action"] == "ask_user" and any(call["name"] == "ask_user" for call in turn.tool_calls)
+    return waiting if asks else None
