@@ -131,10 +131,8 @@ def _bm25(query: Words, candidates: Mapping[str, Words]) -> dict[str, float]:
 
 
 def _needed(query: Words, words: Words) -> float:
-    """A single word is enough where little more was said; long texts share two words by chance."""
-    if query.weight <= 1.3:
-        return 1.0
-    return max(ENOUGH, 0.2 * min(query.weight, words.weight))
+    """A single word is enough where it is most of what was said; long texts share two words by chance."""
+    return min(max(ENOUGH, 0.2 * min(query.weight, words.weight)), max(1.0, 0.55 * query.weight))
 
 
 def _share(fit: float, query: Words, words: Words) -> float:

@@ -167,7 +167,7 @@ def _in_topic(score: float, item: Item, topic: str | None) -> float:
     own = item.value.get("topic")
     if topic is None or own is None or own == "general" or score >= VERY:
         return score
-    return score * (1.2 if own == topic else 0.6)
+    return score * (1.4 if own == topic else 0.6)
 
 
 def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:

@@ -28,7 +28,7 @@ PLAIN = listed(
     """
     answer ask call come find give go help kind know look make name new next note number part pick problem question
     read reply result return right say see set show sort step take task tell text thing think tool try way work
-    write wrong add before first last time user good best check correct value input output
+    write wrong before first last time user good best check correct value input output
     """
 )
 """Words that any task may hold: alone they are no sign that two texts belong together."""
@@ -106,7 +106,7 @@ def stem(word: str) -> str:
     for ending in ("ing", "ed"):
         root = word.removesuffix(ending)
         if root != word and len(root) >= 3 and _VOWEL.search(root) and not word.endswith("eed"):
-            word = root[:-1] if root[-1] == root[-2] and root[-1] not in "lsz" else root
+            word = root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz" else root
             break
     if word.endswith("e") and len(word) > 3:
         word = word[:-1]

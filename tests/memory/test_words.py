@@ -18,7 +18,7 @@ from langgraph_reflexion.memory.words import fold, stem, tokens
         ("page", "pages", "paged", "paging"),
         ("plan", "plans", "planned", "planning"),
         ("fetch", "fetches", "fetched", "fetching"),
-        ("busy", "busy"),
+        ("add", "adds", "added", "adding"),
     ],
 )
 def test_the_forms_of_a_word_have_one_stem(forms: tuple[str, ...]) -> None:
