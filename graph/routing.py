@@ -10,9 +10,9 @@ from langgraph.types import Send
 
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.loops import key_of
-from langgraph_reflexion.nodes.tally import STEPS_FOR_TOOLS, may_reflect, spent_out, worth_going_on
+from langgraph_reflexion.nodes.tally import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, may_reflect, spent_out, worth_going_on
 from langgraph_reflexion.nodes.tool import Sent
-from langgraph_reflexion.state import AtCrossing, last_turn
+from langgraph_reflexion.state import AtCrossing, edited_in, last_turn, waiting_in
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,22 @@ class Routes:
     def after_decide(self, state: AtCrossing) -> str | list[Send]:
         """Calls run or wait for leave, a question is asked, an answer checked, a bad decision reflected on."""
         turn, answers = last_turn(state["messages"])
-        waiting = state["decision"]
+        waiting = waiting_in(state)
         if turn is not None and (calls := open_calls(turn, answers)):
             return self._towards_tools(state, calls)
         if waiting is not None:
             return "ask" if waiting["action"] == "ask_user" else "check"
+        if edited_in(state) is not None:
+            return "check"
         if state["stop"]:
             return "wrap_up"
         if state["failure"] is not None:
             may = may_reflect(state, self.limits) and spent_out(state, self.limits, self.now()) is None
             return "reflect" if may else "wrap_up"
-        if turn is not None and not turn.tool_calls:
-            return "check"
-        if turn is not None and answers and answers[-1].name == "replan":
-            return "wrap_up" if spent_out(state, self.limits, self.now()) else "decide"
-        return "finish"
+        return "wrap_up" if spent_out(state, self.limits, self.now()) else "decide"
 
     def _towards_tools(self, state: AtCrossing, calls: Sequence[ToolCall]) -> str | list[Send]:
-        if any(call["name"] == "ask_user" for call in calls) and state["decision"] is not None:
+        if waiting_in(state) is not None:
             return "ask"
         if state["remaining_steps"] < STEPS_FOR_TOOLS:
             return "wrap_up"
@@ -86,7 +84,7 @@ class Routes:
 
     def after_check(self, state: AtCrossing) -> str:
         """An answer that is not refused ends the run; a refused one is reflected on, or tried again without."""
-        if state["failure"] is None:
+        if state["failure"] is None or state["remaining_steps"] < STEPS_TO_WRAP_UP:
             return "finish"
         attempts = state["attempts"]
         if not worth_going_on(attempts, self.limits) or len(attempts) >= self.limits.max_attempts:

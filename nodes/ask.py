@@ -72,7 +72,7 @@ def _approved(kit: Kit, calls: Sequence[ToolCall], config: RunnableConfig) -> Up
     given = interrupt(request)
     while fault := _fault_in(kit, calls, given):
         given = interrupt({**request, "error": fault})
-    update: Update = {"resumed_at": kit.now(), "edits": {}, "messages": []}
+    update: Update = {"resumed_at": kit.now(), "edits": {}, "messages": [], "decision": None}
     for call, decision in zip(calls, given["decisions"], strict=True):
         if decision["type"] == "edit":
             edited = decision["edited_action"]

@@ -41,9 +41,20 @@ def has_parent(config: RunnableConfig) -> bool:
 
 
 def was_resumed(config: RunnableConfig) -> bool:
-    """Whether this very node has paused for a person and been answered."""
+    """Whether this very node paused for a person who has answered it now, or another that paused beside it."""
     scratchpad = conf(config).get("__pregel_scratchpad")
-    return bool(getattr(scratchpad, "resume", None))
+    if scratchpad is None:
+        return False
+    if scratchpad.resume or scratchpad.get_null_resume() is not None:
+        return True
+    # An answer given by id may be for a graph inside this node; only the first step taken after it is meant.
+    left = scratchpad.stop - scratchpad.step
+    return bool(conf(config).get("__pregel_resume_map")) and left > (config.get("recursion_limit") or left)
+
+
+def is_running(config: RunnableConfig) -> bool:
+    """Whether a run is under way: an edit by `update_state` asks the routes too, and runs nothing."""
+    return "__pregel_scratchpad" in conf(config)
 
 
 def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
         return {}
     ran = [(_as_run(state, call), answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
     keys = [key_of(call["name"], call["args"]) for call, _ in ran]
-    update: Update = {}
+    update = _without_what_was_replaced(state)
     blocked = {key: Blocked(**one) for key, one in state["blocked"].items()}
     repeated = [key for key in keys if key in blocked]
     for key in repeated:
@@ -60,6 +60,13 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
     elif (direct := _direct(kit, turn, answers)) is not None:
         update["decision"] = direct
     return update
+
+
+def _without_what_was_replaced(state: State) -> Update:
+    """Calls may stand where an answer waited, or a failure or an end did, because a person put them there."""
+    empty: Update = {"decision": None, "failure": None, "aside": None, "stop": None}
+    replaced = {name: none for name, none in empty.items() if state.get(name) is not None}
+    return {**replaced, "reason": ""} if "stop" in replaced else replaced
 
 
 def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCall, ToolMessage]]:

@@ -14,9 +14,13 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langgraph_reflexion.nodes.host import is_running
 from langgraph_reflexion.state import laid_open, put_back
 
 T = TypeVar("T")
+
+STEPS_OF_A_RUN = 25
+"""LangGraph's own limit, where a caller sets none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,13 @@ class Route(Runnable[Any, Any]):
         return self.choose(laid_open(state))
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.choose(laid_open(input))
+        return self.choose(_at_crossing(input, config))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.choose(laid_open(input))
+        return self.choose(_at_crossing(input, config))
+
+
+def _at_crossing(values: Any, config: RunnableConfig | None) -> dict[str, Any]:
+    """What a route reads. Where nothing runs, the steps left are those of the run to come."""
+    read = laid_open(values)
+    return read if is_running(config or {}) else {**read, "remaining_steps": STEPS_OF_A_RUN}
