@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.nodes.tally import elapsed, usage_of
-from langgraph_reflexion.nodes.wrap_up import best_of
+from langgraph_reflexion.nodes.wrap_up import best_of, cut_short
 from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason
 from langgraph_reflexion.state import State, Update, last_turn, task_in
 
@@ -29,6 +29,8 @@ class Ending(NamedTuple):
 
 def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Command[Any]]:
     """The last update of a run; where a tool handed over, the parent's `Command`."""
+    if _is_refused(state):
+        state = cast("State", {**state, **cut_short(kit, state)})
     ending = _ending(kit, state)
     messages = _last_messages(kit, state, ending)
     outcome = _outcome(kit, state, ending)
@@ -40,6 +42,12 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
     if state["handoffs"]:
         return _handover(state, messages, outcome)
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
+
+
+def _is_refused(state: State) -> bool:
+    """Whether an answer was refused and there was no step left to wrap up in."""
+    failure = state["failure"]
+    return failure is not None and failure.signal == "check_failed" and not state["stop"] and not state["handoffs"]
 
 
 def _ending(kit: Kit, state: State) -> Ending:

@@ -10,10 +10,12 @@ from langgraph_reflexion.nodes.models import Spent, plus
 from langgraph_reflexion.schemas import Attempt, StopReason, Usage
 from langgraph_reflexion.state import Tally
 
-STEPS_TO_END = 3
-"""Supersteps that must be left for another decision: itself, `wrap_up` and `finish`."""
-STEPS_FOR_TOOLS = 4
-"""And for a turn's calls: `tool`, `observe`, `wrap_up` and `finish`."""
+STEPS_TO_WRAP_UP = 3
+"""What LangGraph counts as left where there is room for `wrap_up` and `finish`: it wants one to spare."""
+STEPS_TO_END = STEPS_TO_WRAP_UP + 1
+"""And for another decision before them."""
+STEPS_FOR_TOOLS = STEPS_TO_WRAP_UP + 2
+"""And for a turn's calls before them: `tool` and `observe`."""
 
 
 def fresh(now: float) -> Tally:

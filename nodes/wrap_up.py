@@ -29,6 +29,7 @@ REASONS: dict[StopReason, str] = {
     "token_budget": "the token budget was spent ({token_budget} were allowed)",
     "model_error": "the model could not be asked",
 }
+OF_A_DECISION = ("parse_error", "schema_error", "unknown_tool", "rule_violation")
 
 
 def why_stopped(state: State, limits: Limits, now: float) -> StopReason:
@@ -45,13 +46,13 @@ def why_stopped(state: State, limits: Limits, now: float) -> StopReason:
     out = spent_out(state, limits, now)
     if out is not None:
         return out
-    return "invalid_decisions" if failure is not None and failure.signal != "check_failed" else "max_steps"
+    return "invalid_decisions" if failure is not None and failure.signal in OF_A_DECISION else "max_steps"
 
 
 def wrap_up(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     """The decision a run ends with, and the work since the last answer as an attempt of its own."""
     stop = why_stopped(state, kit.limits, kit.now())
-    reason = state["reason"] or _sentence(kit.limits, stop)
+    reason = state["reason"] or _sentence(state, kit.limits, stop)
     best = best_of(state["attempts"])
     update: Update = {"stop": stop, "reason": reason}
     spent, text, message = [0, 0, 0, 0], "", None
@@ -79,6 +80,15 @@ def wrap_up(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     return {**update, "decision": waiting, "tally": tally}
 
 
+def cut_short(kit: Kit, state: State) -> Update:
+    """The same without a model, for a run whose last step LangGraph's own limit leaves to `finish`."""
+    stop = why_stopped(state, kit.limits, kit.now())
+    reason = state["reason"] or _sentence(state, kit.limits, stop)
+    text = _explained(reason, best_of(state["attempts"]))
+    waiting = Waiting(action="finish", text=text, message=None, refused=False)
+    return {"stop": stop, "reason": reason, "decision": waiting}
+
+
 def _is_unfinished(state: State) -> bool:
     """Whether there was work after the last answer."""
     return list(state["tally"]["spent"]) != [int(one) for one in state["tally"]["mark"][:4]] or not state["attempts"]
@@ -92,7 +102,9 @@ def best_of(attempts: list[Attempt]) -> Attempt | None:
     return attempts[max(answered)[1]] if answered else None
 
 
-def _sentence(limits: Limits, stop: StopReason) -> str:
+def _sentence(state: State, limits: Limits, stop: StopReason) -> str:
+    if stop == "max_steps" and state["tally"]["steps"] < limits.max_steps:
+        return "The run stopped: the graph's `recursion_limit` leaves no room for another step."
     return f"The run stopped: {REASONS.get(stop, stop).format(**limits.model_dump())}."
 
 
