@@ -25,6 +25,7 @@ from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, us
 from langgraph_reflexion.schemas import Decision, Failure, StopReason
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id
 
+USAGE = ("input", "output", "total", "calls")
 NOTED = "Noted. Go on by the new plan."
 
 
@@ -154,24 +155,23 @@ def _fault_in(kit: Kit, decision: Decision) -> Invalid | None:
         name = call["name"]
         if not kit.toolbox.has(name):
             known = ", ".join(kit.toolbox.names) or "none"
-            return Invalid("unknown_tool", f"there is no tool {name!r}; the tools are: {known}")
+            return Invalid("unknown_tool", f"there is no tool {name!r}; the tools are: {known}", name)
         if name in kit.toolbox.denied:
             continue
         if fault := kit.toolbox.arguments.fault_in(name, call["args"]):
-            return Invalid("schema_error", f"the input of {name!r} does not fit: {fault}")
+            return Invalid("schema_error", f"the input of {name!r} does not fit: {fault}", name)
     return None
 
 
 def _failure(read: Invalid, reply: AIMessage, step: int, before: Sequence[Failure]) -> Failure:
     calls = [*reply.tool_calls, *reply.invalid_tool_calls]
     raw = reply.text if not calls else f"{reply.text} {[(call['name'], call['args']) for call in calls]}".strip()
-    tool = calls[0]["name"] if calls and read.signal in ("schema_error", "unknown_tool") else None
-    mark = fingerprint(read.signal, tool, read.message)
+    mark = fingerprint(read.signal, read.tool, read.message)
     return Failure(
         signal=read.signal,
         evidence=f"{read.message}\nThe reply was: {bounded(raw, QUOTED) or '(nothing)'}",
         step=step,
-        tool=tool,
+        tool=read.tool,
         fingerprint=mark,
         repeats=1 + sum(one.fingerprint == mark for one in before),
     )
@@ -238,5 +238,5 @@ def _tell(
         decided="refusal" if isinstance(read, Stood) and read.refused else decided.action if decided else "invalid",
         fault=read.message if isinstance(read, Invalid) else None,
         model=(reply.message.response_metadata or {}).get("model_name"),
-        usage=dict(usage_of(reply.spent)),
+        usage=dict(zip(USAGE, reply.spent, strict=True)),
     )

@@ -34,6 +34,8 @@ MOST_LINES = 12
 
 _WORD = re.compile(r"\w+")
 
+_spelt = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -56,7 +58,7 @@ class Loop:
 
 def canonical(name: str, args: Mapping[str, Any]) -> str:
     """Return a call's one spelling: arguments sorted at every depth, white space folded, 2.0 written as 2."""
-    return json.dumps([name, _folded(args, 0)], sort_keys=True, ensure_ascii=False, default=str)
+    return _spelt([name, _folded(args, 0)])
 
 
 def key_of(name: str, args: Mapping[str, Any]) -> str:
@@ -71,7 +73,7 @@ def extend(trail: Sequence[Mapping[str, Any]], turn: Sequence[Seen]) -> Trail:
     last: Mapping[str, Any] = trail[-1] if trail else {}
     keys = [key_of(one.name, one.args) for one in turn]
     pairs = Counter(
-        f"{key}/{_mark(one.error, 'error') if one.error else _mark(one.result)}"
+        f"{key}/{_mark(one.error, 'error') if one.error else _mark(' '.join(one.result.split()))}"
         for key, one in zip(keys, turn, strict=True)
     )
     mark = _mark(*sorted(pairs))

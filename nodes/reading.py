@@ -40,6 +40,7 @@ class Invalid:
 
     signal: Signal
     message: str
+    tool: str | None = None
 
 
 def read_object(text: str, *, controls: Collection[str] = CONTROLS) -> Decision | Invalid:
