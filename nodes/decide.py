@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.models import Model, Reply, asked, let_pass, plus
 from langgraph_reflexion.nodes.protocols import CONTROLS, QUOTED, Native, refusal_in, with_ids
 from langgraph_reflexion.nodes.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, usage_of
+from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left
 from langgraph_reflexion.schemas import Decision, Failure, StopReason
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id
 
@@ -180,13 +180,9 @@ def _failure(read: Invalid, reply: AIMessage, step: int, before: Sequence[Failur
 def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: list[Failure]) -> Update:
     """A decision that stands: calls and questions go into `messages`, an answer waits for its checks."""
     decision, message = stood.decision, stood.message
-    update: Update = {
-        "decision": None,
-        "failure": None,
-        "aside": None,
-        "asked_on": last_id(state),
-        "tally": counted(state, kit.now(), spent=spent, steps=1),
-    }
+    # Clearing what is clear already would cost a write to each channel, at every step.
+    update: Update = {name: None for name in ("decision", "failure", "aside") if state.get(name) is not None}
+    update |= {"asked_on": last_id(state), "tally": counted(state, kit.now(), spent=spent, steps=1)}
     if failures:
         update["failures"] = [*state["failures"], *failures]
     text = decision.final or ""
