@@ -1,0 +1,152 @@
+"""What runs say about the lessons they were shown, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.schemas import Episode, Lesson, Memo, Reflection
+
+SLOT = "Check a proposed slot against every busy time before you answer."
+
+
+def a_rule(text: str = SLOT, **fields: Any) -> Lesson:
+    return Lesson(
+        **{"kind": "rule", "text": text, "when": "proposing a time for a meeting", "origin": "told", **fields}
+    )
+
+
+def run(id: str, success: bool | None = True, **fields: Any) -> Episode:
+    said: dict[str, Any] = {"task": "Propose a slot.", "success": success}
+    if success is not None:
+        said |= {
+            "status": "success" if success else "failure",
+            "stop_reason": "accepted" if success else "max_attempts",
+        }
+    return Episode(**{**said, "id": id, **fields})
+
+
+@pytest.fixture
+def mine(book: LessonBook) -> str:
+    written = book.add(a_rule(sources=["e0"]))
+    assert written.lesson is not None
+    return written.lesson.id
+
+
+def counts(book: LessonBook, id: str) -> tuple[int, int, int]:
+    lesson = book.get(id)
+    assert lesson is not None
+    return lesson.shown, lesson.wins, lesson.losses
+
+
+def test_a_success_is_a_win_and_a_failure_a_loss(book: LessonBook, mine: str, clock: Any) -> None:
+    book.credit(run("r1", shown=[mine]))
+    book.credit(run("r2", False, shown=[mine]))
+    assert counts(book, mine) == (2, 1, 1)
+    lesson = book.get(mine)
+    assert lesson is not None
+    assert lesson.last_used_at == clock()
+    assert [(one.wins, one.losses) for one in book.lessons()] == [(1, 1)]
+
+
+def test_every_finished_run_counts_as_shown_whatever_came_of_it(book: LessonBook, mine: str) -> None:
+    book.credit(run("r1", None, shown=[mine]))
+    book.credit(run("r2", False, shown=[mine], stop_reason="deadline"))
+    book.credit(run("r3", None, shown=[mine], status="needs_input", stop_reason="asked_user"))
+    assert counts(book, mine) == (3, 0, 0)
+
+
+def test_a_run_without_the_lesson_is_counted_apart(book: LessonBook, mine: str) -> None:
+    book.credit(run("r1", withheld=[mine]))
+    book.credit(run("r2", False, withheld=[mine]))
+    lesson = book.get(mine)
+    assert lesson is not None
+    assert counts(book, mine) == (0, 0, 0)
+    assert (lesson.withheld_wins, lesson.withheld_losses) == (1, 1)
+
+
+@pytest.mark.req("I7")
+def test_a_run_counted_again_counts_once_and_its_last_end_stands(book: LessonBook, mine: str) -> None:
+    for _ in range(3):
+        book.credit(run("r1", shown=[mine]))
+    assert counts(book, mine) == (1, 1, 0)
+    book.credit(run("r1", False, shown=[mine]))
+    assert counts(book, mine) == (1, 0, 1)
+    book.credit(run("r1"))
+    assert counts(book, mine) == (0, 0, 0), "at its last end it was not shown"
+
+
+@pytest.mark.req("A10")
+def test_feedback_turns_a_win_into_a_loss(book: LessonBook, mine: str) -> None:
+    book.credit(run("r1", shown=[mine]))
+    assert book.feedback("r1") is True
+    assert counts(book, mine) == (1, 0, 1)
+    assert book.feedback("nobody") is False
+
+
+@pytest.mark.req("D4", "D19")
+def test_the_episode_is_kept_under_the_run_without_its_secrets(book: LessonBook, store: BaseStore, clock: Any) -> None:
+    book.credit(run("r1", task="Log in with password=hunter22 and propose a slot."))
+    [item] = store.search(("team", "episodes"))
+    assert (item.namespace, item.key) == (("team", "episodes"), "r1")
+    assert "hunter22" not in str(item.value)
+    episode = book.episode("r1")
+    assert episode is not None
+    assert (episode.success, episode.created_at) == (True, clock())
+    assert book.episode("r2") is None
+
+
+def test_two_wins_in_two_episodes_make_a_lesson_active(book: LessonBook, mine: str) -> None:
+    book.credit(run("r1", shown=[mine]))
+    book.credit(run("r1", shown=[mine]))
+    assert [lesson.status for lesson in book.lessons()] == ["candidate"]
+    book.credit(run("r2", shown=[mine]))
+    assert [lesson.status for lesson in book.lessons()] == ["active"]
+    promoted = book.history(mine)[-1]
+    assert (promoted.action, promoted.by, promoted.run) == ("promoted", "evidence", "r2")
+    assert "2 won" in promoted.why
+
+
+def test_losses_move_a_lesson_down_and_out(book: LessonBook, mine: str) -> None:
+    seen = []
+    for i in range(5):
+        book.credit(run(f"r{i}", False, shown=[mine]))
+        lesson = book.get(mine)
+        assert lesson is not None
+        seen.append(lesson.status)
+    assert seen == ["candidate", "probation", "probation", "retired", "retired"]
+    assert book.recall("Propose a slot for the meeting that is not busy.") == []
+    assert counts(book, mine) == (5, 0, 5)
+
+
+def test_an_approval_outranks_losses(book: LessonBook, mine: str) -> None:
+    book.approve(mine)
+    for i in range(8):
+        book.credit(run(f"r{i}", False, shown=[mine]))
+    assert [lesson.status for lesson in book.lessons()] == ["active"]
+    assert book.recall("Propose a slot for the meeting that is not busy.")
+
+
+def test_a_lesson_that_is_gone_costs_the_credit_of_the_others_nothing(book: LessonBook, mine: str) -> None:
+    book.credit(run("r1", shown=["gone", mine, "../odd"], withheld=["lost"]))
+    assert counts(book, mine) == (1, 1, 0)
+
+
+def test_forgetting_removes_text_evidence_and_what_episodes_tell_of_it(
+    book: LessonBook, store: BaseStore, mine: str
+) -> None:
+    memo = Memo(kind="rule", text=SLOT)
+    said = Reflection(
+        failure_signal="check_failed", root_cause="bad_plan", fix_strategy=[], patch_prompt="p", memory_to_write=[memo]
+    )
+    book.credit(run("e0", reflections=[said]))
+    book.credit(run("r1", shown=[mine]))
+    book.forget(mine)
+    assert book.get(mine) is None
+    assert SLOT not in str([item.value for item in store.search(("team",), limit=100)])
+    assert not store.search(("team", "evidence"), limit=100)
+    assert book.add(a_rule()).action == "added"
+    assert counts(book, mine) == (0, 0, 0)

@@ -1,0 +1,130 @@
+"""A book's sync and async methods are two doors to the same plan."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.schemas import Episode, Lesson
+
+SLOT = "Check a proposed slot against every busy time before you answer."
+
+
+def a_rule(text: str = SLOT, **fields: Any) -> Lesson:
+    return Lesson(**{"kind": "rule", "text": text, "origin": "told", **fields})
+
+
+def test_every_method_has_a_twin_of_the_same_shape() -> None:
+    names = [name for name, value in vars(LessonBook).items() if callable(value) and not name.startswith("_")]
+    plain = [name for name in names if not (name.startswith("a") and name[1:] in names)]
+    assert {f"a{name}" for name in plain} == set(names) - set(plain)
+    for name in plain:
+        one, twin = getattr(LessonBook, name), getattr(LessonBook, f"a{name}")
+        assert inspect.iscoroutinefunction(twin)
+        assert not inspect.iscoroutinefunction(one)
+        assert inspect.signature(one) == inspect.signature(twin), name
+        assert one.__doc__
+        assert twin.__doc__
+
+
+async def test_the_twins_do_what_the_methods_do(store: BaseStore, tmp_path: Path) -> None:
+    book = LessonBook(store, ("team",))
+    id = (await book.aadd(a_rule(sources=["e1"]))).lesson.id  # type: ignore[union-attr]
+    await book.acredit(Episode(id="r", task="t", success=True, shown=[id]))
+    assert await book.afeedback("r")
+    assert await book.aget(id) == book.get(id)
+    assert await book.ahas(id)
+    assert await book.alessons(kind="rule") == book.lessons(kind="rule")
+    assert await book.arecall("Propose a slot that is not busy.") == book.recall("Propose a slot that is not busy.")
+    assert await book.asearch("busy slot") == book.search("busy slot")
+    assert await book.aepisode("r") == book.episode("r")
+    assert await book.ahistory(id) == book.history(id)
+    assert await book.aexplain("r") == book.explain("r")
+    assert await book.astats() == book.stats()
+    assert (await book.aapprove(id)).status == "active"
+    assert (await book.aretire(id, "no")).status == "retired"
+    assert (await book.arestore(id)).status == "active"
+    assert await book.aundo((await book.ahistory(id))[-1].id)
+    assert await book.aexport(tmp_path / "out.jsonl") == 1
+    assert (await book.aload(io.StringIO((tmp_path / "out.jsonl").read_text()))).unchanged == 1
+    await book.aforget(id)
+    assert book.lessons() == []
+
+
+class OneDoor(InMemoryStore):
+    """A store without async doors, which notes the threads it is called in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        self.threads.add(threading.get_ident())
+        return super().batch(ops)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        raise NotImplementedError("there is no async door")
+
+
+async def test_a_store_without_async_doors_is_called_in_a_thread() -> None:
+    store = OneDoor()
+    await LessonBook(store).aadd(a_rule())
+    assert [lesson.text for lesson in await LessonBook(store).alessons()] == [SLOT]
+    assert threading.get_ident() not in store.threads
+    assert store.threads
+
+
+async def test_a_store_with_async_doors_is_never_called_by_the_others() -> None:
+    class Async(InMemoryStore):
+        def batch(self, ops: Iterable[Op]) -> list[Result]:
+            raise AssertionError("this would block the loop")
+
+    book = LessonBook(Async())
+    await book.aadd(a_rule())
+    assert len(await book.arecall("Propose a slot that is not busy.")) == 1
+
+
+async def test_a_fault_of_the_store_comes_through_as_it_is() -> None:
+    class Down(InMemoryStore):
+        def batch(self, ops: Iterable[Op]) -> list[Result]:
+            raise ConnectionError("the store is down")
+
+        async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+            raise ConnectionError("the store is down")
+
+    book = LessonBook(Down())
+    for call in (lambda: book.add(a_rule()), lambda: book.recall("x"), lambda: book.credit(Episode(id="r", task="t"))):
+        with pytest.raises(ConnectionError):
+            call()
+    with pytest.raises(ConnectionError):
+        await book.aadd(a_rule())
+    with pytest.raises(ConnectionError):
+        await book.arecall("x")
+
+
+def test_a_recall_costs_a_few_questions_whatever_the_evidence() -> None:
+    class Counted(InMemoryStore):
+        asked = 0
+
+        def batch(self, ops: Iterable[Op]) -> list[Result]:
+            self.asked += 1
+            return super().batch(ops)
+
+    store = Counted()
+    book = LessonBook(store)
+    for noun in ("violin", "glacier", "tractor", "lantern"):
+        id = book.add(a_rule(f"Polish the {noun} before the guests of the {noun} arrive.")).lesson.id  # type: ignore[union-attr]
+        for i in range(20):
+            book.credit(Episode(id=f"{noun}-{i}", task="t", success=True, shown=[id]))
+    before = store.asked
+    assert book.recall("Polish the violin and the lantern for the guests.")
+    assert store.asked - before <= 3
