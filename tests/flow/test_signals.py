@@ -1,0 +1,181 @@
+"""What counts as a failure, what is kept as its evidence, and what comes before a reflection."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
+
+
+@pytest.mark.req("A1", "B11")
+def test_a_clean_run_has_no_reflection(run, desk, protocol):
+    model = RoleModel([call("search", query="Tuesday"), say("11:00")])
+    seen = run(model, [desk.search], protocol=protocol)
+    assert seen.nodes == ["begin", "recall", "decide", "tool", "observe", "decide", "check", "finish"]
+    assert seen.ending == ("unverified", "unchecked")
+    assert not seen.outcome.failures and not seen.outcome.reflections
+    assert len(model.asked) == 2
+
+
+@pytest.mark.req("A2")
+@pytest.mark.parametrize(
+    ("signal", "wrong", "limits"),
+    [
+        ("parse_error", [AIMessage("")], {"decision_retries": 0}),
+        ("schema_error", [call("search", question="Tuesday")], {"decision_retries": 0}),
+        ("unknown_tool", [call("look_up", query="Tuesday")], {"decision_retries": 0}),
+        ("tool_error", [call("search", query="nowhere")], {}),
+        ("loop", [call("search", query="Tuesday"), call("search", query="Tuesday")], {}),
+        (
+            "no_progress",
+            [
+                call("search", query="free hours tuesday"),
+                call("search", query="tuesday free hours please"),
+                call("search", query="hours free on tuesday"),
+            ],
+            {},
+        ),
+    ],
+)
+def test_each_signal_of_the_loop_has_its_word(run, desk, protocol, signal, wrong, limits):
+    desk.answers = lambda query: LookupError("no such day") if query == "nowhere" else "The calendar is empty."
+    model = RoleModel([*wrong, say("11:00")], reflection())
+    seen = run(model, [desk.search], protocol=protocol, limits=limits)
+    assert seen.signals == [signal]
+    assert seen.told("failure")[0]["failure"]["signal"] == signal
+    assert seen.nodes.count("reflect") == 1 and seen.answer == "11:00"
+
+
+@pytest.mark.req("A2")
+def test_a_decision_against_the_rules_is_a_rule_violation(run, desk):
+    broken = {"thought": "", "action": "tool_call", "tool": "search", "tool_input": {"query": "x"}, "final": "11:00"}
+    seen = run(RoleModel([broken, say("11:00")], reflection()), [desk.search], protocol="json", limits={"decision_retries": 0})
+    assert seen.signals == ["rule_violation"]
+    assert not desk.ran, "a call that cannot stand does not run"
+
+
+@pytest.mark.req("A3")
+def test_a_reply_that_cannot_be_read_is_kept_with_its_fault_and_cut(run, desk):
+    noise = "no object here " * 2_000
+    seen = run(RoleModel([noise, say("11:00")], reflection()), [desk.search], protocol="json", limits={"decision_retries": 0})
+    (failure,) = seen.outcome.failures
+    assert failure.signal == "parse_error" and "no JSON object" in failure.evidence
+    assert "no object here" in failure.evidence and "characters left out" in failure.evidence
+    assert len(failure.evidence) < 6_000
+
+
+@pytest.mark.req("A3")
+def test_a_broken_line_is_no_parse_error(run, desk, protocol):
+    seen = run(RoleModel([ConnectionError("the line is dead")]), [desk.search], protocol=protocol)
+    assert seen.ending == ("failure", "model_error") and "the line is dead" in seen.outcome.reason
+    assert "parse_error" not in seen.signals
+
+
+@pytest.mark.req("A4", "A8")
+@pytest.mark.parametrize(("retries", "bad", "reflects"), [(1, 1, 0), (1, 2, 1), (0, 1, 1), (2, 2, 0), (2, 3, 1)])
+def test_a_bad_decision_is_repaired_in_its_round_and_only_then_reflected_on(
+    run, desk, protocol, decided, reflected, retries, bad, reflects
+):
+    model = RoleModel([*[call("look_up", query="x")] * bad, say("11:00")], reflection())
+    seen = run(model, [desk.search], protocol=protocol, limits={"decision_retries": retries})
+    assert len(reflected(model)) == reflects and seen.answer == "11:00"
+    assert seen.signals == ["unknown_tool"] * bad
+    again = decided(model)[1]
+    assert "there is no tool 'look_up'; the tools are: search" in again.text, "the reason is in the prompt"
+    assert again.last.type == "human" and not any("look_up" in message.text for message in seen.messages)
+
+
+@pytest.mark.req("A4")
+def test_a_bad_turn_is_shown_again_in_its_native_form_with_none_of_its_calls_run(run, desk, decided):
+    turn = calls(("search", {"query": "Tuesday"}), ("look_up", {"query": "x"}))
+    model = RoleModel([turn, say("11:00")])
+    run(model, [desk.search], protocol="tools")
+    shown = decided(model)[1].messages
+    assert [one.status for one in shown if isinstance(one, ToolMessage)] == ["error", "error"] and not desk.ran
+
+
+@pytest.mark.req("A4")
+def test_a_repaired_reply_is_told_in_the_attempt_and_not_in_the_conversation(run, desk, protocol):
+    seen = run(RoleModel([call("look_up", query="x"), say("11:00")]), [desk.search], protocol=protocol)
+    assert [message.type for message in seen.messages] == ["human", "ai"]
+    assert [failure.signal for failure in seen.outcome.attempts[0].failures] == ["unknown_tool"]
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize(
+    ("fault", "error_class"),
+    [
+        (TimeoutError("the calendar is slow"), "timeout"),
+        (PermissionError("not your calendar"), "permission"),
+        (ZeroDivisionError("by zero"), "exception"),
+        (httpx.HTTPStatusError("busy", request=httpx.Request("GET", "http://x"), response=httpx.Response(429)), "rate_limit"),
+    ],
+)
+def test_a_failed_call_tells_its_class_its_exception_and_its_message(run, desk, protocol, fault, error_class):
+    desk.answers = lambda query: fault
+    model = RoleModel([call("search", query="Tuesday"), say("11:00")], reflection())
+    seen = run(model, [desk.search], protocol=protocol, limits={"tool_retries": 0})
+    (failure,) = seen.outcome.failures
+    assert (failure.signal, failure.error_class, failure.tool, failure.step) == ("tool_error", error_class, "search", 1)
+    assert type(fault).__name__ in failure.evidence and str(fault) in failure.evidence
+    answer = next(message for message in seen.messages if isinstance(message, ToolMessage))
+    assert answer.status == "error" and str(fault) in answer.text
+
+
+@pytest.mark.req("A5")
+def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflects(run, desk, protocol):
+    busy = httpx.HTTPStatusError(
+        "busy", request=httpx.Request("GET", "http://x"), response=httpx.Response(503, headers={"Retry-After": "0"})
+    )
+    faults = [busy, busy, "eleven"]
+    desk.answers = lambda query: faults.pop(0)
+    seen = run(RoleModel([call("search", query="Tuesday"), say("11:00")]), [desk.search], protocol=protocol)
+    assert len(desk.ran) == 3 and not seen.outcome.failures and "reflect" not in seen.nodes
+
+
+@pytest.mark.req("A5")
+def test_the_same_mistake_on_another_instance_has_the_same_fingerprint(run, desk):
+    desk.answers = lambda query: ValueError(f"{query!r} is no weekday")
+    model = RoleModel([call("search", query="2026-01-06"), call("search", query="2027-02-11"), say("11:00")], reflection())
+    first, second = run(model, [desk.search], limits={"max_reflections": 1}).outcome.failures
+    assert first.fingerprint == second.fingerprint and (first.repeats, second.repeats) == (1, 2)
+
+
+@pytest.mark.req("A3", "A4")
+def test_a_call_cut_off_in_its_arguments_does_not_run_and_is_asked_for_again(run, desk):
+    cut = AIMessage("", invalid_tool_calls=[invalid_tool_call(name="search", args='{"query": "Tu', id="c1", error="cut")])
+    seen = run(RoleModel([cut, call("search", query="Tuesday"), say("11:00")]), [desk.search], protocol="tools")
+    assert desk.ran == ["Tuesday"] and seen.signals == ["parse_error"]
+    assert '{"query": "Tu' in seen.outcome.failures[0].evidence
+
+
+@pytest.mark.req("A10", "C5")
+def test_feedback_on_a_finished_thread_is_reflected_on_before_anything_else(run, protocol, reflected, decided):
+    model = RoleModel([say("10:00"), say("11:00")], reflection("Look at the calendar of the person who answers."))
+    agent = create_reflexion_agent(model, protocol=protocol, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    run(model, agent=agent, config=thread)
+    seen = run(model, agent=agent, config=thread, task=[], feedback="that was wrong: Ada is on holiday at ten")
+    assert seen.nodes[:4] == ["begin", "reflect", "remember", "recall"]
+    assert seen.signals == ["feedback"] and "Ada is on holiday" in seen.outcome.failures[0].evidence
+    (asked,) = reflected(model)
+    decision = asked.text.partition("<decision>")[2].partition("</decision>")[0]
+    assert "10:00" in decision, "the answer that was wrong is the last decision"
+    assert "Ada is on holiday at ten" in decided(model)[1].text
+    assert [message.type for message in seen.messages] == ["human", "ai", "human", "ai"]
+
+
+@pytest.mark.req("A10")
+def test_feedback_beside_a_new_message_leaves_the_message_as_the_task(run, reflected):
+    model = RoleModel([say("10:00"), say("11:00")], reflection())
+    agent = create_reflexion_agent(model, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    run(model, agent=agent, config=thread)
+    seen = run(model, agent=agent, config=thread, task="Try again for Thursday.", feedback="Ada is on holiday")
+    assert [message.type for message in seen.messages] == ["human", "ai", "human", "ai"]
+    assert "Try again for Thursday." in reflected(model)[0].text.partition("</task>")[0]
