@@ -21,6 +21,7 @@ from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, shapes_of
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.begin import begin
+from langgraph_reflexion.nodes.bindings import Model, calls_tools
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.decide import decide
@@ -28,7 +29,7 @@ from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.forms import ResponseForm
 from langgraph_reflexion.nodes.instructions import Instructions
 from langgraph_reflexion.nodes.kit import Kit, View
-from langgraph_reflexion.nodes.models import Choice, Model, calls_tools, knows_schemas, model_named
+from langgraph_reflexion.nodes.models import Choice, model_named
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.protocols import CONTROLS, Json, Native, Reader, Speech
 from langgraph_reflexion.nodes.recall import recall
@@ -108,10 +109,11 @@ def create_reflexion_agent(
     form = None if response_format is None else ResponseForm(response_format)
     toolbox = toolbox_of(tools, controls or (), approve, deny)
     speech = _speech(model, toolbox, protocol, controls, words)
-    offer = (*toolbox.offered, *speech.offered()) if speech.binds else ()
+    offer = None if isinstance(speech, Reader) else (*toolbox.offered, *speech.offered()) if speech.binds else ()
+    binding = partial(_form_of, form if speech.binds else None, bool(offer))
     kit = Kit(
         name=name,
-        choice=Choice(model, offer, partial(_form_of, form if speech.binds else None)),
+        choice=Choice(model, offer, binding, toolbox.node.tools_by_name),
         speech=speech,
         toolbox=toolbox,
         instructions=Instructions(prompt),
@@ -157,9 +159,9 @@ def _real(toolbox: Toolbox) -> list[Any]:
     return [tool for tool in toolbox.offered if not isinstance(tool, dict)]
 
 
-def _form_of(form: ResponseForm | None, model: Model) -> dict[str, Any]:
+def _form_of(form: ResponseForm | None, beside_tools: bool, model: Model) -> dict[str, Any]:
     """What binds the response form to a request, where the model's provider enforces schemas."""
-    return form.bound() if form is not None and (form.forced or knows_schemas(model)) else {}
+    return form.bound() if form is not None and form.is_bound_to(model, beside_tools=beside_tools) else {}
 
 
 def _other(model: Any, role: str) -> Model | None:

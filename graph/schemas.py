@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, get_args, get_origin, get_type_hints
 
+from langgraph.managed import RemainingSteps
 from langgraph.managed.base import is_managed_value
 from typing_extensions import TypedDict
 
@@ -22,16 +23,17 @@ class Shapes(NamedTuple):
 def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
     """Ours with the caller's fields; in and out go `messages` and theirs, never what is private."""
     theirs = _fields_of(state_schema)
-    shared = {name: hint for name, hint in theirs.items() if not _is_managed(hint)}
+    given = {name: hint for name, hint in theirs.items() if not _is_managed(hint) and not _is_omitted(hint, "input")}
+    told = {name: hint for name, hint in theirs.items() if not _is_managed(hint) and not _is_omitted(hint, "output")}
     answer = (
         {"structured_response": form.type | None if isinstance(form.type, type) else Any} if form is not None else {}
     )
-    if form is None and "structured_response" not in shared and not theirs:
+    if form is None and not theirs:
         return Shapes(Channels, Input, Output)
     return Shapes(
         _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
-        _typed("Input", {**get_type_hints(Input, include_extras=True), **shared}),
-        _typed("Output", {**get_type_hints(Output, include_extras=True), **shared, **answer}),
+        _typed("Input", {**get_type_hints(Input, include_extras=True), **given}),
+        _typed("Output", {**get_type_hints(Output, include_extras=True), **told, **answer}),
     )
 
 
@@ -46,8 +48,9 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
         raise ValueError(f"`state_schema` declares no fields: {schema!r}")
     if taken := sorted(set(fields) & (HELD | set(get_type_hints(Named)) | {"outcome", "feedback", "run"})):
         raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent keeps for itself; rename it")
-    ours = get_type_hints(Input, include_extras=True)
-    return {name: hint for name, hint in fields.items() if name not in ours or name != "messages"}
+    if "remaining_steps" in fields:  # ready-made agents' schemas call it a number; it is LangGraph's to fill
+        fields["remaining_steps"] = RemainingSteps
+    return {name: hint for name, hint in fields.items() if name != "messages"}
 
 
 def _bare(hint: Any) -> Any:
@@ -56,6 +59,12 @@ def _bare(hint: Any) -> Any:
 
 def _is_managed(hint: Any) -> bool:
     return get_origin(hint) is Annotated and any(is_managed_value(extra) for extra in hint.__metadata__)
+
+
+def _is_omitted(hint: Any, where: str) -> bool:
+    """Whether LangChain's mark on a field keeps it out of what is given or told."""
+    marks = hint.__metadata__ if get_origin(hint) is Annotated else ()
+    return any(type(mark).__name__ == "OmitFromSchema" and getattr(mark, where) for mark in marks)
 
 
 def _typed(name: str, fields: dict[str, Any]) -> type:

@@ -9,10 +9,11 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together
-from langgraph_reflexion.nodes.history import bounded, fenced
+from langgraph_reflexion.nodes.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.host import emit, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models import Spent
+from langgraph_reflexion.nodes.protocols import as_text, object_of
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left
 from langgraph_reflexion.schemas import Failure, Run, Verdict
@@ -39,7 +40,7 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     spent: Spent = [0, 0, 0, 0]
     value: Any = text
     if kit.form is not None:
-        value, fault, spent = yield from _formed(kit, state, text, config)
+        value, fault, spent = yield from _formed(kit, state, text, config, is_models=message is not None)
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
@@ -77,7 +78,9 @@ def _form_refused(verdicts: list[Verdict]) -> bool:
     return any(one.check == "response_format" for one in verdicts)
 
 
-def _formed(kit: Kit, state: State, text: str, config: RunnableConfig) -> Waits[tuple[Any, str, Spent]]:
+def _formed(
+    kit: Kit, state: State, text: str, config: RunnableConfig, *, is_models: bool
+) -> Waits[tuple[Any, str, Spent]]:
     """The answer as a value of the form, shaped by one more call where its text is none."""
     assert kit.form is not None
     value, fault = kit.form.read(text)
@@ -85,14 +88,14 @@ def _formed(kit: Kit, state: State, text: str, config: RunnableConfig) -> Waits[
         return value, "", [0, 0, 0, 0]
     config = kit.inside(config)
     _, plain = yield from kit.choice.chosen(kit.view.of(state), config)
-    if kit.binds_form(plain):
+    if is_models and kit.binds_form(plain):
         return None, fault, [0, 0, 0, 0]
     return (yield from kit.form.shaped(plain, text, _shown(state), kit.words, config))
 
 
 def _shown(state: State) -> list[Any]:
-    """The task, for a model that puts an answer into shape."""
-    return [HumanMessage(task_in(state))]
+    """The conversation told without calls, for a model that puts its answer into shape."""
+    return as_text(paired(state["messages"]), object_of)
 
 
 def _run(state: State, config: RunnableConfig) -> Run:

@@ -11,19 +11,20 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes import block
+from langgraph_reflexion.nodes.bindings import Model
 from langgraph_reflexion.nodes.faults import model_fault, told
 from langgraph_reflexion.nodes.final_tokens import asked_for_object
-from langgraph_reflexion.nodes.history import bounded, fenced, paired, shortened
+from langgraph_reflexion.nodes.history import bounded, call_ids, fenced, paired, shortened
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.instructions import under_system
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.models import Model, Reply, asked, let_pass, plus
+from langgraph_reflexion.nodes.models import Reply, asked, let_pass, plus
 from langgraph_reflexion.nodes.protocols import CONTROLS, QUOTED, Native, refusal_in, with_ids
 from langgraph_reflexion.nodes.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left
 from langgraph_reflexion.schemas import Decision, Failure, StopReason
-from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id
+from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
 
 USAGE = ("input", "output", "total", "calls")
 NOTED = "Noted. Go on by the new plan."
@@ -190,6 +191,7 @@ def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: lis
         update["decision"] = Waiting(action="finish", text=text, message=message, refused=stood.refused)
     elif decision.action == "tool_call":
         update["messages"] = [message]
+        update["decision"] = _said_again(state, message)
     elif decision.action == "replan":
         call = message.tool_calls[0]
         update["messages"] = [message, ToolMessage(NOTED, tool_call_id=call["id"], name=call["name"])]
@@ -197,6 +199,27 @@ def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: lis
         update["messages"] = [message]
         update["decision"] = Waiting(action="ask_user", text=text, message=None, refused=False)
     return update
+
+
+def _said_again(state: State, message: AIMessage) -> Waiting | None:
+    """The end of a run whose model said its last turn once more, id and calls alike: the results are there already."""
+    turn, answers = last_turn(state["messages"])
+    if turn is None or turn.id != message.id or {*call_ids(message)} - {one.tool_call_id for one in answers}:
+        return None
+    return Waiting(action="finish", text=answers[-1].text, message=None, refused=False)
+
+
+def _under_own_id(state: State, message: AIMessage) -> AIMessage:
+    """A model may give one id to all that it says: what it says now takes the place of nothing said before.
+
+    The last turn alone may be said again, as on any agent.
+    """
+    turn, answers = last_turn(state["messages"])
+    if turn is not None and answers and turn.id == message.id and not {*call_ids(message)} - {*call_ids(turn)}:
+        return message
+    if message.id is None or all(one.id != message.id for one in state["messages"]):
+        return message
+    return message.model_copy(update={"id": f"{message.id}-{state['about']['id']}-{state['tally']['steps'] + 1}"})
 
 
 def _fault(kit: Kit, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import is_dataclass
-from typing import Any, is_typeddict
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin, is_typeddict
 
 import typing_extensions
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -12,26 +14,32 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.nodes.arguments import fault_in_value
-from langgraph_reflexion.nodes.faults import model_fault, told
-from langgraph_reflexion.nodes.models import Model, Spent, asked, innermost, let_pass, spent_on, unheard
+from langgraph_reflexion.nodes.bindings import Model, knows_schemas, rebuilt
+from langgraph_reflexion.nodes.faults import model_fault, status_of, told
+from langgraph_reflexion.nodes.models import Spent, asked, let_pass, spent_on, unheard
 from langgraph_reflexion.nodes.reading import Invalid, read_json
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.prompts import Prompts
 
 
 class ResponseForm:
-    """A pydantic model, a TypedDict, a dataclass or a JSON schema, with a prompt of its own where one is given."""
+    """A pydantic model, TypedDict, dataclass, union of these, or JSON schema; with a prompt of its own if one is given.
+
+    LangChain's strategies say how it is asked for: a `ProviderStrategy` is bound to each request whatever the model's
+    profile says, a `ToolStrategy` never.
+    """
 
     def __init__(self, given: Any) -> None:
         self.prompt: str | None = None
-        self.forced = type(given).__name__ == "ProviderStrategy"
         if isinstance(given, tuple):
             if len(given) != 2 or not isinstance(given[0], str):
                 raise ValueError(f"`response_format` as a pair is (prompt, schema), got {given!r}")
             self.prompt, given = given
-        if type(given).__name__.endswith("Strategy") and hasattr(given, "schema"):
+        strategy = type(given).__name__
+        self.forced, self.never_bound = strategy == "ProviderStrategy", strategy == "ToolStrategy"
+        self._strict = bool(getattr(getattr(given, "schema_spec", None), "strict", None))
+        if strategy.endswith("Strategy") and hasattr(given, "schema"):
             given = given.schema
-        self.schema = given
         self.type: Any = dict
         self._adapter: TypeAdapter[Any] | None = None
         if isinstance(given, dict):
@@ -40,21 +48,27 @@ class ResponseForm:
                     f"`response_format` is no JSON schema: it has neither `type` nor `properties`, got {given!r}"
                 )
             self.json_schema = given
-            self.name = str(given.get("title") or "response")
         elif is_form(given):
             self._adapter = TypeAdapter(given)
             self.json_schema = self._adapter.json_schema()
-            self.name = given.__name__
             self.type = given
         else:
             raise ValueError(
                 f"`response_format` is a pydantic model, TypedDict, dataclass or JSON schema, got {given!r}"
             )
+        said = getattr(given, "__name__", None) or self.json_schema.get("title") or "response"
+        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", str(said))[:64]
 
     def bound(self) -> dict[str, Any]:
         """What binds the form to a request of a provider that enforces schemas."""
-        schema = {"name": self.name, "schema": self.json_schema}
+        schema: dict[str, Any] = {"name": self.name, "schema": self.json_schema}
+        if self._strict:
+            schema["strict"] = True
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+    def is_bound_to(self, model: Model, *, beside_tools: bool) -> bool:
+        """Whether it goes with each request of this model."""
+        return self.forced or (not self.never_bound and knows_schemas(model, beside_tools=beside_tools))
 
     def read(self, text: str) -> tuple[Any, str]:
         """The value in an answer's text, or what is wrong with it."""
@@ -88,38 +102,50 @@ class ResponseForm:
         asking: list[AnyMessage] = [*messages, HumanMessage(instruction)]
         if self.prompt:
             asking = [SystemMessage(self.prompt), *asking]
-        inner: Any = innermost(model)
-        structured = getattr(inner, "with_structured_output", None)
+        structured = self._structured(model)
         if structured is not None:
+            quiet, meter = metered(unheard(config, "shape"))
             try:
-                runnable = structured(self.schema)
-                quiet, meter = metered(unheard(config, "shape"))
-                value = yield Wait(lambda: runnable.invoke(asking, quiet), lambda: runnable.ainvoke(asking, quiet))
-                fitted, fault = self.fitted(value) if value is not None else (None, "no value came back")
-                return fitted, fault, meter.spent
-            except NotImplementedError:
-                pass
-            except Exception as fault:  # noqa: BLE001 — any provider's own exception; a refused form is asked in words
+                value = yield Wait(lambda: structured.invoke(asking, quiet), lambda: structured.ainvoke(asking, quiet))
+            except Exception as fault:
                 let_pass(fault)
-                if model_fault(fault) != "setting" or getattr(fault, "status_code", None) in (401, 403):
-                    return None, told(fault), [0, 0, 0, 1]
+                if model_fault(fault) != "setting":
+                    return None, told(fault), meter.spent if meter.spent[3] else [0, 0, 0, 1]
+                if status_of(fault) in (401, 403):
+                    raise
+            else:
+                fitted, wrong = self.fitted(value) if value is not None else (None, "no value came back")
+                return fitted, wrong, meter.spent
         schema = json.dumps(self.json_schema, ensure_ascii=False)
         in_words = [*asking[:-1], HumanMessage(f"{instruction}\n\n{words.render('form', schema=schema)}")]
         try:
             reply = yield from asked(model, in_words, config, aside="shape")
-        except Exception as fault:  # noqa: BLE001 — any provider's own exception
+        except Exception as fault:
             let_pass(fault)
+            if model_fault(fault) == "setting":
+                raise
             return None, told(fault), [0, 0, 0, 1]
-        value, fault_text = self.read(reply.message.text)
-        return value, fault_text, reply.spent
+        value, wrong = self.read(reply.message.text)
+        return value, wrong, reply.spent
+
+    def _structured(self, model: Model) -> Model | None:
+        """The model as its own class gives structured values; None where it has no way to."""
+        is_model = isinstance(self.type, type) and issubclass(self.type, BaseModel)
+        schema = self.type if is_model else {**self.json_schema, "title": self.name}
+        try:
+            return rebuilt(model, lambda one: cast("Any", one).with_structured_output(schema))
+        except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, words are left
+            let_pass(fault)
+            return None
 
 
 def is_form(thing: Any) -> bool:
     """Whether answers can be validated against this."""
-    if not isinstance(thing, type) and not is_typeddict(thing):
-        return False
-    model = isinstance(thing, type) and issubclass(thing, BaseModel)
-    return model or is_dataclass(thing) or is_typeddict(thing) or typing_extensions.is_typeddict(thing)
+    if get_origin(thing) in (Union, UnionType):
+        return all(is_form(one) for one in get_args(thing))
+    if is_typeddict(thing) or typing_extensions.is_typeddict(thing):
+        return True
+    return isinstance(thing, type) and (issubclass(thing, BaseModel) or is_dataclass(thing))
 
 
 class Meter:

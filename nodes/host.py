@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph import errors
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
@@ -68,6 +69,12 @@ def user_of(config: RunnableConfig) -> str | None:
     server = runtime_of(config).server_info
     identity = getattr(server.user, "identity", None) if server is not None else None
     return str(identity) if identity else None
+
+
+def is_bad_resume(fault: BaseException) -> bool:
+    """Whether a person's reply did not fit what a tool's own interrupt asks for: the run stops and can be answered."""
+    judge = getattr(errors, "is_invalid_resume", None)  # not there in every version that is allowed
+    return judge is not None and bool(judge(fault))
 
 
 def emit(config: RunnableConfig, event: str, /, **told: Any) -> None:

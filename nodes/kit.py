@@ -10,11 +10,12 @@ from typing import Any, get_type_hints
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
+from langgraph_reflexion.nodes.bindings import Model
 from langgraph_reflexion.nodes.checking import NamedCheck
 from langgraph_reflexion.nodes.forms import ResponseForm
 from langgraph_reflexion.nodes.host import values_now, with_store
 from langgraph_reflexion.nodes.instructions import Instructions
-from langgraph_reflexion.nodes.models import Choice, Model, knows_schemas
+from langgraph_reflexion.nodes.models import Choice
 from langgraph_reflexion.nodes.protocols import Speech
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.toolbox import Toolbox
@@ -64,7 +65,11 @@ class Kit:
 
     def binds_form(self, model: Model) -> bool:
         """Whether the response form goes with each request of this model, its provider enforcing it."""
-        return self.form is not None and self.speech.binds and (self.form.forced or knows_schemas(model))
+        return (
+            self.form is not None
+            and self.speech.binds
+            and self.form.is_bound_to(model, beside_tools=bool(self.toolbox.offered))
+        )
 
     def inside(self, config: RunnableConfig) -> RunnableConfig:
         """The config as the caller's functions and tools see it: with the agent's own store where it has one."""

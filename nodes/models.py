@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
 from langgraph_reflexion.errors import ModelError
+from langgraph_reflexion.nodes.bindings import Form, Model, Offer, configured, is_configurable, offering, plain
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
 from langgraph_reflexion.nodes.timing import within
 
-Model = Runnable[Any, Any]
-Offer = Sequence[BaseTool | dict[str, Any]]
 Spent = list[int]
 """Input, output and total tokens, and calls."""
 
@@ -41,75 +39,17 @@ def model_named(name: str) -> BaseChatModel:
     try:
         return cast("BaseChatModel", chat_models.init_chat_model(name))
     except (ImportError, ValueError) as fault:
-        raise ModelError(f"There is no model {name!r}: {fault}") from fault
-
-
-def innermost(model: Any) -> Any:
-    """The chat model inside a binding, a sequence, fallbacks or configurable fields."""
-    for _ in range(8):
-        if isinstance(model, BaseChatModel):
-            return model
-        steps = getattr(model, "steps", None)
-        if steps:
-            model = next((step for step in steps if _binds(step) or hasattr(step, "bound")), steps[-1])
-            continue
-        inner = next((vars(model)[key] for key in ("bound", "runnable", "default") if key in vars(model)), None)
-        if inner is None:
-            return model
-        model = inner
-    return model
-
-
-def calls_tools(model: Any) -> bool:
-    """Whether the model's class knows how to bind tools."""
-    inner = innermost(model)
-    return _binds(inner)
-
-
-def _binds(model: Any) -> bool:
-    own = getattr(type(model), "bind_tools", None)
-    return own is not None and own is not BaseChatModel.bind_tools
-
-
-def knows_schemas(model: Any) -> bool:
-    """Whether the model's profile says that its provider enforces schemas."""
-    profile = getattr(innermost(model), "profile", None) or {}
-    return bool(profile.get("structured_output"))
-
-
-def bound_names(model: Any) -> set[str] | None:
-    """The names of the tools that a model came bound with, or None."""
-    layers = list(getattr(model, "steps", None) or [model])
-    kwargs: Mapping[str, Any] = next((layer.kwargs for layer in layers if "tools" in getattr(layer, "kwargs", {})), {})
-    if "tools" not in kwargs:
-        return None
-    specs = [spec for spec in kwargs["tools"] if isinstance(spec, dict)]
-    names = [(spec.get("function") or {}).get("name") or spec.get("name") for spec in specs]
-    return {str(name) for name in names if name}
-
-
-def offering(model: Model, tools: Offer, **form: Any) -> Model:
-    """The model with these tools bound; one that came bound with them is taken as it is."""
-    already = bound_names(model)
-    if already is not None:
-        wanted = {tool.name for tool in tools if isinstance(tool, BaseTool)}
-        if missing := wanted - already:
-            raise ValueError(
-                f"The model is already bound, and not to {', '.join(sorted(missing))}; bind it to all tools"
-            )
-        if not wanted and already:
-            raise ValueError(f"The model is bound to {', '.join(sorted(already))}, which `tools` does not name")
-        return model.bind(**form) if form else model
-    if tools:
-        return cast("Model", cast("Any", model).bind_tools(list(tools), **form))
-    return model.bind(**form) if form else model
+        raise ModelError(f"The model {name!r} cannot be made: {fault}") from fault
 
 
 class Choice:
     """Whose turn it is to answer: one model, one of several by name, or what the caller's function says."""
 
-    def __init__(self, model: Any, tools: Offer = (), form: Callable[[Model], dict[str, Any]] | None = None) -> None:
-        self._tools, self._form = tools, form
+    def __init__(
+        self, model: Any, tools: Offer | None = (), form: Form | None = None, known: Collection[str] = ()
+    ) -> None:
+        """`tools` are bound to whichever model it is; None takes each model as it comes."""
+        self._tools, self._form, self._known = tools, form, known
         self._function: Callable[..., Any] | None = None
         self._plain: dict[str, Model] = {}
         if isinstance(model, Mapping):
@@ -125,6 +65,7 @@ class Choice:
                 f"`model` is a chat model, a name such as 'openai:gpt-4o-mini', or a function; got {model!r}"
             )
         self._ready = {name: self._offered(one) for name, one in self._plain.items()}
+        self._alone = {name: plain(one) for name, one in self._plain.items()}
 
     @staticmethod
     def _made(model: Any) -> Model:
@@ -135,7 +76,7 @@ class Choice:
         return model
 
     def _offered(self, model: Model) -> Model:
-        return offering(model, self._tools, **(self._form(model) if self._form is not None else {}))
+        return model if self._tools is None else offering(model, self._tools, self._known, self._form)
 
     @property
     def example(self) -> Model | None:
@@ -149,20 +90,24 @@ class Choice:
             raise ValueError(f"`Context.model` is {name!r}, and the agent's models are: {known}")
 
     def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
-        """The model for this question, with tools bound and without."""
+        """The model for this question, as it decides, and alone for anything else."""
         runtime = runtime_of(config)
         if self._function is None:
             name = field_of(runtime.context, "model")
             self.check(name)
             key = name if name is not None else next(iter(self._plain))
-            return self._ready[key], self._plain[key]
+            given = self._plain[key]
+            if is_configurable(given):
+                given = configured(given, config)
+                return self._offered(given), plain(given)
+            return self._ready[key], self._alone[key]
         function = self._function
         if inspect.iscoroutinefunction(function):
             model = yield Wait(_only_async, lambda: function(state, runtime))
         else:
             model = yield in_thread(lambda: function(state, runtime))
         made = self._made(model)
-        return self._offered(made), made
+        return self._offered(made), plain(made)
 
 
 def _only_async() -> Any:

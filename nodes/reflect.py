@@ -11,12 +11,13 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from langgraph_reflexion.memory import concrete, likeness
+from langgraph_reflexion.nodes.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.faults import model_fault, told
 from langgraph_reflexion.nodes.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.loops import loop_in, restart
-from langgraph_reflexion.nodes.models import Model, Spent, asked, knows_schemas, let_pass, plus
+from langgraph_reflexion.nodes.models import Spent, asked, let_pass, plus
 from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.reading import Invalid, read_json
 from langgraph_reflexion.nodes.recall import lessons_for, parted

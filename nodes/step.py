@@ -77,6 +77,11 @@ class Step(Runnable[Any, Any]):
         self.name = name
         self.think = think
 
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The sync door, under the name it has on LangGraph's own nodes."""
+        return self.invoke
+
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         return written(self.think(laid_open(input), config or {}))
 

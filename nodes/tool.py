@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -11,14 +11,14 @@ from typing_extensions import TypedDict
 
 from langgraph_reflexion.nodes.faults import is_passing, pause_before, told, tool_error_class
 from langgraph_reflexion.nodes.history import bounded
-from langgraph_reflexion.nodes.host import has_parent, values_now, was_resumed
+from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models import let_pass
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.nodes.timing import pause
 from langgraph_reflexion.schemas import ErrorClass
-from langgraph_reflexion.state import Handoff, Update
+from langgraph_reflexion.state import Handoff, State, Update, last_turn
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
 
@@ -31,8 +31,11 @@ class Sent(TypedDict):
     blocked: str | None
 
 
-def run_tool(kit: Kit, sent: Sent, config: RunnableConfig) -> Waits[Update | list[Any]]:
-    """The answer to one call, whatever came of it."""
+def run_tool(kit: Kit, sent: Sent | State, config: RunnableConfig) -> Waits[Update | list[Any]]:
+    """The answer to one call, whatever came of it; given a whole state, to each open call of its last turn."""
+    if "messages" in sent:
+        return (yield from _whole_turn(kit, cast("State", sent), config))
+    sent = cast("Sent", sent)
     call = sent["call"]
     if call["name"] in kit.toolbox.denied:
         why = f"Denied: the tool {call['name']!r} is not allowed here and did not run."
@@ -40,7 +43,8 @@ def run_tool(kit: Kit, sent: Sent, config: RunnableConfig) -> Waits[Update | lis
     if sent["blocked"] is not None:
         why = f"Not run again: this very call was repeated without anything new. Its last result was: {sent['blocked']}"
         return {"messages": [ToolMessage(why, tool_call_id=call["id"], name=call["name"])]}
-    result = yield from _result(kit, call, kit.inside(config))
+    state = kit.view.now(config) if kit.toolbox.needs_state(call["name"]) else {}
+    result = yield from _result(kit, call, state, kit.inside(config))
     update = _told(kit, call, result, config)
     if sent["edited"]:
         update = _as_edited(call, update)
@@ -49,17 +53,30 @@ def run_tool(kit: Kit, sent: Sent, config: RunnableConfig) -> Waits[Update | lis
     return update
 
 
-def _result(kit: Kit, call: ToolCall, config: RunnableConfig) -> Waits[Any]:
+def _whole_turn(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The answers to a turn's open calls, for somebody who tries this node alone, as any agent's."""
+    turn, answers = last_turn(state["messages"])
+    answered, messages = {answer.tool_call_id for answer in answers}, list[Any]()
+    for call in turn.tool_calls if turn is not None else []:
+        if call["id"] not in answered:
+            result = yield from _result(kit, call, kit.view.of(state), kit.inside(config))
+            update = _told(kit, call, result, config)
+            messages += update["messages"] if isinstance(update, dict) else update
+    return {"messages": messages}
+
+
+def _result(kit: Kit, call: ToolCall, state: Any, config: RunnableConfig) -> Waits[Any]:
     """What the tool gave, or the exception that outlasted its repeats."""
     limits = kit.limits
-    state = kit.view.now(config) if kit.toolbox.needs_state(call["name"]) else {}
     for attempt in range(limits.tool_retries + 1):
         try:
             return (yield kit.toolbox.run(call, state, config, _seconds(kit, config)))
         except Exception as fault:
             let_pass(fault)
-            if _for_a_person(fault):
+            if is_bad_resume(fault):
                 raise
+            if _needs_await(fault):
+                raise RuntimeError(f"The tool {call['name']!r} is async: use `ainvoke` or `astream`") from fault
             last = attempt == limits.tool_retries
             if last or not is_passing(fault) or was_resumed(config):
                 return fault
@@ -71,7 +88,7 @@ def _result(kit: Kit, call: ToolCall, config: RunnableConfig) -> Waits[Any]:
     raise AssertionError("a loop that always returns")
 
 
-def _for_a_person(fault: Exception) -> bool:
+def _needs_await(fault: Exception) -> bool:
     """A tool that only works under `ainvoke` is not for the model to mend."""
     return isinstance(fault, NotImplementedError) and "sync invocation" in str(fault)
 
@@ -128,7 +145,7 @@ def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
         if one.graph == Command.PARENT and not has_parent(config):
             why = "Refused: the tool hands over to a parent graph, and this agent runs in none."
             return failed(call, why, "exception")
-        if one.graph is None and one.goto:
+        if one.graph != Command.PARENT and one.goto:
             why = "Refused: a tool may update the state, but `goto` inside the agent is not for it to say."
             return failed(call, why, "exception")
     return None
@@ -137,7 +154,7 @@ def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
 def _handed(call: ToolCall, command: Command[Any]) -> ToolMessage:
     """The answer to a call that hands over: the tool's own, else one that says so."""
     for key, value in updates_of(command):
-        for message in value if key == "messages" and isinstance(value, (list, tuple)) else []:
+        for message in (value if isinstance(value, (list, tuple)) else [value]) if key == "messages" else []:
             if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
                 return message
     return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"], id=f"handed-{call['id']}")

@@ -11,7 +11,7 @@ class PromptError(ReflexionError):
     """A prompt file is missing, cannot be read, or asks for a value nobody gives."""
 
 
-class ModelError(ReflexionError):
+class ModelError(ReflexionError, ValueError):
     """A model that was asked for by name cannot be made."""
 
 
