@@ -1,0 +1,96 @@
+"""Whether answers get better: sequences of scores, and where each of them ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from langgraph_reflexion.memory import likeness
+from langgraph_reflexion.testing import RoleModel, reflection, say
+
+
+@pytest.mark.req("F4", "F5", "F11", "B11")
+@pytest.mark.parametrize(
+    ("scores", "stalled", "after"),
+    [
+        ([40, 60, 62, 63, 64], 2, 4),
+        ([0, 0, 0, 0], 2, 3),
+        ([79, 60, 79, 60], 2, 3),
+        ([40, 60, 65, 66, 67], 1, 4),
+        ([40, 65, 68, 70], 1, 3),
+        ([40, 41, 41, 42], 1, 3),
+        ([40, 40, 60, 60, 61], 2, 5),
+    ],
+)
+def test_too_little_improvement_as_often_as_set_ends_the_run(run, protocol, advice, scores, stalled, after):
+    given = iter(scores)
+    seen = run(
+        RoleModel([say("x")], advice),
+        checks=[lambda answer, run: next(given)],
+        protocol=protocol,
+        limits={"max_attempts": 9, "stalled_attempts": stalled, "max_reflections": 9},
+    )
+    assert seen.ending == ("failure", "improvement_stalled")
+    assert [attempt.score for attempt in seen.outcome.attempts] == scores[:after]
+    assert seen.nodes[-3:] == ["check", "wrap_up", "finish"], "no reflection after the last attempt"
+
+
+@pytest.mark.req("F4")
+@pytest.mark.parametrize("scores", [[40, 60, 62, 66, 67], [40, 43, 46, 49, 52], [0, 1, 2, 3, 4]])
+def test_enough_improvement_in_time_runs_on(run, advice, scores):
+    given = iter(scores)
+    seen = run(
+        RoleModel([say("x")], advice),
+        checks=[lambda answer, run: next(given)],
+        limits={"max_attempts": 5, "max_reflections": 9},
+    )
+    assert seen.ending == ("failure", "max_attempts") and len(seen.outcome.attempts) == 5
+
+
+@pytest.mark.req("F4")
+def test_what_counts_as_improvement_can_be_set(run, advice):
+    given = iter([40, 50, 60, 70])
+    limits = {"max_attempts": 9, "min_improvement": 0.5, "max_reflections": 9}
+    seen = run(RoleModel([say("x")], advice), checks=[lambda answer, run: next(given)], limits=limits)
+    assert seen.ending == ("failure", "improvement_stalled") and len(seen.outcome.attempts) == 3
+
+
+@pytest.mark.req("F4", "F12")
+def test_an_accepted_answer_ends_the_run_before_anything_else_is_asked(run, advice):
+    given = iter([79, 79, 80])
+    seen = run(RoleModel([say("x")], advice), checks=[lambda answer, run: next(given)])
+    assert seen.ending == ("success", "accepted") and seen.outcome.score == 80
+
+
+@pytest.mark.req("F6", "B11")
+def test_two_reflections_alike_with_no_room_for_meta_end_the_run(run, protocol):
+    plans = [reflection("Take the weekday for the calendar."), reflection("For the calendar, take the weekday!")]
+    limits = {"max_reflections": 2, "max_attempts": 5}
+    seen = run(RoleModel([say("10:00")], plans), checks=[lambda a, r: "Taken."], protocol=protocol, limits=limits)
+    assert seen.ending == ("failure", "reflections_alike") and seen.nodes.count("check") == 2
+
+
+@pytest.mark.req("F6")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("先读日历，再选时间。", "把时区换算成办公室所在地的时间。"),
+        ("检查房间的大小。", "不要相信第一个搜索结果。"),
+        ("Read the calendar first.", "Translate times into the office zone."),
+        ("Use the weekday.", "Never use the weekday."),
+    ],
+)
+def test_unrelated_and_opposite_reflections_are_not_alike(run, one, other):
+    assert likeness(one, other) < 0.6
+    limits = {"max_reflections": 2, "max_attempts": 3}
+    plans = [reflection(one), reflection(other)]
+    seen = run(RoleModel([say("10:00")], plans), checks=[lambda a, r: "Taken."], limits=limits)
+    assert seen.ending == ("failure", "max_attempts") and len(seen.outcome.reflections) == 2
+
+
+@pytest.mark.req("F6")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("先读日历，再选时间。", "先读日历，再选时间"), ("Read the calendar, then choose.", "read the calendar then choose!")],
+)
+def test_the_same_in_another_dress_is_alike(one, other):
+    assert likeness(one, other) > 0.8
