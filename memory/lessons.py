@@ -11,9 +11,10 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory import exchange, life, recalling, writing
-from langgraph_reflexion.memory.doors import Plan, awork, work
+from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.recalling import passes
+from langgraph_reflexion.memory.records import lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
@@ -277,8 +278,9 @@ class LessonBook:
         return found[id][1] if id in found else None
 
     def _has(self, id_or_name: str) -> Plan[bool]:
-        found = yield from read_all(self._shelf)
-        return id_or_name in found or any(one[1].name == id_or_name for one in found.values())
+        items = yield from every(self._shelf.lessons)
+        meant = [item for item in items if id_or_name in (item.key, item.value.get("name"))]
+        return any(lesson_in(item) is not None for item in meant)
 
     def _lessons(self, filters: recalling.Filters) -> Plan[list[Lesson]]:
         found = yield from read_all(self._shelf)
