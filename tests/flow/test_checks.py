@@ -60,7 +60,12 @@ def test_the_score_is_the_mean_and_one_refusal_refuses(run):
 def test_a_verdict_that_contradicts_its_score_says_so_among_its_issues(run, passed, score, word):
     seen = run(RoleModel([say("x")]), checks=[lambda a, r: Verdict(passed=passed, score=score)], limits=ONCE)
     (verdict,) = seen.outcome.attempts[0].verdicts
-    assert verdict.passed is passed and verdict.score == score and word in verdict.issues[-1] and str(score) in verdict.issues[-1]
+    assert (
+        verdict.passed is passed
+        and verdict.score == score
+        and word in verdict.issues[-1]
+        and str(score) in verdict.issues[-1]
+    )
 
 
 @pytest.mark.req("E4", "E8")
@@ -74,7 +79,9 @@ def test_a_score_out_of_range_is_clamped_and_said(run, given, counts):
 @pytest.mark.req("E4", "E8")
 def test_where_every_check_says_nothing_the_answer_is_unverified(run):
     seen = run(RoleModel([say("x")]), checks=[lambda a, r: Verdict(feedback="I cannot tell.")])
-    assert seen.ending == ("unverified", "unchecked") and seen.outcome.attempts[0].verdicts[0].feedback == "I cannot tell."
+    assert (
+        seen.ending == ("unverified", "unchecked") and seen.outcome.attempts[0].verdicts[0].feedback == "I cannot tell."
+    )
 
 
 @pytest.mark.req("E8", "A9", "B11")
@@ -164,7 +171,13 @@ def test_what_is_no_answer_is_never_judged(run, desk, protocol):
     seen = run(down, [desk.search], protocol=protocol, checks=[lambda answer, run: judged.append(answer)])
     assert seen.ending == ("failure", "model_error") and judged == []
     endless = RoleModel(lambda question: call("search", query=f"room {len(endless.asked)}"))
-    seen = run(endless, [desk.search], protocol=protocol, checks=[lambda answer, run: judged.append(answer)], limits={"max_steps": 2})
+    seen = run(
+        endless,
+        [desk.search],
+        protocol=protocol,
+        checks=[lambda answer, run: judged.append(answer)],
+        limits={"max_steps": 2},
+    )
     assert seen.ending == ("failure", "max_steps") and judged == []
     assert [(attempt.answer, attempt.verdicts) for attempt in seen.outcome.attempts] == [(None, [])]
 

@@ -45,7 +45,9 @@ def test_cause_and_fixes_are_of_closed_sets_each_with_a_sentence(run, desk):
     assert fixes < set(get_args(FixKind))
     desk.answers = lambda query: LookupError("no such day")
     made = reflection(
-        root_cause="schema_mismatch", explanation="It wants a day.", fix_strategy=[{"kind": "add_check", "text": "Check it."}]
+        root_cause="schema_mismatch",
+        explanation="It wants a day.",
+        fix_strategy=[{"kind": "add_check", "text": "Check it."}],
     )
     seen = run(RoleModel([call("search", query="x"), say("11:00")], made), [desk.search])
     (kept,) = seen.outcome.reflections
@@ -82,12 +84,21 @@ def test_a_patch_is_gone_in_the_next_run(run, desk, protocol, decided):
 
 @pytest.mark.req("C5", "G9", "K5")
 def test_a_reflection_is_shown_task_decision_evidence_transcript_and_earlier_ones(run, desk, advice, reflected):
-    pages = {"long": "page " * 30_000, "rooms": LookupError("the rooms are closed"), "hours": LookupError("no such hour")}
+    pages = {
+        "long": "page " * 30_000,
+        "rooms": LookupError("the rooms are closed"),
+        "hours": LookupError("no such hour"),
+    }
     desk.answers = lambda query: pages[query]
     model = RoleModel([*[call("search", query=query) for query in pages], say("11:00")], advice)
     run(model, [desk.search], task="Plan one hour in Berlin.")
     first, second = (question.text for question in reflected(model))
-    for part in ("Plan one hour in Berlin.", "search({'query': 'rooms'})", "LookupError: the rooms are closed", "[m1] human"):
+    for part in (
+        "Plan one hour in Berlin.",
+        "search({'query': 'rooms'})",
+        "LookupError: the rooms are closed",
+        "[m1] human",
+    ):
         assert part in first
     assert "characters left out" in first and len(first) < 20_000
     assert advice[0]["patch_prompt"] in second.partition("<earlier>")[2].partition("</earlier>")[0]
@@ -117,7 +128,9 @@ def test_a_reflection_reads_as_problem_cause_lessons_and_plan():
 def test_everything_the_checks_said_reaches_the_reflection(run, protocol, reflected):
     def strict(answer, run):
         sides = {"clarity": Dimension(score=30, feedback="Say which day."), "length": Dimension(score=90)}
-        return Verdict(passed=False, score=40, feedback="Not yet.", issues=["Ten is taken.", "No room."], dimensions=sides)
+        return Verdict(
+            passed=False, score=40, feedback="Not yet.", issues=["Ten is taken.", "No room."], dimensions=sides
+        )
 
     def mild(answer, run):
         return Verdict(passed=True, feedback="The tone is right.", issues=["A greeting would help."])
@@ -125,7 +138,15 @@ def test_everything_the_checks_said_reaches_the_reflection(run, protocol, reflec
     model = RoleModel([say("10:00")], reflection())
     run(model, protocol=protocol, checks=[strict, mild], limits={"max_attempts": 2})
     text = reflected(model)[0].text
-    for said in ("Not yet.", "Ten is taken.", "No room.", "clarity: 30, Say which day.", "length: 90", "strict", "10:00"):
+    for said in (
+        "Not yet.",
+        "Ten is taken.",
+        "No room.",
+        "clarity: 30, Say which day.",
+        "length: 90",
+        "strict",
+        "10:00",
+    ):
         assert said in text
     assert "The tone is right." in text and "A greeting would help." in text
 
@@ -133,7 +154,11 @@ def test_everything_the_checks_said_reaches_the_reflection(run, protocol, reflec
 @pytest.mark.req("C9", "B11")
 @pytest.mark.parametrize(
     ("cap", "depths"),
-    [("deep", ["quick", "normal", "deep", "deep"]), ("normal", ["quick", "normal", "normal", "normal"]), ("quick", ["quick"] * 4)],
+    [
+        ("deep", ["quick", "normal", "deep", "deep"]),
+        ("normal", ["quick", "normal", "normal", "normal"]),
+        ("quick", ["quick"] * 4),
+    ],
 )
 def test_depth_follows_the_failures_up_to_the_cap(run, desk, protocol, advice, cap, depths):
     desk.answers = lambda query: LookupError(f"{query} is closed")

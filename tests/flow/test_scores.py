@@ -90,7 +90,10 @@ def test_unrelated_and_opposite_reflections_are_not_alike(run, one, other):
 @pytest.mark.req("F6")
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("先读日历，再选时间。", "先读日历，再选时间"), ("Read the calendar, then choose.", "read the calendar then choose!")],
+    [
+        ("先读日历，再选时间。", "先读日历，再选时间"),
+        ("Read the calendar, then choose.", "read the calendar then choose!"),
+    ],
 )
 def test_the_same_in_another_dress_is_alike(one, other):
     assert likeness(one, other) > 0.8

@@ -54,7 +54,9 @@ def test_each_signal_of_the_loop_has_its_word(run, desk, protocol, signal, wrong
 @pytest.mark.req("A2")
 def test_a_decision_against_the_rules_is_a_rule_violation(run, desk):
     broken = {"thought": "", "action": "tool_call", "tool": "search", "tool_input": {"query": "x"}, "final": "11:00"}
-    seen = run(RoleModel([broken, say("11:00")], reflection()), [desk.search], protocol="json", limits={"decision_retries": 0})
+    seen = run(
+        RoleModel([broken, say("11:00")], reflection()), [desk.search], protocol="json", limits={"decision_retries": 0}
+    )
     assert seen.signals == ["rule_violation"]
     assert not desk.ran, "a call that cannot stand does not run"
 
@@ -62,7 +64,9 @@ def test_a_decision_against_the_rules_is_a_rule_violation(run, desk):
 @pytest.mark.req("A3")
 def test_a_reply_that_cannot_be_read_is_kept_with_its_fault_and_cut(run, desk):
     noise = "no object here " * 2_000
-    seen = run(RoleModel([noise, say("11:00")], reflection()), [desk.search], protocol="json", limits={"decision_retries": 0})
+    seen = run(
+        RoleModel([noise, say("11:00")], reflection()), [desk.search], protocol="json", limits={"decision_retries": 0}
+    )
     (failure,) = seen.outcome.failures
     assert failure.signal == "parse_error" and "no JSON object" in failure.evidence
     assert "no object here" in failure.evidence and "characters left out" in failure.evidence
@@ -113,7 +117,10 @@ def test_a_repaired_reply_is_told_in_the_attempt_and_not_in_the_conversation(run
         (TimeoutError("the calendar is slow"), "timeout"),
         (PermissionError("not your calendar"), "permission"),
         (ZeroDivisionError("by zero"), "exception"),
-        (httpx.HTTPStatusError("busy", request=httpx.Request("GET", "http://x"), response=httpx.Response(429)), "rate_limit"),
+        (
+            httpx.HTTPStatusError("busy", request=httpx.Request("GET", "http://x"), response=httpx.Response(429)),
+            "rate_limit",
+        ),
     ],
 )
 def test_a_failed_call_tells_its_class_its_exception_and_its_message(run, desk, protocol, fault, error_class):
@@ -141,14 +148,18 @@ def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflect
 @pytest.mark.req("A5")
 def test_the_same_mistake_on_another_instance_has_the_same_fingerprint(run, desk):
     desk.answers = lambda query: ValueError(f"{query!r} is no weekday")
-    model = RoleModel([call("search", query="2026-01-06"), call("search", query="2027-02-11"), say("11:00")], reflection())
+    model = RoleModel(
+        [call("search", query="2026-01-06"), call("search", query="2027-02-11"), say("11:00")], reflection()
+    )
     first, second = run(model, [desk.search], limits={"max_reflections": 1}).outcome.failures
     assert first.fingerprint == second.fingerprint and (first.repeats, second.repeats) == (1, 2)
 
 
 @pytest.mark.req("A3", "A4")
 def test_a_call_cut_off_in_its_arguments_does_not_run_and_is_asked_for_again(run, desk):
-    cut = AIMessage("", invalid_tool_calls=[invalid_tool_call(name="search", args='{"query": "Tu', id="c1", error="cut")])
+    cut = AIMessage(
+        "", invalid_tool_calls=[invalid_tool_call(name="search", args='{"query": "Tu', id="c1", error="cut")]
+    )
     seen = run(RoleModel([cut, call("search", query="Tuesday"), say("11:00")]), [desk.search], protocol="tools")
     assert desk.ran == ["Tuesday"] and seen.signals == ["parse_error"]
     assert '{"query": "Tu' in seen.outcome.failures[0].evidence
