@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
 from langgraph_reflexion.nodes.checking import together
-from langgraph_reflexion.nodes.history import not_run, open_calls_of
+from langgraph_reflexion.nodes.history import is_paired, not_run, open_calls_of, paired
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
@@ -41,7 +42,14 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handover(state, messages, outcome)
+    messages = _in_order(state, messages)
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
+
+
+def _in_order(state: State, messages: list[AnyMessage]) -> list[AnyMessage]:
+    """The last messages; where an edit has parted calls from their answers, all messages in their order."""
+    whole = cast("list[AnyMessage]", add_messages(state["messages"], messages))
+    return messages if is_paired(whole) else [RemoveMessage(id=REMOVE_ALL_MESSAGES), *paired(whole)]
 
 
 def _is_refused(state: State) -> bool:
@@ -144,22 +152,39 @@ def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Com
     gotos: list[Any] = []
     for handoff in state["handoffs"] or []:
         for key, value in handoff["update"]:
-            fields[key] = [*fields.get("messages", []), *value] if key == "messages" else value
+            fields[key] = _joined(fields.get("messages", []), said_in(value)) if key == "messages" else value
         goto = handoff["goto"]
         gotos += [goto] if isinstance(goto, str) or not isinstance(goto, (list, tuple)) else list(goto)
     update = {**fields, "messages": merged(fields.get("messages", []), ours), "outcome": outcome}
     return Command(graph=Command.PARENT, goto=gotos, update=update)
 
 
+def said_in(value: Any) -> list[AnyMessage]:
+    """The messages of an update, in whatever form `add_messages` takes them."""
+    return cast("list[AnyMessage]", convert_to_messages(value if isinstance(value, list) else [value]))
+
+
+def _joined(first: list[AnyMessage], more: list[AnyMessage]) -> list[AnyMessage]:
+    """Two hand-overs' messages; each may tell the whole conversation."""
+    known = {message.id for message in first} - {None}
+    return [*first, *(message for message in more if message.id not in known)]
+
+
 def merged(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]:
     """The handover's messages with our turn whole in them: its calls, then every answer, then what follows."""
     if not ours:
         return theirs
-    turn, answers = ours[0], ours[1:]
-    own = {answer.tool_call_id for answer in answers if isinstance(answer, ToolMessage)}
-    rest = [m for m in theirs if not (isinstance(m, ToolMessage) and m.tool_call_id in own) and m.id != turn.id]
-    at = next((i for i, m in enumerate(theirs) if m.id is not None and m.id == turn.id), None)
-    if at is None:
-        return [turn, *answers, *rest]
-    before = [m for m in theirs[:at] if m in rest]
-    return [*before, turn, *answers, *(m for m in rest if m not in before)]
+    turn = ours[0]
+    answered = {one.tool_call_id for one in ours if isinstance(one, ToolMessage)}
+    rest = [(i, message) for i, message in enumerate(theirs) if not _is_of(message, turn, answered)]
+    at = next((i for i, one in enumerate(theirs) if isinstance(one, AIMessage) and (i, one) not in rest), 0)
+    before = [message for i, message in rest if i < at or isinstance(message, RemoveMessage)]
+    after = [message for i, message in rest if i >= at and not isinstance(message, RemoveMessage)]
+    return [*before, *ours, *after]
+
+
+def _is_of(message: AnyMessage, turn: AnyMessage, answered: set[str]) -> bool:
+    """Whether a message of the handover is our turn, or a copy of it with fewer calls, or one of its answers."""
+    if isinstance(message, ToolMessage):
+        return message.tool_call_id in answered
+    return message.id == turn.id or any(str(call["id"]) in answered for call in getattr(message, "tool_calls", ()))
