@@ -211,7 +211,7 @@ def _compiled(
     graph.add_edge("finish", END)
     for source, route, targets in (
         ("begin", routes.after_begin, ["recall", "reflect"]),
-        ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up", "finish"]),
+        ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up"]),
         ("ask", routes.after_ask, ["tool", "decide", "wrap_up", "finish"]),
         ("observe", routes.after_observe, ["decide", "check", "reflect", "wrap_up", "finish"]),
         ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
