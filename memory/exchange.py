@@ -12,6 +12,7 @@ from langgraph.store.base import Op
 from pydantic import ValidationError
 
 from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion.memory.changing import unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, every, put
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.guard import suspicion_of
@@ -19,7 +20,6 @@ from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, 
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label
 from langgraph_reflexion.memory.values import Change, Loaded
 from langgraph_reflexion.memory.words import fold
-from langgraph_reflexion.memory.writing import unless_embedding_fails
 from langgraph_reflexion.schemas import Lesson
 
 Place = str | os.PathLike[str] | TextIO

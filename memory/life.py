@@ -10,7 +10,8 @@ from typing import Any
 
 from langgraph.store.base import Op, PutOp
 
-from langgraph_reflexion.memory.doors import Plan, below, drop, every, put
+from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
+from langgraph_reflexion.memory.doors import Plan, below, drop, every, put, read
 from langgraph_reflexion.memory.masking import without_secrets
 from langgraph_reflexion.memory.records import (
     FIELDS,
@@ -19,10 +20,9 @@ from langgraph_reflexion.memory.records import (
     lesson_of_change,
     run_record,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_episode, read_one, read_some
+from langgraph_reflexion.memory.shelf import Read, Shelf, fit_for_a_label, read_all, read_episode, read_one, read_some
 from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.memory.worth import next_status, result_of
-from langgraph_reflexion.memory.writing import move, moved, unless_embedding_fails
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 
 logger = logging.getLogger(__name__)
@@ -94,20 +94,23 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
 
 
 def forget(shelf: Shelf, lesson: str) -> Plan[None]:
-    """Remove a lesson, its evidence, its changes and its words in the episodes it came from."""
-    item, found, _ = yield from read_one(shelf, lesson)
+    """Remove a lesson, its evidence, its changes and its words in the episodes it came from; damaged ones too."""
+    item = (yield from read(shelf.lessons, lesson)) if fit_for_a_label(lesson) else None
+    if item is None:
+        raise KeyError(lesson)
     about = yield from every(shelf.evidence_of(lesson))
     ops = drop([item, *about])
-    for source in found.sources:
+    for source in {str(one.value["source"]) for one in about if one.value.get("source")}:
         episode = yield from read_episode(shelf, source)
         if episode is not None:
-            ops.append(put(shelf.episodes, source, _without(episode, found).model_dump(mode="json")))
+            spared = _without(episode, item.value.get("text"))
+            ops.append(put(shelf.episodes, source, spared.model_dump(mode="json")))
     yield ops
 
 
-def _without(episode: Episode, lesson: Lesson) -> Episode:
+def _without(episode: Episode, text: Any) -> Episode:
     reflections = [
-        one.model_copy(update={"memory_to_write": [memo for memo in one.memory_to_write if memo.text != lesson.text]})
+        one.model_copy(update={"memory_to_write": [memo for memo in one.memory_to_write if memo.text != text]})
         for one in episode.reflections
     ]
     return episode.model_copy(update={"reflections": reflections})

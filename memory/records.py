@@ -68,7 +68,8 @@ def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
 def record(lesson: Lesson, also: Iterable[str] = ()) -> dict[str, Any]:
     """A lesson as plain JSON, beside further fingerprints it is known for."""
     value = lesson.model_dump(mode="json")
-    more = [one for one in dict.fromkeys(also) if one]
+    own = lesson.trigger.fingerprint if lesson.trigger else None
+    more = [one for one in dict.fromkeys(also) if one and one != own]
     return {**value, _ALSO: more} if more else value
 
 
@@ -94,8 +95,8 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
     if lesson.id != item.key or lesson.created_at is None or lesson.created_at.tzinfo is None:
         logger.warning("Left out the damaged lesson %r: its id or time is missing", item.key)
         return None
-    if matched is not None and lesson.trigger is not None and lesson.trigger.fingerprint != matched:
-        trigger: Trigger = lesson.trigger.model_copy(update={"fingerprint": matched})
+    if matched is not None:
+        trigger = (lesson.trigger or Trigger()).model_copy(update={"fingerprint": matched})
         lesson = lesson.model_copy(update={"trigger": trigger})
     return lesson
 

@@ -246,6 +246,8 @@ def test_a_damaged_record_costs_itself_and_nothing_else(
         assert full.stats()["lessons"] == 6
     assert "damaged" in caplog.text
     assert full.get("half") is None
+    full.forget("half")
+    assert len(store.search(("team", "lessons"), limit=20)) == 6
 
 
 def test_an_expired_lesson_is_not_recalled(full: LessonBook, clock: Any) -> None:

@@ -232,3 +232,23 @@ def test_nothing_crosses_a_namespace(store: BaseStore, book_on: Any) -> None:
 def test_an_impossible_namespace_is_refused(namespace: Any) -> None:
     with pytest.raises(ValueError, match="namespace"):
         LessonBook(InMemoryStore(), namespace)
+
+
+def test_a_lesson_learned_with_two_tools_is_bound_to_neither(book: LessonBook) -> None:
+    for tool in ("search", "book"):
+        book.add(a_rule("Pass weekday names for dates.", trigger=Trigger(tool=tool, fingerprint=tool), sources=[tool]))
+    assert [lesson.text for lesson in book.recall("Pass dates as weekday names.")] == ["Pass weekday names for dates."]
+
+
+def test_a_general_lesson_stays_general_when_a_tool_teaches_it_again(book: LessonBook) -> None:
+    book.add(a_rule("Pass weekday names for dates."))
+    book.add(a_rule("Pass weekday names for dates.", trigger=Trigger(tool="search", fingerprint="f"), sources=["e"]))
+    assert len(book.recall("Pass dates as weekday names.")) == 1
+
+
+def test_a_lesson_learned_again_after_it_expired_is_fresh(store: BaseStore, book_on: Any, clock: Any) -> None:
+    book = book_on(store, expires_after=timedelta(days=2))
+    book.add(a_rule(when="proposing a time for a meeting"))
+    clock.pass_by(days=3)
+    assert book.add(a_rule()).action == "merged"
+    assert book.recall("propose a slot for the meeting that is not busy")

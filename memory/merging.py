@@ -1,0 +1,152 @@
+"""Merging: lessons that say the same become one, those that say the opposite are linked; nothing is destroyed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from langgraph.store.base import Item, Op
+
+from langgraph_reflexion.memory.changing import move, unless_embedding_fails
+from langgraph_reflexion.memory.doors import Plan, put
+from langgraph_reflexion.memory.likeness import opposed, same
+from langgraph_reflexion.memory.ranking import Words
+from langgraph_reflexion.memory.records import (
+    FIELDS,
+    LIVE,
+    change_record,
+    fingerprints,
+    folded,
+    lesson_in,
+    record,
+    source_record,
+)
+from langgraph_reflexion.memory.shelf import Shelf, evidence_about, read_one
+from langgraph_reflexion.memory.values import Change, Written
+from langgraph_reflexion.memory.words import fold, tokens
+from langgraph_reflexion.schemas import Lesson
+
+logger = logging.getLogger(__name__)
+
+CLOSE_LOOKS = 12
+"""Lessons that a new one is compared with word by word."""
+
+
+def twin_of(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Item | None:
+    """The item that says the same already: under the same id, in another spelling, or nearly in the same words."""
+    said, words = fold(new.text), Words.of(new.text)
+    near: list[tuple[int, Item]] = []
+    for item in items:
+        if item.key == new.id:
+            return item
+        value = item.value
+        text = value.get("text")
+        if item.key in new.supersedes:
+            continue
+        if value.get("kind") != new.kind or not isinstance(text, str) or value.get("status") not in LIVE:
+            continue
+        if fold(text) == said:
+            return item
+        shared = len(words.counts.keys() & shelf.words(item).counts.keys())
+        if 2 * shared >= len(words.counts) and _bound_alike(new, value):
+            near.append((shared, item))
+    if new.status == "candidate":
+        for item in _most_shared(near):
+            if same(item.value["text"], new.text):
+                return item
+    return None
+
+
+def _most_shared(near: list[tuple[int, Item]]) -> list[Item]:
+    """Those with the most words in common; only they are worth a close look."""
+    return [item for _, item in sorted(near, key=lambda one: (-one[0], one[1].key))[:CLOSE_LOOKS]]
+
+
+def _bound_alike(new: Lesson, value: dict[str, Any]) -> bool:
+    trigger = value.get("trigger")
+    tool = trigger.get("tool") if isinstance(trigger, dict) else None
+    return bool((new.trigger.tool if new.trigger else None) == tool) and value.get("name") == new.name
+
+
+def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Written | None]:
+    """Unite the evidence; the better wording stays. Where nothing is new, nothing changes.
+
+    `None` where the record is damaged, so that the new lesson may be written in its place.
+    """
+    evidence = (yield from evidence_about(shelf, [item.key]))[item.key]
+    kept = lesson_in(item)
+    if kept is None:
+        return None
+    now = shelf.clock()
+    old = folded(kept, evidence)
+    known = {(str(one["source"]), one["origin"]) for one in evidence.sources}
+    ops: list[Op] = [
+        put(shelf.evidence_of(old.id), key, value)
+        for key, value in source_records(new, now)
+        if (value["source"], value["origin"]) not in known
+    ]
+    if old.status in LIVE and not doubt:
+        update, also = _gained(kept, new, now), _learned_for(new, item.value)
+        if update or also:
+            before = {name: value for name, value in kept.model_dump(mode="json").items() if name in update}
+            change = Change("", old.id, "merged", now, "writer", "", None, next(iter(new.sources), None), before)
+            better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
+            ops.append(put(shelf.evidence_of(old.id), *change_record(evidence, change)))
+            ops.append(put(shelf.lessons, old.id, record(better, [*fingerprints(item.value), *also]), FIELDS))
+    if ops:
+        yield from unless_embedding_fails(ops)
+    _, found, _ = yield from read_one(shelf, old.id)
+    if old.status == "quarantined":
+        return Written("quarantined", found, doubt or "it was set aside before")
+    reason = "" if old.status in LIVE else f"it is known and {old.status}"
+    return Written("merged" if ops else "unchanged", found, reason)
+
+
+def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, Any]]]:
+    """What says which episodes a lesson rests on, and how far each can be trusted."""
+    return [source_record(source, lesson.origin, at) for source in lesson.sources or [""]]
+
+
+def _gained(old: Lesson, new: Lesson, now: datetime) -> dict[str, Any]:
+    """The fields that the old lesson takes over from the new one."""
+    update: dict[str, Any] = {}
+    if fold(old.text) != fold(new.text) and len(set(tokens(new.text))) > len(set(tokens(old.text))):
+        update["text"] = new.text
+    for name in ("when", "when_not", "why", "topic"):
+        if not getattr(old, name) and getattr(new, name):
+            update[name] = getattr(new, name)
+    tags = list(dict.fromkeys([*old.tags, *new.tags]))[:16]
+    if tags != old.tags:
+        update["tags"] = tags
+    if old.trigger and old.trigger.tool and old.trigger.tool != (new.trigger.tool if new.trigger else None):
+        # What was learned with another tool too is not bound to the first.
+        update["trigger"] = old.trigger.model_copy(update={"tool": None})
+    if old.expires_at is not None and old.expires_at <= now:
+        update["expires_at"] = new.expires_at
+    return update
+
+
+def _learned_for(new: Lesson, value: dict[str, Any]) -> list[str]:
+    """The failure that the new one answers, where the record does not know it."""
+    bound = new.trigger.fingerprint if new.trigger else None
+    return [bound] if bound and bound not in fingerprints(value) else []
+
+
+def link(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Plan[None]:
+    """Record on both sides which lessons advise the opposite. Recall never shows the two together."""
+    words = Words.of(new.text)
+    near: list[tuple[int, Item]] = []
+    for item in items:
+        if item.value.get("status") in LIVE and isinstance(item.value.get("text"), str):
+            shared = len(words.counts.keys() & shelf.words(item).counts.keys())
+            if 3 * shared >= len(words.counts):
+                near.append((shared, item))
+    for item in _most_shared(near):
+        if opposed(item.value["text"], new.text):
+            for one, other in ((new.id, item.key), (item.key, new.id)):
+                try:
+                    yield from move(shelf, one, None, "opposed", by="writer", why=f"{other} advises the opposite")
+                except KeyError:
+                    logger.warning("Left the damaged lesson %r without its link", one)
