@@ -16,7 +16,7 @@ from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models import field_of
 from langgraph_reflexion.nodes.tally import fresh
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import About, State, Update, task_of
+from langgraph_reflexion.state import BLANK, HELD, About, State, Update, task_of
 
 FEWEST_STEPS = 6
 LONGEST_FEEDBACK = 8_000
@@ -41,7 +41,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
     spoken = [*given, HumanMessage(feedback, id=str(uuid4()))] if feedback and not _has_new_word(given) else given
     word = _task_message(spoken)
     update: Update = {
-        **_clean(now),
+        **_clean(state, now),
         "about": About(
             id=run_id(config),
             task="" if word is not None and word.id else task_of(spoken),
@@ -65,30 +65,10 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
     return update
 
 
-def _clean(now: float) -> Update:
-    return {
-        "feedback": None,
-        "outcome": None,
-        "tally": fresh(now),
-        "trail": [],
-        "blocked": {},
-        "decision": None,
-        "failure": None,
-        "failures": [],
-        "aside": None,
-        "asked_on": None,
-        "edits": {},
-        "handoffs": None,
-        "resumed_at": now,
-        "verdicts": [],
-        "attempts": [],
-        "reflections": [],
-        "patch": [],
-        "recalled": [],
-        "lessons_written": [],
-        "stop": None,
-        "reason": "",
-    }
+def _clean(state: State, now: float) -> Update:
+    """What a run on a thread finds of the one before, put away; what was never written stays unwritten."""
+    left = {name: value for name, value in BLANK.items() if name not in HELD and state.get(name)}
+    return {**left, "tally": fresh(now), "resumed_at": now}
 
 
 def _has_new_word(messages: list[Any]) -> bool:

@@ -48,8 +48,8 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
 
 def _in_order(state: State, messages: list[AnyMessage]) -> list[AnyMessage]:
     """The last messages; where an edit has parted calls from their answers, all messages in their order."""
-    whole = cast("list[AnyMessage]", add_messages(state["messages"], messages))
-    return messages if is_paired(whole) else [RemoveMessage(id=REMOVE_ALL_MESSAGES), *paired(whole)]
+    whole = cast("list[AnyMessage]", add_messages(cast("Any", state["messages"]), cast("Any", messages)))
+    return messages if is_paired(whole) else [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *paired(whole)]
 
 
 def _is_refused(state: State) -> bool:
@@ -150,7 +150,7 @@ def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Com
     ours: list[AnyMessage] = [*([turn] if turn is not None else []), *answers, *messages]
     fields: dict[str, Any] = {}
     gotos: list[Any] = []
-    for handoff in state["handoffs"] or []:
+    for handoff in state["handoffs"]:
         for key, value in handoff["update"]:
             fields[key] = _joined(fields.get("messages", []), said_in(value)) if key == "messages" else value
         goto = handoff["goto"]

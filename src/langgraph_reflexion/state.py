@@ -7,6 +7,7 @@ was kept. On a run that recalls nothing and fails nowhere they stay small and do
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -153,8 +154,8 @@ class Held(TypedDict, total=False):
     """Id of the last message that the newest decision was asked on. Written by `begin`, `decide`."""
     edits: dict[str, Any]
     """Calls a person changed before they ran, by call id. Written by `begin`, `ask`."""
-    handoffs: list[Handoff] | None
-    """The turn's, gathered; None clears them. Written by `begin`, `tool`."""
+    handoffs: list[Handoff]
+    """The turn's, gathered. Written by `begin`, `tool`."""
     resumed_at: float
     """When a person last answered; the latest stands. Written by `begin`, `ask`, `tool`, `check`."""
     attempts: list[Attempt]
@@ -168,13 +169,40 @@ class Held(TypedDict, total=False):
 HELD = frozenset(Held.__annotations__)
 
 
+BLANK: Mapping[str, Any] = MappingProxyType(
+    {
+        "feedback": None,
+        "outcome": None,
+        "decision": None,
+        "failure": None,
+        "verdicts": [],
+        "reflections": [],
+        "patch": [],
+        "recalled": [],
+        "lessons_written": [],
+        "trail": [],
+        "blocked": {},
+        "failures": [],
+        "aside": None,
+        "asked_on": None,
+        "edits": {},
+        "handoffs": [],
+        "attempts": [],
+        "stop": None,
+        "reason": "",
+    }
+)
+"""What a field holds that no node has written: it takes no place in a checkpoint."""
+
+
 def held(left: Held, right: Held) -> Held:
-    """The books with what one node changed in them; calls of one turn write theirs side by side."""
+    """The books with what one node changed in them; `begin`, which writes `about`, opens new ones."""
+    if "about" in right:
+        return right
     out: Held = {**left, **right}
-    if "handoffs" in right:
-        more = right["handoffs"]
-        out["handoffs"] = [] if more is None else [*(left.get("handoffs") or []), *more]
-    if "resumed_at" in right and "about" not in right:
+    if "handoffs" in right:  # calls of one turn write theirs side by side
+        out["handoffs"] = [*left.get("handoffs", []), *right["handoffs"]]
+    if "resumed_at" in right:
         out["resumed_at"] = max(left.get("resumed_at", 0.0), right["resumed_at"])
     return out
 
@@ -204,8 +232,8 @@ class AtCrossing(Crossing, Held, total=False):
 
 
 def laid_open(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the channels with the run's books laid open."""
-    return {**values, **(values.get("run") or {})}
+    """The values of the channels with the run's books laid open, and blank what nobody has written."""
+    return {**BLANK, **values, **(values.get("run") or {})}
 
 
 def put_back(update: Mapping[str, Any]) -> Update:
