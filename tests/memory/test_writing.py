@@ -216,7 +216,6 @@ def test_text_that_no_database_takes_is_made_whole(book: LessonBook) -> None:
     assert kept.text.encode()
 
 
-@pytest.mark.req("D19")
 def test_nothing_crosses_a_namespace(store: BaseStore, book_on: Any) -> None:
     ada, team, odd = (book_on(store, place) for place in (("team", "ada"), ("team",), ("team", "lessons")))
     lesson = ada.add(a_rule(when="proposing a time")).lesson
