@@ -7,6 +7,7 @@ conversation in its form, reads a reply, says what of it is kept in `messages`, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from uuid import uuid4
@@ -124,8 +125,29 @@ class Native:
         calls = open_calls_of(reply)
         if not calls:
             return [reply] if reply.text.strip() else []
+        shown = _presentable(reply)
         why = f"Not run: {reason}"
-        return [reply, *(not_run(call["id"], call["name"], why) for call in calls)]
+        return [shown, *(not_run(call["id"], call["name"], why) for call in open_calls_of(shown))]
+
+
+def _presentable(reply: AIMessage) -> AIMessage:
+    """A turn that could not stand as its provider takes it back: names of its alphabet, and nothing endless."""
+    calls = [{**call, "name": _name(call["name"]), "args": _short(call["args"])} for call in reply.tool_calls]
+    cut = [
+        {**call, "name": _name(call["name"] or "unknown"), "args": bounded(call["args"] or "", QUOTED)}
+        for call in reply.invalid_tool_calls
+    ]
+    content = bounded(reply.content, QUOTED) if isinstance(reply.content, str) else reply.content
+    return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": cut})
+
+
+def _name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
+
+
+def _short(args: dict[str, Any]) -> dict[str, Any]:
+    written = json.dumps(args, ensure_ascii=False, default=str)
+    return args if len(written) <= QUOTED else {"cut": bounded(written, QUOTED)}
 
 
 def _control(name: str) -> BaseTool:

@@ -29,7 +29,8 @@ from langgraph_reflexion.state import State, Update, task_in
 TRANSCRIPT_TOKENS = 4_000
 QUICK_TOKENS = 1_500
 KEPT_PATCHES = 3
-LONGEST_PATCH = 2_000
+LONGEST_FIELD = 2_000
+MOST_ENTRIES = 10
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
 
 
@@ -79,7 +80,7 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         update |= {"stop": "no_plan", "reason": "The reflection gave no concrete plan for another try."}
     else:
         _tell(config, state, reflection, None, spent)
-        update["patch"] = [*state["patch"], bounded(reflection.patch_prompt, LONGEST_PATCH)][-KEPT_PATCHES:]
+        update["patch"] = [*state["patch"], reflection.patch_prompt][-KEPT_PATCHES:]
     return update
 
 
@@ -243,12 +244,15 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflecti
     known = {name: data[name] for name in Reflection.model_fields if name in data}
     known |= {"failure_signal": str(known.get("failure_signal") or failure.signal), "depth": depth}
     fixes, memos = known.get("fix_strategy"), known.get("memory_to_write")
+    for name in ("failure_signal", "explanation", "patch_prompt"):
+        if isinstance(known.get(name), str):
+            known[name] = bounded(known[name], LONGEST_FIELD)
     if isinstance(fixes, list):
-        known["fix_strategy"] = [_fix(one) for one in fixes]
+        known["fix_strategy"] = [_fix(one) for one in fixes[:MOST_ENTRIES]]
     if memos is None:
         known.pop("memory_to_write", None)
     elif isinstance(memos, list):
-        known["memory_to_write"] = [memo for memo in memos if _is_memo(memo)]
+        known["memory_to_write"] = [_memo(memo) for memo in memos if _is_memo(memo)][:MOST_ENTRIES]
     try:
         return Reflection.model_validate(known), ""
     except ValidationError as fault:
@@ -257,9 +261,14 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflecti
 
 def _fix(given: Any) -> Any:
     if not isinstance(given, dict):
-        return {"kind": "other", "text": str(given)}
+        return {"kind": "other", "text": bounded(str(given), LONGEST_FIELD)}
     kind = given.get("kind")
-    return {"kind": kind if kind in get_args(FixKind) else "other", "text": str(given.get("text") or "")}
+    text = bounded(str(given.get("text") or ""), LONGEST_FIELD)
+    return {"kind": kind if kind in get_args(FixKind) else "other", "text": text}
+
+
+def _memo(memo: dict[str, Any]) -> dict[str, Any]:
+    return {key: bounded(value, LONGEST_FIELD) if isinstance(value, str) else value for key, value in memo.items()}
 
 
 def _is_memo(memo: Any) -> bool:
