@@ -1,0 +1,66 @@
+"""Keeping: the SQLite files in which lessons and runs outlive the command, where the package for them is installed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.wrong_use import WrongUse
+
+PACKAGE = "langgraph-checkpoint-sqlite"
+
+
+@contextmanager
+def lessons_in(file: Path | None, page: Page) -> Iterator[BaseStore | None]:
+    """A store in this file; `None` where there is no file, or, with a note, no package to keep it."""
+    if file is None:
+        yield None
+        return
+    try:
+        from langgraph.store.sqlite import SqliteStore
+    except ImportError:
+        _note(page, "--store", "lessons")
+        yield None
+        return
+    with _opening("--store", file), SqliteStore.from_conn_string(str(file)) as store:
+        with _opening("--store", file):
+            store.setup()
+        yield store
+
+
+@asynccontextmanager
+async def runs_in(file: Path | None, page: Page) -> AsyncIterator[BaseCheckpointSaver[str] | None]:
+    """A checkpointer on this file; `None` where there is no file, or, with a note, no package to keep it."""
+    if file is None:
+        yield None
+        return
+    try:
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+    except ImportError:
+        _note(page, "--state", "the run")
+        yield None
+        return
+    with _opening("--state", file):
+        sqlite3.connect(file).close()
+    async with AsyncSqliteSaver.from_conn_string(str(file)) as saver:
+        with _opening("--state", file):
+            await saver.setup()
+        yield saver
+
+
+@contextmanager
+def _opening(option: str, file: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as fault:
+        raise WrongUse(f"{option} {file}: {fault}") from fault
+
+
+def _note(page: Page, option: str, what: str) -> None:
+    page.line(f"{option} needs `pip install {PACKAGE}`; without it {what} will be gone with this command", "yellow")

@@ -1,0 +1,60 @@
+"""The parts of a run that the command line names: a model, and a list of tools in somebody's own module."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.prebuilt import ToolNode
+
+from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+from langgraph_reflexion.nodes.models import model_named
+
+NO_KEY = "not-needed"
+"""What a server of one's own is told, which asks for no key."""
+
+
+def model_of(name: str, base_url: str | None) -> BaseChatModel:
+    """The model of a `provider:name`; `openai:…` may live at a URL of its own, and needs no key there."""
+    provider, colon, model = name.partition(":")
+    if colon and not (provider and model):
+        raise WrongUse(f"--model is provider:name, such as openai:gpt-4o-mini, got {name!r}")
+    if base_url is not None and provider != "openai":
+        raise WrongUse(f"--base-url goes with openai:<name>, got --model {name}")
+    try:
+        return model_named(name) if base_url is None else _model_at(base_url, model)
+    except Exception as fault:  # each provider raises exceptions of its own
+        if "OPENAI_API_KEY" in str(fault):
+            raise WrongUse(
+                f"{name} needs a key: set OPENAI_API_KEY, or name a server of your own by --base-url"
+            ) from fault
+        raise WrongUse(f"--model {name}: {sentence(fault)}") from fault
+
+
+def _model_at(base_url: str, model: str) -> BaseChatModel:
+    from langchain_openai import ChatOpenAI
+    from openai import OpenAIError
+
+    try:
+        return ChatOpenAI(model=model, base_url=base_url)
+    except OpenAIError:  # there is no key in the environment
+        return ChatOpenAI(model=model, base_url=base_url, api_key=lambda: NO_KEY)
+
+
+def tools_of(place: str | None) -> Any:
+    """The tools that `module:name` holds; the module is found from the current folder, too."""
+    if place is None:
+        return []
+    module, _, name = place.partition(":")
+    if not (module and name):
+        raise WrongUse(f"--tools is module:name, such as calendar_tools:TOOLS, got {place!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as fault:  # a module of the user's own may raise anything
+        raise WrongUse(f"--tools {place}: {type(fault).__name__}: {sentence(fault)}") from fault
+    return found if isinstance(found, (list, tuple, ToolNode)) else [found]

@@ -1,0 +1,105 @@
+"""The demo tells a story that is true, and says so where it is not."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
+from langgraph_reflexion.cli import main
+from langgraph_reflexion.cli.demo import PLACE, demo, drawing
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.graph.demo import LESSON, ScriptedPlanner
+
+COMMAND = "import sys; from langgraph_reflexion.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> tuple[str, str, str]:
+    """What the demo says of the first run, of the second, and after them."""
+    assert main(["demo"]) == 0
+    said, complained = capsys.readouterr()
+    assert not complained
+    first, _, rest = said.partition("Second run")
+    second, _, after = rest.partition("What was learned")
+    return first, second, after
+
+
+@pytest.mark.req("S1")
+def test_the_first_run_fails_learns_and_recovers(capsys):
+    first, _, _ = told(capsys)
+    story = ["✗ ValueError", "reflects:", "plan:", f"lesson added: {LESSON}", '(day="Tuesday")', "11:00", "accepted"]
+    places = [first.index(part) for part in story]
+    assert places == sorted(places)
+
+
+@pytest.mark.req("S1")
+def test_the_second_run_has_the_lesson_before_it_decides_and_makes_no_mistake(capsys):
+    _, second, after = told(capsys)
+    assert second.index(f"recalls: {LESSON}") < second.index("   1  ") < second.index("11:00 is free.")
+    assert "✗" not in second
+    assert "no failure" in second
+    assert "no mistake" in after
+
+
+def test_the_demo_says_that_its_model_is_a_script(capsys):
+    first, _, _ = told(capsys)
+    assert "the model is a script" in first
+    assert "token" not in first
+
+
+def test_the_lesson_is_shown_with_its_evidence_and_its_record(capsys):
+    _, _, after = told(capsys)
+    for part in (
+        LESSON,
+        "rests on:",
+        "'2026-03-03' is not a",
+        "verified, candidate",
+        "shown in 1 run, helped in 1 of 1",
+    ):
+        assert part in after
+
+
+@pytest.mark.parametrize(
+    ("memory", "why"),
+    [
+        (MemoryPolicy(namespace=PLACE, read=False), "the second run was not shown the lesson"),
+        (MemoryPolicy(namespace=PLACE, write=False), "the second run made a mistake"),
+    ],
+)
+def test_a_demo_without_a_working_memory_admits_it(memory, why):
+    said = io.StringIO()
+    assert demo(Page(said, width=500), memory) == 1
+    assert why in said.getvalue()
+    assert "made no mistake" not in said.getvalue()
+
+
+def test_the_drawing_holds_each_edge_of_the_graph_and_no_other():
+    agent = create_reflexion_agent(ScriptedPlanner())
+    drawn = set()
+    for line in drawing(agent)[1:]:
+        source, arrow, targets = line.strip().split(" ", 2)
+        drawn |= {(source, target, arrow == "-.->") for target in targets.split(" & ")}
+    assert drawn == {(edge.source, edge.target, edge.conditional) for edge in agent.get_graph().edges}
+
+
+def test_the_demo_as_a_process_warns_of_nothing_and_colours_no_pipe():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", COMMAND, "demo"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback():
+    # A pipe that nobody reads any more, as `demo | head` leaves it.
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, "demo"], stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"")

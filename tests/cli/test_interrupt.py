@@ -1,0 +1,149 @@
+"""Ctrl-C ends a run at once, says what was done and kept, and leaves what can be gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from langgraph_reflexion.cli import main
+from langgraph_reflexion.cli.daemons import Daemons
+from langgraph_reflexion.testing import ModelServer, call, reflection, say
+
+# A shell may have told its background jobs to ignore the signal, and a child inherits that.
+COMMAND = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from langgraph_reflexion.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+TOOLS = '''
+import time
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    if a < 0:
+        raise ValueError("a number is below zero")
+    return a + b
+
+def hang() -> str:
+    """Never come back."""
+    print("hanging", flush=True)
+    time.sleep(600)
+
+TOOLS = [add, hang]
+'''
+RULE = {"kind": "rule", "text": "Give the sum tool positive numbers alone.", "when": "adding numbers"}
+LEARNED = reflection("Call the sum tool with positive numbers.", memory_to_write=[RULE])
+
+STOPPED = [call("add", a=-1, b=2), LEARNED, say("Too late.")]
+"""The last of it is asked for, and never comes."""
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with the user's own tools, in which the command is given."""
+    (tmp_path / "cli_interrupt_tools.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "cli_interrupt_tools", raising=False)
+
+
+def started(server, *argv):
+    """The command as a process of its own."""
+    options = ("--model", "openai:any", "--base-url", server.url, "--tools", "cli_interrupt_tools:TOOLS")
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", COMMAND, "run", *argv, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def interrupted(process):
+    """What it said after Ctrl-C, which it obeyed at once."""
+    since = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - since < 5
+    assert process.returncode == 130
+    assert "Traceback" not in out + err
+    return out
+
+
+def waited_for(server, questions, process):
+    until = time.monotonic() + 30
+    while len(server.asked) < questions:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.req("I6")
+def test_a_run_that_was_stopped_goes_on_where_it_stood(capsys):
+    with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
+        process = started(server, "Add.", "--state", "runs.db", "--thread", "a", "--store", "lessons.db")
+        waited_for(server, 3, process)
+        out = interrupted(process)
+    assert "✗ interrupted after 1 step" in out
+    assert "1 lesson written, kept in lessons.db" in out
+    command = shlex.split(out.splitlines()[-1])
+    assert command[:2] == ["langgraph-reflexion", "run"]
+    with ModelServer([call("add", a=1, b=2), say("Three.")]) as server:
+        command[command.index("--base-url") + 1] = server.url
+        assert main(command[1:]) == 0
+        assert len(server.asked) == 2
+    out = capsys.readouterr().out
+    assert out.startswith("   2  → add(a=1, b=2)")
+    assert "3 model calls · 1 more to reflect" in out
+
+
+def test_a_run_that_nobody_keeps_says_so():
+    with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
+        process = started(server, "Add.")
+        waited_for(server, 3, process)
+        out = interrupted(process)
+    assert "1 lesson written, gone with this command" in out
+    assert "The run itself is not kept; --state FILE keeps one." in out
+
+
+def test_a_tool_that_hangs_does_not_hold_up_ctrl_c():
+    with ModelServer([call("hang")]) as server:
+        process = started(server, "Wait.")
+        assert process.stdout is not None
+        assert "hang()" in process.stdout.readline()
+        assert process.stdout.readline() == "hanging\n"
+        assert "interrupted after 1 step" in interrupted(process)
+
+
+def test_daemons_run_calls_at_once_and_carry_what_they_raise():
+    async def both():
+        asyncio.get_running_loop().set_default_executor(Daemons())
+        met = threading.Barrier(2, timeout=5)
+        assert await asyncio.gather(asyncio.to_thread(met.wait), asyncio.to_thread(met.wait)) in ([0, 1], [1, 0])
+        with pytest.raises(KeyError, match="gone"):
+            await asyncio.to_thread({}.__getitem__, "gone")
+
+    asyncio.run(both())
+
+
+def test_nothing_waits_for_a_daemon():
+    ended = threading.Event()
+
+    async def leave():
+        asyncio.get_running_loop().set_default_executor(Daemons())
+        asyncio.get_running_loop().run_in_executor(None, ended.wait)
+        await asyncio.sleep(0)
+
+    since = time.monotonic()
+    asyncio.run(leave())
+    assert time.monotonic() - since < 2
+    ended.set()

@@ -1,0 +1,186 @@
+"""A run from the command line: a real client, a local provider, a trace that a person can follow."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from langgraph_reflexion import Outcome
+from langgraph_reflexion.cli import main
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.run import Wish, run
+from langgraph_reflexion.testing import ModelServer, ask, call, reflection, replan, say
+
+RULE = {"kind": "rule", "text": "Give the sum tool positive numbers alone.", "when": "adding numbers"}
+LEARNED = reflection("Call the sum tool with positive numbers.", memory_to_write=[RULE])
+MODEL = ("--model", "openai:any")
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """The option that names a user's own tools."""
+    (tmp_path / "cli_run_tools.py").write_text(
+        "def add(a: int, b: int) -> int:\n"
+        '    """Add two numbers."""\n'
+        "    if a < 0:\n"
+        '        raise ValueError("a number is below zero")\n'
+        "    return a + b\n\n"
+        "TOOLS = [add]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "cli_run_tools", raising=False)
+    return ("--tools", "cli_run_tools:TOOLS")
+
+
+def asked(policy, *argv, moods=()):
+    """The exit status of a run against a local provider, which refused nothing."""
+    with ModelServer(policy, moods) as server:
+        status = main(["run", *argv, *MODEL, "--base-url", server.url])
+        assert not server.refused
+    return status
+
+
+def test_an_answer_is_told_and_the_run_counted(capsys):
+    assert asked([say("It is eleven.")], "When?") == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "   1  It is eleven."
+    assert "✓ done, unchecked · 1 model call · no failure" in out
+    assert not err
+
+
+@pytest.mark.req("I6")
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+def test_the_trace_tells_calls_failures_reflections_lessons_and_the_answer(capsys, tools, protocol):
+    story = [call("add", a=-1, b=2), LEARNED, call("add", a=1, b=2), say("The sum is three.")]
+    assert asked(story, "Add them.", *tools, "--protocol", protocol) == 0
+    out = capsys.readouterr().out
+    lines = [
+        "   1  → add(a=-1, b=2)",
+        "      ✗ ValueError: a number is below zero",
+        "      ↻ reflects: The call did not fit the tool.",
+        "      · plan: Call the sum tool with positive numbers.",
+        "      + lesson added: Give the sum tool positive numbers alone.",
+        "   2  → add(a=1, b=2)",
+        "      ← 3",
+        "   3  The sum is three.",
+    ]
+    assert out.splitlines()[: len(lines)] == lines
+    assert out.count("The sum is three.") == 1
+    assert "1 lesson written, gone with this command; --store FILE keeps them" in out
+
+
+@pytest.mark.req("I6")
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+def test_the_answer_is_told_word_by_word(protocol):
+    class Kept(io.StringIO):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts: list[str] = []
+
+        def write(self, text: str) -> int:
+            self.parts.append(text)
+            return super().write(text)
+
+    file = Kept()
+    with ModelServer([say("one two three")]) as server:
+        assert run(Wish("Count.", "openai:any", server.url, protocol=protocol), Page(file)) == 0
+    words = [part.strip() for part in file.parts if part.strip()]
+    assert words[:4] == ["1", "one", "two", "three"]
+
+
+def test_a_decision_that_cannot_stand_is_told_and_repaired_in_the_same_step(capsys, tools):
+    assert asked([call("add", a="one", b=2), say("Enough.")], "Add.", *tools) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("   1  ✗ schema error: the input of 'add' does not fit")
+    assert "      Enough." in lines
+
+
+def test_a_change_of_plan_is_told(capsys):
+    assert asked([replan("First the rooms."), say("Done.")], "Plan.", "--protocol", "json") == 0
+    assert "   1  · plans anew: First the rooms." in capsys.readouterr().out
+
+
+def test_json_is_the_outcome_alone_and_the_trace_goes_beside_it(capsys):
+    assert asked([say("十一点")], "When?", "--json") == 0
+    out, err = capsys.readouterr()
+    outcome = Outcome.model_validate(json.loads(out))
+    assert (outcome.status, outcome.answer) == ("unverified", "十一点")
+    assert "   1  十一点" in err
+
+
+def test_a_run_that_fails_has_status_1_and_its_reason(capsys, tools):
+    assert asked([call("add", a=1, b=2)] * 9, "Add.", *tools, "--max-steps", "1", "--json") == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["stop_reason"] == "max_steps"
+    assert "✗ failed: max steps" in err
+
+
+@pytest.mark.parametrize(
+    ("moods", "said"),
+    [(["unauthorized"], "Incorrect API key"), (["error"] * 9, "failed: model error")],
+)
+def test_a_provider_that_does_not_answer_is_told_without_a_traceback(capsys, moods, said):
+    assert asked([say("x")], "When?", moods=moods) == 1
+    out, err = capsys.readouterr()
+    assert said in out
+    assert "Traceback" not in out + err
+
+
+def test_nobody_there_is_told_without_a_traceback(capsys):
+    with ModelServer([]) as server:
+        url = server.url
+    assert main(["run", "When?", *MODEL, "--base-url", url]) == 1
+    out, err = capsys.readouterr()
+    assert "The model could not be asked" in out
+    assert "Traceback" not in out + err
+
+
+def test_a_lesson_of_one_command_is_recalled_in_the_next(capsys, tools):
+    story = [call("add", a=-1, b=2), LEARNED, say("No.")]
+    assert asked(story, "Add some numbers.", *tools, "--store", "lessons.db") == 0
+    assert "1 lesson written, kept in lessons.db" in capsys.readouterr().out
+    assert asked([say("Yes.")], "Add some other numbers.", *tools, "--store", "lessons.db") == 0
+    assert "      ● recalls: Give the sum tool positive numbers alone." in capsys.readouterr().out
+
+
+def test_a_question_is_answered_by_the_next_command(capsys, tmp_path):
+    kept = ("--protocol", "json", "--state", str(tmp_path / "runs.db"), "--thread", "monday")
+    assert asked([ask("Which day?")], "Find an hour.", *kept, "--json") == 1
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["status"], json.loads(out)["answer"]) == ("needs_input", "Which day?")
+    assert "run 'YOUR ANSWER' --model openai:any" in err
+    assert "--thread monday" in err
+    assert main(["run", *MODEL, "--base-url", "http://127.0.0.1:9", *kept]) == 2
+    assert "waits for an answer, give it as the task: Which day?" in capsys.readouterr().err
+    assert asked(lambda question: say(f"Yes: {question.last.text}"), "Monday.", *kept) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("      ? Which day?")
+    assert "Yes: Monday." in out
+
+
+def test_without_a_file_a_question_ends_the_run(capsys):
+    assert asked([ask("Which day?")], "Find an hour.", "--protocol", "json") == 1
+    assert "   1  ? asks: Which day?" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "what"),
+    [
+        ("langgraph.store.sqlite", ("--store", "lessons.db"), "--store needs `pip install"),
+        ("langgraph.checkpoint.sqlite.aio", ("--state", "runs.db"), "--state needs `pip install"),
+    ],
+)
+def test_without_the_package_for_files_it_is_said_that_nothing_is_kept(
+    capsys, monkeypatch, tmp_path, module, options, what
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert asked([say("Fine.")], "Go.", *options) == 0
+    out = capsys.readouterr().out
+    assert what in out
+    assert "kept in" not in out
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,98 @@
+"""The trace tells each part of a run where it happens, once."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.trace import STREAM, Trace, called, ending, told
+from langgraph_reflexion.testing import ScriptedModel, TextOnlyScriptedModel, call, calls, reflection, say
+
+
+def look(where: str) -> str:
+    """Look somewhere."""
+    if where == "nowhere":
+        raise ValueError("there is no such place")
+    return f"{where} is empty"
+
+
+def lines_of(model, checks=(), **limits):
+    """What is told of a run, without the moment it took."""
+    agent = create_reflexion_agent(model, [look], checks=checks, limits=Limits(**limits))
+    file = io.StringIO()
+    trace = Trace(page := Page(file, width=100))
+    for mode, part in agent.stream({"messages": [("user", "Find it.")]}, stream_mode=STREAM):
+        trace.tell(mode, part)
+    ending(page, trace.outcome)
+    assert trace.steps
+    assert trace.run_id == trace.outcome.run_id
+    assert trace.failures == trace.outcome.failures
+    assert trace.lessons == trace.outcome.lessons_written
+    return [line.rpartition(" · ")[0] if line.endswith(" s") else line for line in file.getvalue().splitlines()]
+
+
+def is_late(answer, _run):
+    return None if "11" in answer else "That is too early."
+
+
+def test_a_refused_answer_is_told_with_its_complaint():
+    plan = "Take the first hour after ten o'clock."
+    assert lines_of(ScriptedModel([say("At 10."), reflection(plan), say("At 11.")]), [is_late]) == [
+        "   1  At 10.",
+        "      ✗ check failed: is_late: That is too early.",
+        "      ↻ reflects: The call did not fit the tool.",
+        f"      · plan: {plan}",
+        "   2  At 11.",
+        "      ✓ accepted by is_late · 2 model calls · 1 more to reflect · 60 tokens · 1 failure",
+    ]
+
+
+def test_results_of_several_calls_say_whose_they_are():
+    model = ScriptedModel([calls(("look", {"where": "here"}), ("look", {"where": "there"})), say("Nothing.")])
+    lines = lines_of(model)
+    assert lines[:2] == ['   1  → look(where="here")', '      → look(where="there")']
+    assert sorted(lines[2:4]) == ["      ← look: here is empty", "      ← look: there is empty"]
+
+
+def test_a_thought_is_told_before_its_call():
+    model = TextOnlyScriptedModel([calls(("look", {"where": "here"}), thought="Near first."), say("Nothing.")])
+    assert lines_of(model)[:3] == ["   1  Near first.", '      → look(where="here")', "      ← here is empty"]
+
+
+def test_a_reflection_that_cannot_be_read_is_told():
+    model = ScriptedModel([call("look", where="nowhere"), "no form", "again none", say("Nothing.")])
+    assert "      ↻ reflects, and nothing of it can be read" in lines_of(model)
+
+
+def test_a_reflection_without_a_plan_is_told_as_not_followed():
+    lines = lines_of(ScriptedModel([call("look", where="nowhere"), reflection("")]))
+    assert "      · not followed: no plan" in lines
+    assert lines[-2].startswith("      ✗ failed: no plan")
+
+
+def test_a_lesson_that_is_not_kept_says_why():
+    memo = {"kind": "rule", "text": "Be careful."}
+    plan = reflection("Look in the kitchen.", memory_to_write=[memo])
+    lines = lines_of(ScriptedModel([call("look", where="nowhere"), plan, say("Nothing.")]))
+    assert any(line.startswith("      + lesson refused: Be careful. (") for line in lines)
+
+
+def test_a_refusal_is_told_as_one():
+    model = ScriptedModel([AIMessage("", additional_kwargs={"refusal": "I will not."})])
+    lines = lines_of(model)
+    assert "   1  I will not." in lines
+    assert "      ✗ the model refuses" in lines
+
+
+def test_a_call_is_written_as_one_would_write_it():
+    assert called({"name": "find", "args": {"text": "十一", "at": [1, None]}}) == 'find(text="十一", at=[1, null])'
+    assert called({"name": "find", "args": {}}) == "find()"
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0 steps"), (1, "1 step"), (1234, "1,234 steps")])
+def test_a_count_agrees_with_its_word(count, said):
+    assert told(count, "step") == said

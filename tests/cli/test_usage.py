@@ -1,0 +1,95 @@
+"""What is asked wrongly is answered with one sentence and the way out, before any model is asked."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from langgraph_reflexion.cli import main
+from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+from langgraph_reflexion.context import Limits
+
+MODEL = ("--model", "openai:any", "--base-url", "http://127.0.0.1:9/v1")
+TOOLS = """
+def fine() -> str:
+    "Do it."
+    return "done"
+
+LIST = [fine]
+NUMBER = [3]
+UNKNOWN = [lambda x: x]
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with modules of a user's own, in which the command is given."""
+    (tmp_path / "cli_usage_tools.py").write_text(TOOLS)
+    (tmp_path / "cli_usage_broken.py").write_text("raise RuntimeError('no luck today')")
+    (tmp_path / "no.db").write_text("This is not a database, and long enough to be told from one. " * 20)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["run", "x"], "--model"),
+        (["run", "x", "--model", "openai:gpt-4o-mini"], "set OPENAI_API_KEY"),
+        (["run", "x", "--model", "openai:"], "--model is provider:name"),
+        (["run", "x", "--model", "nosuch:model"], "nosuch"),
+        (["run", "x", "--model", "anthropic:any", "--base-url", "http://127.0.0.1:9"], "goes with openai:<name>"),
+        (["run", "x", "--model", "openai:any", "--base-url", "127.0.0.1"], "must begin with http://"),
+        (["run", *MODEL], "say what to do"),
+        (["run", "  ", *MODEL], "the task is empty"),
+        (["run", "x", *MODEL, "--max-steps", "0"], "a whole number from 1, got '0'"),
+        (["run", "x", *MODEL, "--max-steps", "many"], "got 'many'"),
+        (["run", "x", *MODEL, "--deadline", "-1"], "seconds above 0, got '-1'"),
+        (["run", "x", *MODEL, "--deadline", "inf"], "seconds above 0, got 'inf'"),
+        (["run", "x", *MODEL, "--deadline", "soon"], "seconds above 0, got 'soon'"),
+        (["run", "x", *MODEL, "--protocol", "smoke"], "invalid choice: 'smoke'"),
+        (["run", "x", *MODEL, "--tools", "cli_usage_tools"], "--tools is module:name"),
+        (["run", "x", *MODEL, "--tools", "cli_usage_nowhere:LIST"], "No module named 'cli_usage_nowhere'"),
+        (["run", "x", *MODEL, "--tools", "cli_usage_tools:NONE"], "no attribute 'NONE'"),
+        (["run", "x", *MODEL, "--tools", "cli_usage_tools:NUMBER"], "got 3"),
+        (["run", "x", *MODEL, "--tools", "cli_usage_broken:LIST"], "RuntimeError: no luck today"),
+        (["run", "x", *MODEL, "--store", "nowhere/lessons.db"], "--store nowhere/lessons.db: unable to open"),
+        (["run", "x", *MODEL, "--store", "no.db"], "--store no.db: file is not a database"),
+        (["run", "x", *MODEL, "--state", "nowhere/runs.db"], "--state nowhere/runs.db: unable to open"),
+        (["run", "x", *MODEL, "--state", "no.db"], "--state no.db: file is not a database"),
+        (["run", "x", *MODEL, "--thread", "a"], "--thread goes with --state"),
+        (["run", *MODEL, "--state", "runs.db", "--thread", "a"], "nothing to go on with on thread 'a' in runs.db"),
+        (["run", "x", *MODEL, "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["dance"], "invalid choice: 'dance'"),
+        ([], "usage: langgraph-reflexion"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_status_2(capsys, argv, said):
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert not out
+    assert "Traceback" not in err
+    assert err.count("\n") == 1 or err.startswith("usage: ")
+
+
+def test_help_and_version_are_no_failure(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("langgraph-reflexion 0.")
+    assert main(["run", "--help"]) == 0
+    assert "--base-url" in capsys.readouterr().out
+
+
+def test_what_a_validator_says_is_told_without_its_technicalities():
+    with pytest.raises(ValueError, match="max_steps") as caught:
+        Limits(max_steps=0)
+    assert sentence(caught.value) == "max_steps: Input should be greater than or equal to 1"
+    wrapped = WrongUse("outside")
+    wrapped.__cause__ = caught.value
+    assert sentence(wrapped) == sentence(caught.value)
+
+
+def test_a_long_exception_is_told_by_its_first_paragraph():
+    assert sentence(ValueError("It is\nwrong.\n\nSee the manual.")) == "It is wrong."
+    assert len(sentence(ValueError("x" * 9000))) < 500
