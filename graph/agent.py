@@ -12,7 +12,7 @@ from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolCallTransformer, ToolNode
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -218,4 +218,6 @@ def _compiled(
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
     ):
         graph.add_conditional_edges(source, Route(f"after_{source}", route, Crossing), targets)
-    return graph.compile(checkpointer=checkpointer, store=store, name=name)
+    compiled = graph.compile(checkpointer=checkpointer, store=store, name=name, transformers=[ToolCallTransformer])
+    # Where LangChain's own agents tell whose tokens are streamed.
+    return compiled if kit.name is None else compiled.with_config({"metadata": {"lc_agent_name": kit.name}})

@@ -22,8 +22,10 @@ Check = Callable[[dict[str, Any]], str | None]
 class Arguments:
     """What each tool's schema says of a call, made ready once for all the tools of an agent."""
 
-    def __init__(self, tools: Iterable[BaseTool]) -> None:
-        self._checks = {tool.name: _check_of(tool) for tool in tools}
+    def __init__(self, tools: Iterable[BaseTool], filled_in: Mapping[str, Set[str]] | None = None) -> None:
+        """`filled_in` names, by tool, what its schema does not tell that the agent fills in."""
+        more = filled_in or {}
+        self._checks = {tool.name: _check_of(tool, more.get(tool.name, frozenset())) for tool in tools}
 
     def fault_in(self, name: str, args: dict[str, Any]) -> str | None:
         """Return what does not fit, each field named, or `None`; never raises.
@@ -45,11 +47,11 @@ def fault_in(tool: BaseTool, args: dict[str, Any]) -> str | None:
     return Arguments([tool]).fault_in(tool.name, args)
 
 
-def _check_of(tool: BaseTool) -> Check:
+def _check_of(tool: BaseTool, filled_in: Set[str]) -> Check:
     """Return the check for a tool's kind of schema."""
     if tool.args_schema is None and isinstance(tool, Tool):
         return _takes_one
-    injected: frozenset[str] = getattr(tool, "_injected_args_keys", frozenset())
+    injected = frozenset(getattr(tool, "_injected_args_keys", ())) | filled_in
     if isinstance(tool.args_schema, dict):
         return _json_check(tool.args_schema, injected)
     try:
@@ -59,8 +61,8 @@ def _check_of(tool: BaseTool) -> Check:
     except Exception:  # noqa: BLE001 — a schema that cannot even be made says nothing of a call
         return _takes_anything
     config = _config_fields(tool, fields)
-    filled_in = ((fields - shown) | injected) - config
-    return _model_check(schema, filled_in, config, open_=_takes_any(tool, schema, fields))
+    hidden = ((fields - shown) | injected) - config
+    return _model_check(schema, hidden, config, open_=_takes_any(tool, schema, fields))
 
 
 def _takes_anything(args: dict[str, Any]) -> str | None:  # noqa: ARG001 — a check that has nothing to say

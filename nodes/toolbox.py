@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as made_tool
 from langgraph.prebuilt import ToolNode
@@ -53,7 +53,7 @@ class Toolbox:
         given = ToolRuntime(
             state=state,
             tool_call_id=call["id"],
-            config=config,
+            config=ensure_config(config),
             context=runtime_of(config).context,
             store=runtime_of(config).store,
             stream_writer=runtime_of(config).stream_writer,
@@ -103,8 +103,16 @@ def toolbox_of(
         denied=frozenset(deny),
         approve=frozenset(approve),
         direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
-        arguments=Arguments(node.tools_by_name.values()),
+        arguments=Arguments(node.tools_by_name.values(), _filled_in(node)),
     )
+
+
+def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:
+    """The parameters that `ToolNode` fills in, `runtime` by its name alone."""
+    return {
+        name: frozenset(one for one in (*injected.state, injected.store, injected.runtime) if one is not None)
+        for name, injected in node._injected_args.items()
+    }
 
 
 def _tool_of(thing: Any) -> BaseTool:
