@@ -191,7 +191,8 @@ def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: lis
         update["decision"] = Waiting(action="finish", text=text, message=message, refused=stood.refused)
     elif decision.action == "tool_call":
         update["messages"] = [message]
-        update["decision"] = _said_again(state, message)
+        if (ending := _said_again(state, message)) is not None:
+            update["decision"] = ending
     elif decision.action == "replan":
         call = message.tool_calls[0]
         update["messages"] = [message, ToolMessage(NOTED, tool_call_id=call["id"], name=call["name"])]
