@@ -96,6 +96,8 @@ def _fault_in(kit: Kit, calls: Sequence[ToolCall], given: Any) -> str | None:
         kind = decision.get("type") if isinstance(decision, dict) else None
         if kind not in DECISIONS:
             return f"A decision's `type` is one of {', '.join(DECISIONS)}, got {decision!r:.200}"
+        if kind == "reject" and not isinstance(decision.get("message") or "", str):
+            return f"The `message` of a rejection is a text, got {decision['message']!r:.200}"
         if kind == "edit":
             edited = decision.get("edited_action")
             if not isinstance(edited, dict) or not isinstance(edited.get("args"), dict):

@@ -43,14 +43,13 @@ def run_tool(kit: Kit, sent: Sent | State, config: RunnableConfig) -> Waits[Upda
     if sent["blocked"] is not None:
         why = f"Not run again: this very call was repeated without anything new. Its last result was: {sent['blocked']}"
         return {"messages": [ToolMessage(why, tool_call_id=call["id"], name=call["name"])]}
+    resumed_at = kit.now() if was_resumed(config) else None
     state = kit.view.now(config) if kit.toolbox.needs_state(call["name"]) else {}
-    result = yield from _result(kit, call, state, kit.inside(config))
+    result = yield from _result(kit, call, state, kit.inside(config), resumed_at)
     update = _told(kit, call, result, config)
     if sent["edited"]:
         update = _as_edited(call, update)
-    if was_resumed(config):
-        update = _resumed(update, kit.now())
-    return update
+    return update if resumed_at is None else _resumed(update, resumed_at)
 
 
 def _whole_turn(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
@@ -65,12 +64,14 @@ def _whole_turn(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]
     return {"messages": messages}
 
 
-def _result(kit: Kit, call: ToolCall, state: Any, config: RunnableConfig) -> Waits[Any]:
+def _result(
+    kit: Kit, call: ToolCall, state: Any, config: RunnableConfig, resumed_at: float | None = None
+) -> Waits[Any]:
     """What the tool gave, or the exception that outlasted its repeats."""
     limits = kit.limits
     for attempt in range(limits.tool_retries + 1):
         try:
-            return (yield kit.toolbox.run(call, state, config, _seconds(kit, config)))
+            return (yield kit.toolbox.run(call, state, config, _seconds(kit, config, resumed_at)))
         except Exception as fault:
             let_pass(fault)
             if is_bad_resume(fault):
@@ -78,10 +79,10 @@ def _result(kit: Kit, call: ToolCall, state: Any, config: RunnableConfig) -> Wai
             if _needs_await(fault):
                 raise RuntimeError(f"The tool {call['name']!r} is async: use `ainvoke` or `astream`") from fault
             last = attempt == limits.tool_retries
-            if last or not is_passing(fault) or was_resumed(config):
+            if last or not is_passing(fault) or resumed_at is not None:
                 return fault
             wait = pause_before(fault, attempt)
-            left = _seconds(kit, config) if limits.deadline is not None else None
+            left = _seconds(kit, config, resumed_at) if limits.deadline is not None else None
             if left is not None and wait >= left:
                 return fault
             yield pause(wait)
@@ -93,12 +94,14 @@ def _needs_await(fault: Exception) -> bool:
     return isinstance(fault, NotImplementedError) and "sync invocation" in str(fault)
 
 
-def _seconds(kit: Kit, config: RunnableConfig) -> float | None:
-    """The time a call may take: its own limit, and what is left of the run's."""
+def _seconds(kit: Kit, config: RunnableConfig, resumed_at: float | None) -> float | None:
+    """The time a call may take: its own limit, and what is left of the run's; a person's time is not of the run."""
     limit = kit.limits.tool_timeout
     if kit.limits.deadline is None:
         return limit
     books = values_now(config, ("run",)).get("run")
+    if books and resumed_at is not None:
+        books = {**books, "resumed_at": resumed_at}
     left = seconds_left(books, kit.limits, kit.now()) if books else None
     return min(one for one in (limit, left) if one is not None)
 
