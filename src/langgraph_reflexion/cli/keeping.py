@@ -8,8 +8,11 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.base import BaseStore
+from pydantic import BaseModel
 
+from langgraph_reflexion import schemas, state
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.wrong_use import WrongUse
 
@@ -41,6 +44,7 @@ async def runs_in(file: Path | None, page: Page) -> AsyncIterator[BaseCheckpoint
         yield None
         return
     try:
+        import aiosqlite
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError:
         _note(page, "--state", "the run")
@@ -48,10 +52,17 @@ async def runs_in(file: Path | None, page: Page) -> AsyncIterator[BaseCheckpoint
         return
     with _opening("--state", file):
         sqlite3.connect(file).close()
-    async with AsyncSqliteSaver.from_conn_string(str(file)) as saver:
+    async with aiosqlite.connect(file) as connection:
+        # What is read from a file becomes our own values or plain data, whatever else the file asks for.
+        saver = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_our_types()))
         with _opening("--state", file):
             await saver.setup()
         yield saver
+
+
+def _our_types() -> list[tuple[str, ...]]:
+    found = [*vars(schemas).values(), *vars(state).values()]
+    return [(one.__module__, one.__name__) for one in found if isinstance(one, type) and issubclass(one, BaseModel)]
 
 
 @contextmanager
