@@ -142,7 +142,7 @@ def _reflected() -> AIMessage:
             {
                 "kind": "rule",
                 "text": LESSON,
-                "when": "finding an hour for a meeting in the calendar",
+                "when": "finding one hour for a meeting that starts on the hour",
                 "tags": ["calendar"],
             }
         ],

@@ -1,0 +1,150 @@
+"""A development server on a copy of the checkout, without a key, an account or a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "venv", "*.egg-info", "__pycache__", "tests")
+SECONDS_TO_START = 90
+
+ASKING = '''
+from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion.testing import RoleModel, ask, call, say
+
+
+def book(hour: int) -> str:
+    """Book an hour."""
+    return f"booked {hour}"
+
+
+def decide(question):
+    if "booked" in question.text:
+        return say("Done.")
+    return call("book", hour=11) if "Tuesday" in question.text else ask("Which day?")
+
+
+asking = create_reflexion_agent(RoleModel(decide), [book], controls=["ask_user"], approve=["book"])
+'''
+
+SIGNING_IN = """
+from langgraph_sdk import Auth
+
+auth = Auth()
+
+
+@auth.authenticate
+async def who(headers: dict) -> str:
+    name = headers.get(b"x-user")
+    if not name:
+        raise Auth.exceptions.HTTPException(status_code=401, detail="Who are you?")
+    return name.decode()
+"""
+
+
+def environment() -> dict[str, str]:
+    """What the server is given: no key, no tracing, no proxy."""
+    outside = ("KEY", "LANGSMITH", "LANGCHAIN", "OPENAI", "PROXY", "proxy")
+    mine = {name: value for name, value in os.environ.items() if not any(part in name for part in outside)}
+    here = str(Path(sys.executable).parent)
+    quiet = {"LANGSMITH_TRACING": "false", "LANGGRAPH_NO_VERSION_CHECK": "1", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+    return mine | quiet | {"PATH": f"{here}{os.pathsep}{mine.get('PATH', '')}"}
+
+
+@contextmanager
+def serving(place: Path) -> Iterator[str]:
+    """The address of a server on this project; it is stopped at the end."""
+    command = Path(sys.executable).parent / "langgraph"
+    pytest.importorskip("langgraph_api", reason="needs `langgraph-cli[inmem]`")
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    options = ["dev", "--no-browser", "--no-reload", "--host", "127.0.0.1", "--port", str(port)]
+    log = place.parent / "log"
+    with log.open("w") as told:
+        server = subprocess.Popen(
+            [str(command), *options],
+            cwd=place,
+            env=environment(),
+            stdout=told,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        url = f"http://127.0.0.1:{port}"
+        try:
+            answers_at(url, server, log)
+            yield url
+        finally:
+            stop(server)
+
+
+def answers_at(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the server answers; fail with its log where it does not."""
+    until = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < until:
+        if server.poll() is not None:
+            break
+        try:
+            if httpx.get(f"{url}/ok", timeout=2).is_success:
+                return
+        except httpx.HTTPError:
+            time.sleep(0.3)
+    pytest.fail(f"`langgraph dev` does not answer:\n{log.read_text()[-3000:]}")
+
+
+def stop(server: subprocess.Popen[bytes]) -> None:
+    if server.poll() is None:
+        os.killpg(server.pid, signal.SIGINT)
+    try:
+        server.wait(15)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait(5)
+
+
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server on the checkout as it is."""
+    place = tmp_path_factory.mktemp("shipped") / "project"
+    shutil.copytree(CHECKOUT, place, symlinks=True, ignore=LEFT_OUT)
+    with serving(place) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def signed_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that asks who one is, with a graph of the user's own beside the demo."""
+    place = tmp_path_factory.mktemp("signed-in") / "project"
+    place.mkdir()
+    (place / "asking.py").write_text(ASKING)
+    (place / "signing_in.py").write_text(SIGNING_IN)
+    graphs = {"asking": "./asking.py:asking", "demo": "langgraph_reflexion.graph.studio:demo"}
+    settings = {"dependencies": ["."], "graphs": graphs, "auth": {"path": "./signing_in.py:auth"}}
+    (place / "langgraph.json").write_text(json.dumps(settings))
+    with serving(place) as url:
+        yield url
+
+
+@pytest.fixture
+def client() -> Iterator[Callable[..., Any]]:
+    """Makes a client of a server, signed in where a name is given."""
+    from langgraph_sdk import get_sync_client
+
+    with ExitStack() as opened:
+        yield lambda url, user=None: opened.enter_context(
+            get_sync_client(url=url, headers={"x-user": user} if user else None)
+        )

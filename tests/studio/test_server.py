@@ -1,0 +1,135 @@
+"""Served by LangGraph's own server and driven through its SDK, as Studio drives it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+TASK = "Find one hour on 2026-03-03: it starts on the hour, strictly after 09:00, and ends by 14:00."
+NODES = {
+    "begin",
+    "recall",
+    "decide",
+    "tool",
+    "observe",
+    "ask",
+    "check",
+    "reflect",
+    "remember",
+    "wrap_up",
+    "finish",
+}
+Client = Callable[..., Any]
+
+pytestmark = pytest.mark.slow
+
+
+def asked(words: str = TASK) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": words}]}
+
+
+def lessons(client: Any) -> dict[tuple[str, ...], list[Any]]:
+    """The lessons in the server's store, by namespace."""
+    places = [tuple(one) for one in client.store.list_namespaces()["namespaces"] if one[-1] == "lessons"]
+    return {place: client.store.search_items(place)["items"] for place in places}
+
+
+@pytest.mark.req("G1", "J1")
+def test_it_starts_without_a_key_and_serves_both_graphs(shipped: str, client: Client) -> None:
+    found = {one["graph_id"] for one in client(shipped).assistants.search(limit=20)}
+    assert found == {"demo", "agent"}
+
+
+@pytest.mark.req("G1")
+@pytest.mark.parametrize("graph", ["demo", "agent"])
+def test_studio_can_draw_each_node_and_show_the_forms(graph: str, shipped: str, client: Client) -> None:
+    here = client(shipped)
+    (assistant,) = here.assistants.search(graph_id=graph)
+    drawing = here.assistants.get_graph(assistant["assistant_id"])
+    assert {node["id"] for node in drawing["nodes"]} == NODES | {"__start__", "__end__"}
+    assert {(edge["source"], edge["target"]) for edge in drawing["edges"]} >= {("begin", "recall"), ("decide", "tool")}
+    schemas = here.assistants.get_schemas(assistant["assistant_id"])
+    assert {"messages", "feedback"} == set(schemas["input_schema"]["properties"])
+    assert {"user_id", "model"} == set(schemas["context_schema"]["properties"])
+    assert "outcome" in schemas["output_schema"]["properties"]
+    assert "tally" not in json.dumps(schemas["output_schema"]), "what is private stays so"
+
+
+@pytest.mark.req("G1", "J1", "D4")
+def test_the_demo_runs_on_a_thread_learns_and_knows_it_the_next_time(shipped: str, client: Client) -> None:
+    here = client(shipped)
+    first, second = (here.threads.create()["thread_id"] for _ in range(2))
+    modes = ["updates", "values", "messages-tuple", "custom"]
+    events = list(here.runs.stream(first, "demo", input=asked(), stream_mode=modes))
+    assert not [event.data for event in events if event.event == "error"]
+    assert {"updates", "values", "messages", "custom"} <= {event.event for event in events}
+    told = [event.data["type"] for event in events if event.event == "custom"]
+    assert {"step", "failure", "reflection", "lesson"} <= set(told)
+    values = here.threads.get_state(first)["values"]
+    assert values["messages"][-1]["content"] == "11:00 is free."
+    assert values["outcome"]["status"] == "success"
+    assert len(values["outcome"]["lessons_written"]) == 1
+    kept = lessons(here)
+    assert list(kept) == [("reflexion", "demo", "lessons")]
+    assert "weekday" in json.dumps(kept["reflexion", "demo", "lessons"])
+    here.runs.wait(second, "demo", input=asked(TASK.replace("03-03", "03-10")))
+    again = here.threads.get_state(second)["values"]["outcome"]
+    assert again["status"] == "success"
+    assert again["lessons_used"] == values["outcome"]["lessons_written"]
+    assert not again["failures"]
+
+
+@pytest.mark.req("G1")
+def test_a_thread_goes_on_and_takes_feedback(shipped: str, client: Client) -> None:
+    here = client(shipped)
+    thread = here.threads.create()["thread_id"]
+    here.runs.wait(thread, "demo", input=asked(), context={"user_id": "ada"})
+    here.runs.wait(thread, "demo", input={**asked("Look again."), "feedback": "That was wrong."})
+    values = here.threads.get_state(thread)["values"]
+    assert values["outcome"]["failures"][0]["signal"] == "feedback"
+    assert [message["type"] for message in values["messages"]].count("human") == 2
+    assert len(here.threads.get_history(thread, limit=50)) > 10
+
+
+@pytest.mark.req("G1")
+def test_without_a_key_the_other_graph_ends_with_one_clear_sentence(shipped: str, client: Client) -> None:
+    here = client(shipped)
+    thread = here.threads.create()["thread_id"]
+    events = list(here.runs.stream(thread, "agent", input=asked(), stream_mode="values"))
+    (error,) = [event.data for event in events if event.event == "error"]
+    assert error["error"] == "ModelError"
+    assert error["message"].startswith("Set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server")
+
+
+@pytest.mark.req("B7", "K8", "G1")
+def test_a_question_and_an_approval_pause_the_run_and_are_answered(signed_in: str, client: Client) -> None:
+    here = client(signed_in, "ada")
+    thread = here.threads.create()["thread_id"]
+    here.runs.wait(thread, "asking", input=asked("Book an hour."))
+    (question,) = [pause for task in here.threads.get_state(thread)["tasks"] for pause in task["interrupts"]]
+    assert question["value"] == {"type": "question", "question": "Which day?"}
+    here.runs.wait(thread, "asking", command={"resume": "On Tuesday."})
+    (leave,) = [pause for task in here.threads.get_state(thread)["tasks"] for pause in task["interrupts"]]
+    assert leave["value"]["action_requests"][0]["name"] == "book"
+    approved = {"decisions": [{"type": "approve"}]}
+    here.runs.wait(thread, "asking", command={"resume": {leave["id"]: approved}})
+    state = here.threads.get_state(thread)
+    assert not state["next"]
+    assert [message["type"] for message in state["values"]["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
+    assert state["values"]["messages"][-1]["content"] == "Done."
+
+
+@pytest.mark.req("G1")
+def test_where_the_server_authenticates_lessons_are_kept_by_user(signed_in: str, client: Client) -> None:
+    for user in ("ada", "bob.b"):
+        here = client(signed_in, user)
+        thread = here.threads.create()["thread_id"]
+        here.runs.wait(thread, "demo", input=asked(), context={"user_id": "somebody else"})
+        outcome = here.threads.get_state(thread)["values"]["outcome"]
+        assert not outcome["lessons_used"], "the other's lessons are not theirs"
+        assert len(outcome["lessons_written"]) == 1
+    kept = lessons(client(signed_in, "ada"))
+    assert set(kept) == {("reflexion", "demo", "ada", "lessons"), ("reflexion", "demo", "bob~2eb", "lessons")}
