@@ -6,9 +6,11 @@ import pytest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langgraph_reflexion import Verdict
+from langgraph_reflexion import Lesson, Verdict
+from langgraph_reflexion.errors import PromptError
 from langgraph_reflexion.memory import count_tokens
 from langgraph_reflexion.nodes.history import transcript
+from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 HUGE = 1_000_000
@@ -21,7 +23,9 @@ def test_a_huge_result_is_cut_with_a_word_and_a_short_one_is_passed_on_as_it_is(
     model = RoleModel([call("search", query="all"), call("search", query="one"), say("11:00")])
     seen = run(model, [desk.search], protocol=protocol)
     cut, whole = (message for message in seen.messages if isinstance(message, ToolMessage))
-    assert len(cut.text) < 110_000 and "characters left out" in cut.text and whole.text == " eleven \n"
+    assert len(cut.text) < 110_000
+    assert "characters left out" in cut.text
+    assert whole.text == " eleven \n"
     assert all(len(question.text) < 120_000 for question in decided(model))
 
 
@@ -31,22 +35,24 @@ def test_no_word_of_a_failure_makes_a_prompt_or_the_record_endless(run, desk, pr
     def long(place, short):
         return "word " * (HUGE // 5) if where == place else short
 
-    desk.answers = lambda query: LookupError(long("tool error", "no such day"))
+    desk.answers = lambda _: LookupError(long("tool error", "no such day"))
     first = AIMessage(long("reply", "")) if protocol == "json" else call("x" * (HUGE if where == "name" else 3))
     said = reflection(long("patch", "Give the weekday."), explanation=long("explanation", "A date."))
     turns = [first, call("search", query="x"), say("10:00"), say("11:00")]
     model = RoleModel([*turns[:3], ConnectionError(long("model error", "down"))], said)
-    check = lambda answer, run: Verdict(passed=False, feedback=long("check", "Taken."), issues=[long("check", "No.")])  # noqa: E731
+    check = lambda *_: Verdict(passed=False, feedback=long("check", "Taken."), issues=[long("check", "No.")])  # noqa: E731
     seen = run(model, [desk.search], protocol=protocol, checks=[check])
     assert all(len(question.text) < 60_000 for question in [*decided(model), *reflected(model)])
     assert all(len(failure.evidence) < 15_000 for failure in seen.outcome.failures)
-    assert len(seen.outcome.reason) < 15_000 and len(seen.answer) < 30_000
+    assert len(seen.outcome.reason) < 15_000
+    assert len(seen.answer) < 30_000
 
 
 @pytest.mark.req("K5", "A10")
 def test_feedback_of_any_length_is_cut_with_a_word(run):
     seen = run(RoleModel([say("11:00")], reflection()), feedback="wrong " * 100_000)
-    assert len(seen.outcome.failures[0].evidence) < 10_000 and "left out" in seen.outcome.failures[0].evidence
+    assert len(seen.outcome.failures[0].evidence) < 10_000
+    assert "left out" in seen.outcome.failures[0].evidence
 
 
 @pytest.mark.req("B12", "B11")
@@ -57,7 +63,8 @@ def test_old_observations_are_shortened_in_the_prompt_alone_largest_first(run, d
     seen = run(model, [desk.search], protocol=protocol, limits={"history_tokens": 3_500})
     final = decided(model)[-1].text
     assert final.count("large ") < 200, "the largest is cut"
-    assert final.count("small ") >= 150 and final.count("middle ") >= 900, "the rest fits then"
+    assert final.count("small ") >= 150, "the smallest is spared"
+    assert final.count("middle ") >= 900, "what then fits is spared too"
     assert final.count("last ") >= 1_000, "the newest observation stays whole"
     kept = [message.text for message in seen.messages if isinstance(message, ToolMessage)]
     assert [len(text.split()) for text in kept] == list(sizes.values()), "never in the conversation"
@@ -66,15 +73,17 @@ def test_old_observations_are_shortened_in_the_prompt_alone_largest_first(run, d
 @pytest.mark.req("B12", "B11")
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_overflow_shortens_once_more_and_harder_and_is_then_a_model_error(run, desk, protocol, times, decided):
-    desk.answers = lambda query: "free " * 5_000
+    desk.answers = lambda _: "free " * 5_000
     full = [ContextOverflowError("too long")] * times
     model = RoleModel([call("search", query="x"), *full, say("11:00")])
     seen = run(model, [desk.search], protocol=protocol)
     asked = decided(model)
-    assert asked[1].text.count("free ") >= 5_000 and asked[2].text.count("free ") < 200
+    assert asked[1].text.count("free ") >= 5_000
+    assert asked[2].text.count("free ") < 200
     assert len(asked) == 3, "asked twice in this step and no more"
     if times == 1:
-        assert seen.answer == "11:00" and "left out" in asked[2].text
+        assert seen.answer == "11:00"
+        assert "left out" in asked[2].text
     else:
         assert seen.ending == ("failure", "model_error")
     assert any("free " * 5_000 in message.text for message in seen.messages)
@@ -94,14 +103,16 @@ def test_a_transcript_keeps_to_its_budget_and_cuts_the_largest_observations_firs
         *turn(3, word * 9_000),
     ]
     text = transcript(messages, 1_000)
-    assert count_tokens(text) <= 1_300 and "left out" in text
-    assert "Plan an hour." in text and "eleven is free" in text and "calls search({'query': '3'})" in text
+    assert count_tokens(text) <= 1_300
+    assert "left out" in text
+    assert "Plan an hour." in text
+    assert "eleven is free" in text
+    assert "calls search({'query': '3'})" in text
 
 
 @pytest.mark.req("K6")
 @pytest.mark.parametrize("name", ["../secrets", "Two Words", "a/b", "UPPER", "dot.ted"])
 def test_a_name_of_a_lesson_is_a_slug(name):
-    from langgraph_reflexion import Lesson
 
     assert Lesson(kind="rule", text="Read first.", name="read-first").name == "read-first"
     with pytest.raises(ValueError, match="name"):
@@ -110,9 +121,6 @@ def test_a_name_of_a_lesson_is_a_slug(name):
 
 @pytest.mark.req("K6")
 def test_no_prompt_is_read_from_outside_its_folder(tmp_path):
-    from langgraph_reflexion.errors import PromptError
-    from langgraph_reflexion.prompts import Prompts
-
     (tmp_path / "inner").mkdir()
     (tmp_path / "reflect.md").write_text("$task")
     assert Prompts(tmp_path / "inner").digest("reflect") == Prompts().digest("reflect")

@@ -23,14 +23,14 @@ class Clock:
     def after(self, seconds, given):
         """The reply of a model that takes so long."""
 
-        def reply(question):
+        def reply(_question):
             self.now += timedelta(seconds=seconds)
             return given
 
         return reply
 
 
-def refuse(answer, run):
+def refuse(*_):
     return "That hour is taken."
 
 
@@ -39,8 +39,10 @@ def test_a_deadline_ends_the_loop_of_steps_and_what_was_done_is_given_back(run, 
     clock = Clock()
     steps = [clock.after(4, call("search", query=f"room {i}")) for i in range(9)]
     seen = run(RoleModel(steps), [desk.search], protocol=protocol, clock=clock, limits={"deadline": 10})
-    assert seen.ending == ("failure", "deadline") and desk.ran == ["room 0", "room 1", "room 2"]
-    assert "10" in seen.outcome.reason and seen.outcome.seconds == 12
+    assert seen.ending == ("failure", "deadline")
+    assert desk.ran == ["room 0", "room 1", "room 2"]
+    assert "10" in seen.outcome.reason
+    assert seen.outcome.seconds == 12
 
 
 @pytest.mark.req("F13", "B11")
@@ -48,17 +50,19 @@ def test_a_deadline_ends_the_repairs_of_one_round(run, desk, protocol):
     clock = Clock()
     model = RoleModel([clock.after(6, call("look_up"))])
     seen = run(model, [desk.search], protocol=protocol, clock=clock, limits={"deadline": 10, "decision_retries": 9})
-    assert seen.ending == ("failure", "deadline") and len(model.asked) == 2
+    assert seen.ending == ("failure", "deadline")
+    assert len(model.asked) == 2
     assert [failure.signal for failure in seen.outcome.failures] == ["unknown_tool"] * 2
 
 
 @pytest.mark.req("F13")
 def test_a_deadline_ends_the_repair_of_a_reflection_and_no_decision_follows(run, desk, decided, reflected):
     clock = Clock()
-    desk.answers = lambda query: LookupError("no such day")
+    desk.answers = lambda _: LookupError("no such day")
     model = RoleModel([call("search", query="x"), say("11:00")], [clock.after(20, "nothing to read")])
     seen = run(model, [desk.search], clock=clock, limits={"deadline": 10})
-    assert seen.ending == ("failure", "deadline") and len(reflected(model)) == len(decided(model)) == 1
+    assert seen.ending == ("failure", "deadline")
+    assert len(reflected(model)) == len(decided(model)) == 1
 
 
 @pytest.mark.req("F13")
@@ -67,8 +71,9 @@ def test_a_deadline_ends_the_attempts_with_the_best_of_them(run, advice):
     scores = iter([30, 60, 70])
     model = RoleModel([clock.after(6, say(name)) for name in ("first", "second", "third")], advice)
     limits = {"deadline": 10, "max_attempts": 9}
-    seen = run(model, checks=[lambda answer, run: next(scores)], clock=clock, limits=limits)
-    assert seen.ending == ("failure", "deadline") and seen.outcome.answer == "second"
+    seen = run(model, checks=[lambda *_: next(scores)], clock=clock, limits=limits)
+    assert seen.ending == ("failure", "deadline")
+    assert seen.outcome.answer == "second"
     assert [attempt.seconds for attempt in seen.outcome.attempts] == [6, 6]
 
 
@@ -76,15 +81,17 @@ def test_a_deadline_ends_the_attempts_with_the_best_of_them(run, advice):
 def test_an_answer_that_is_accepted_is_one_however_late(run):
     clock = Clock()
     model = RoleModel([clock.after(20, say("11:00"))])
-    seen = run(model, checks=[lambda answer, run: clock.now.hour == 9], clock=clock, limits={"deadline": 30})
-    assert seen.ending == ("success", "accepted") and seen.outcome.seconds == 20
+    seen = run(model, checks=[lambda *_: clock.now.hour == 9], clock=clock, limits={"deadline": 30})
+    assert seen.ending == ("success", "accepted")
+    assert seen.outcome.seconds == 20
 
 
 @pytest.mark.req("F13", "B11")
 def test_a_token_budget_ends_the_loop_of_steps(run, desk, protocol):
-    model = RoleModel(lambda question: call("search", query=f"room {len(model.asked)}"), usage=(80, 20))
+    model = RoleModel(lambda _: call("search", query=f"room {len(model.asked)}"), usage=(80, 20))
     seen = run(model, [desk.search], protocol=protocol, limits={"token_budget": 250})
-    assert seen.ending == ("failure", "token_budget") and len(model.asked) == 3
+    assert seen.ending == ("failure", "token_budget")
+    assert len(model.asked) == 3
     assert seen.outcome.usage.total == 300
 
 
@@ -92,7 +99,8 @@ def test_a_token_budget_ends_the_loop_of_steps(run, desk, protocol):
 def test_a_token_budget_ends_the_repairs_of_one_round(run, desk, protocol):
     model = RoleModel([call("look_up")], usage=(80, 20))
     seen = run(model, [desk.search], protocol=protocol, limits={"token_budget": 150, "decision_retries": 9})
-    assert seen.ending == ("failure", "token_budget") and len(model.asked) == 2
+    assert seen.ending == ("failure", "token_budget")
+    assert len(model.asked) == 2
 
 
 @pytest.mark.req("F13", "B11")
@@ -131,7 +139,8 @@ def test_nothing_that_hangs_outlasts_the_deadline_by_much(run, desk, slow):
     check = slowly("Taken.") if slow == "check" else refuse
     began = time.monotonic()
     seen = run(model, [desk.search], checks=[check], limits={"deadline": 0.4, "max_attempts": 9})
-    assert time.monotonic() - began < 2 and seen.ending[0] == "failure"
+    assert time.monotonic() - began < 2
+    assert seen.ending[0] == "failure"
     assert seen.outcome.stop_reason in ("deadline", "reflections_alike")
 
 
@@ -140,7 +149,8 @@ def test_a_fallback_that_hangs_is_given_up_too(run):
     began = time.monotonic()
     limits = {"deadline": 0.4, "max_attempts": 1}
     seen = run(RoleModel([say("10:00")]), checks=[refuse], fallback=RoleModel([slowly("11:00")]), limits=limits)
-    assert time.monotonic() - began < 2 and seen.outcome.answer == "10:00"
+    assert time.monotonic() - began < 2
+    assert seen.outcome.answer == "10:00"
 
 
 @pytest.mark.req("F13")
@@ -149,4 +159,5 @@ async def test_the_deadline_holds_under_ainvoke_too():
     agent = create_reflexion_agent(model, limits=Limits(deadline=timedelta(seconds=0.3)))
     began = time.monotonic()
     result = await agent.ainvoke({"messages": [("user", "Plan an hour.")]})
-    assert result["outcome"].stop_reason == "deadline" and time.monotonic() - began < 2
+    assert result["outcome"].stop_reason == "deadline"
+    assert time.monotonic() - began < 2

@@ -37,7 +37,7 @@ ONCE = {"max_attempts": 1}
     ],
 )
 def test_what_a_check_states_is_final_and_where_it_states_nothing_the_score_decides(run, protocol, said, accepted):
-    seen = run(RoleModel([say("11:00")]), checks=[lambda answer, run: said], protocol=protocol, limits=ONCE)
+    seen = run(RoleModel([say("11:00")]), checks=[lambda *_: said], protocol=protocol, limits=ONCE)
     assert seen.ending == (("success", "accepted") if accepted else ("failure", "max_attempts"))
     assert seen.signals == ([] if accepted else ["check_failed"])
 
@@ -46,47 +46,46 @@ def test_what_a_check_states_is_final_and_where_it_states_nothing_the_score_deci
 def test_the_score_asked_for_can_be_set(run):
     for score, status in ((49, "failure"), (50, "success")):
         limits = {"success_score": 50, **ONCE}
-        assert run(RoleModel([say("x")]), checks=[lambda a, r, s=score: s], limits=limits).outcome.status == status
+        assert run(RoleModel([say("x")]), checks=[lambda _a, _r, s=score: s], limits=limits).outcome.status == status
 
 
 @pytest.mark.req("E4")
 def test_the_score_is_the_mean_and_one_refusal_refuses(run):
-    seen = run(RoleModel([say("x")]), checks=[lambda a, r: 100, lambda a, r: 60, lambda a, r: True], limits=ONCE)
-    assert seen.outcome.status == "failure" and seen.outcome.score == 80
+    seen = run(RoleModel([say("x")]), checks=[lambda *_: 100, lambda *_: 60, lambda *_: True], limits=ONCE)
+    assert seen.outcome.status == "failure"
+    assert seen.outcome.score == 80
 
 
 @pytest.mark.req("E4")
 @pytest.mark.parametrize(("passed", "score", "word"), [(False, 95, "refuses"), (True, 20, "accepts")])
 def test_a_verdict_that_contradicts_its_score_says_so_among_its_issues(run, passed, score, word):
-    seen = run(RoleModel([say("x")]), checks=[lambda a, r: Verdict(passed=passed, score=score)], limits=ONCE)
+    seen = run(RoleModel([say("x")]), checks=[lambda *_: Verdict(passed=passed, score=score)], limits=ONCE)
     (verdict,) = seen.outcome.attempts[0].verdicts
-    assert (
-        verdict.passed is passed
-        and verdict.score == score
-        and word in verdict.issues[-1]
-        and str(score) in verdict.issues[-1]
-    )
+    assert verdict.passed is passed
+    assert verdict.score == score
+    assert word in verdict.issues[-1]
+    assert str(score) in verdict.issues[-1]
 
 
 @pytest.mark.req("E4", "E8")
 @pytest.mark.parametrize(("given", "counts"), [(150, 100), (-3, 0), (float("nan"), 0), (Verdict(score=1000), 100)])
 def test_a_score_out_of_range_is_clamped_and_said(run, given, counts):
-    seen = run(RoleModel([say("x")]), checks=[lambda a, r: given], limits=ONCE)
+    seen = run(RoleModel([say("x")]), checks=[lambda *_: given], limits=ONCE)
     (verdict,) = seen.outcome.attempts[0].verdicts
-    assert verdict.score == counts and "outside 0 to 100" in verdict.issues[0]
+    assert verdict.score == counts
+    assert "outside 0 to 100" in verdict.issues[0]
 
 
 @pytest.mark.req("E4", "E8")
 def test_where_every_check_says_nothing_the_answer_is_unverified(run):
-    seen = run(RoleModel([say("x")]), checks=[lambda a, r: Verdict(feedback="I cannot tell.")])
-    assert (
-        seen.ending == ("unverified", "unchecked") and seen.outcome.attempts[0].verdicts[0].feedback == "I cannot tell."
-    )
+    seen = run(RoleModel([say("x")]), checks=[lambda *_: Verdict(feedback="I cannot tell.")])
+    assert seen.ending == ("unverified", "unchecked")
+    assert seen.outcome.attempts[0].verdicts[0].feedback == "I cannot tell."
 
 
 @pytest.mark.req("E8", "A9", "B11")
 def test_a_check_that_raises_refuses_with_its_error_and_is_counted_apart(run, protocol, reflected):
-    def broken(answer, run):
+    def broken(*_):
         raise ZeroDivisionError("no rooms to divide by")
 
     model = RoleModel([say("11:00")], reflection())
@@ -95,19 +94,20 @@ def test_a_check_that_raises_refuses_with_its_error_and_is_counted_apart(run, pr
     assert [(one.signal, one.error_class) for one in seen.outcome.failures] == [("check_failed", "exception")] * 2
     assert "ZeroDivisionError: no rooms to divide by" in seen.outcome.failures[0].evidence
     assert "no rooms to divide by" in reflected(model)[0].text
-    refused = run(RoleModel([say("11:00")]), checks=[lambda a, r: False], limits=ONCE)
+    refused = run(RoleModel([say("11:00")]), checks=[lambda *_: False], limits=ONCE)
     assert refused.outcome.failures[0].error_class is None
 
 
 @pytest.mark.req("E8")
 def test_a_check_may_give_only_what_is_a_verdict(run):
-    seen = run(RoleModel([say("x")]), checks=[lambda a, r: {"passed": True}], limits=ONCE)
-    assert seen.outcome.status == "failure" and "dict" in seen.outcome.failures[0].evidence
+    seen = run(RoleModel([say("x")]), checks=[lambda *_: {"passed": True}], limits=ONCE)
+    assert seen.outcome.status == "failure"
+    assert "dict" in seen.outcome.failures[0].evidence
 
 
 @pytest.mark.req("E8")
 async def test_a_check_may_be_async():
-    async def free(answer, run):
+    async def free(answer, _run):
         return answer == "11:00"
 
     agent = create_reflexion_agent(RoleModel([say("11:00")]), checks=[free])
@@ -130,7 +130,9 @@ def test_a_check_is_given_the_answer_and_the_run_it_came_from(run, desk):
     (first, second) = told
     assert [answer for answer, _ in told] == ["10:00", "11:00"]
     assert (first[1].task, first[1].attempt, second[1].attempt) == ("Plan an hour.", 1, 2)
-    assert first[1].observations == ("Tuesday: eleven is free",) and first[1].step == 2 and second[1].step == 3
+    assert first[1].observations == ("Tuesday: eleven is free",)
+    assert first[1].step == 2
+    assert second[1].step == 3
 
 
 @pytest.mark.req("K3")
@@ -153,10 +155,10 @@ def test_a_judge_that_asks_of_task_and_answer_sees_nothing_of_patches_thoughts_o
 def test_checks_that_ask_a_model_come_after_those_that_do_not(run):
     order = []
 
-    def dear(answer, run):
+    def dear(*_):
         order.append("dear")
 
-    def cheap(answer, run):
+    def cheap(*_):
         order.append("cheap")
 
     dear.asks_model = True
@@ -168,17 +170,19 @@ def test_checks_that_ask_a_model_come_after_those_that_do_not(run):
 def test_what_is_no_answer_is_never_judged(run, desk, protocol):
     judged = []
     down = RoleModel([call("search", query="x"), ConnectionError("down")])
-    seen = run(down, [desk.search], protocol=protocol, checks=[lambda answer, run: judged.append(answer)])
-    assert seen.ending == ("failure", "model_error") and judged == []
-    endless = RoleModel(lambda question: call("search", query=f"room {len(endless.asked)}"))
+    seen = run(down, [desk.search], protocol=protocol, checks=[lambda answer, _: judged.append(answer)])
+    assert seen.ending == ("failure", "model_error")
+    assert judged == []
+    endless = RoleModel(lambda _: call("search", query=f"room {len(endless.asked)}"))
     seen = run(
         endless,
         [desk.search],
         protocol=protocol,
-        checks=[lambda answer, run: judged.append(answer)],
+        checks=[lambda answer, _: judged.append(answer)],
         limits={"max_steps": 2},
     )
-    assert seen.ending == ("failure", "max_steps") and judged == []
+    assert seen.ending == ("failure", "max_steps")
+    assert judged == []
     assert [(attempt.answer, attempt.verdicts) for attempt in seen.outcome.attempts] == [(None, [])]
 
 
@@ -186,11 +190,13 @@ def test_what_is_no_answer_is_never_judged(run, desk, protocol):
 def test_a_refused_answer_is_evidence_and_not_in_the_conversation(run, protocol, decided):
     complain = {"10:00": "Ten is taken.", "11:00": None}
     model = RoleModel([say("10:00"), say("11:00")], reflection("Take the next hour."))
-    seen = run(model, checks=[lambda answer, run: complain[answer]], protocol=protocol)
-    assert seen.ending == ("success", "accepted") and seen.answer == "11:00"
+    seen = run(model, checks=[lambda answer, _: complain[answer]], protocol=protocol)
+    assert seen.ending == ("success", "accepted")
+    assert seen.answer == "11:00"
     assert [(m.type, m.text) for m in seen.messages[1:]] == [("ai", "11:00")]
     assert [attempt.answer for attempt in seen.outcome.attempts] == ["10:00", "11:00"]
-    assert "10:00" in seen.outcome.failures[0].evidence and "Ten is taken." in decided(model)[1].text
+    assert "10:00" in seen.outcome.failures[0].evidence
+    assert "Ten is taken." in decided(model)[1].text
 
 
 @pytest.mark.req("F3")
@@ -200,5 +206,5 @@ def test_a_score_asked_for_without_a_check_warns_when_the_agent_is_built_and_not
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         agent.invoke({"messages": [("user", "hi")]})
-        create_reflexion_agent(RoleModel([say("x")]), limits=Limits(success_score=90), checks=[lambda a, r: 95])
+        create_reflexion_agent(RoleModel([say("x")]), limits=Limits(success_score=90), checks=[lambda *_: 95])
         create_reflexion_agent(RoleModel([say("x")]), limits=Limits(max_steps=3))

@@ -48,8 +48,10 @@ def test_a_like_task_has_the_lesson_before_anything_fails(run, shy, store, proto
     seen = run(model, [shy.search], task=LIKE, store=store, protocol=protocol, prompt="You plan meetings.")
     first, second = decided(model)
     assert first.system.index("You plan meetings.") < first.system.index("<lessons>")
-    assert f"Rules:\n- {lesson_id}: {TEXT}" in first.system and first.system == second.system
-    assert seen.outcome.lessons_used == [lesson_id] and not seen.signals
+    assert f"Rules:\n- {lesson_id}: {TEXT}" in first.system
+    assert first.system == second.system
+    assert seen.outcome.lessons_used == [lesson_id]
+    assert not seen.signals
     assert not any(TEXT in message.text for message in seen.messages), "never in the conversation"
 
 
@@ -58,11 +60,14 @@ def test_what_is_kept_is_the_situation_the_failure_and_the_lesson(run, shy, stor
     wrote = first_run(run, shy, store)
     (lesson,) = LessonBook(store, PLACE).lessons()
     failure = wrote.outcome.failures[0]
-    assert lesson.text == TEXT and lesson.when == "looking up a free hour in the calendar"
+    assert lesson.text == TEXT
+    assert lesson.when == "looking up a free hour in the calendar"
     assert lesson.trigger == Trigger(signal="tool_error", tool="search", fingerprint=failure.fingerprint)
-    assert lesson.sources == [wrote.outcome.run_id] and lesson.origin == "verified"
+    assert lesson.sources == [wrote.outcome.run_id]
+    assert lesson.origin == "verified"
     kept = " ".join(str(item.value) for item in store.search(()))
-    assert "2026-03-03" not in " ".join(str(item.value) for item in store.search((*PLACE, "lessons"))) and kept
+    assert "2026-03-03" not in " ".join(str(item.value) for item in store.search((*PLACE, "lessons")))
+    assert kept
 
 
 @pytest.mark.req("D1", "D11", "D5", "B11")
@@ -70,7 +75,8 @@ def test_where_nothing_fits_there_is_no_block_and_no_heading(run, shy, store, pr
     first_run(run, shy, store)
     model = RoleModel([say("Blue.")])
     run(model, [], task="Name a colour.", store=store, protocol=protocol)
-    assert "<lessons>" not in decided(model)[0].text and "Rules:" not in decided(model)[0].text
+    assert "<lessons>" not in decided(model)[0].text
+    assert "Rules:" not in decided(model)[0].text
 
 
 @pytest.mark.req("D1")
@@ -85,13 +91,15 @@ def test_rules_and_patterns_stand_under_headings_of_their_own_rules_first(run, s
 
 
 @pytest.mark.req("D11")
-def test_lessons_recalled_after_a_failure_come_last_under_its_cause(run, shy, store, decided, reflected):
+def test_lessons_recalled_after_a_failure_come_last_under_its_cause(run, shy, store, decided):
     first_run(run, shy, store)
     model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")])
     run(model, [shy.search], task="Water the plants.", store=store)
     second = decided(model)[1]
-    assert "This went wrong" in second.last.text and "dates are unknown here" in second.last.text
-    assert TEXT in second.last.text and "<lessons>" not in second.system
+    assert "This went wrong" in second.last.text
+    assert "dates are unknown here" in second.last.text
+    assert TEXT in second.last.text
+    assert "<lessons>" not in second.system
 
 
 @pytest.mark.req("C14", "B11")
@@ -99,23 +107,29 @@ def test_a_known_lesson_for_this_very_failure_is_used_in_place_of_a_model_call(r
     first_run(run, shy, store, protocol=protocol)
     model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")])
     seen = run(model, [shy.search], task="Water the plants.", store=store, protocol=protocol)
-    assert seen.answer == "11:00" and not reflected(model) and not seen.outcome.reflections
-    assert "reflect" in seen.nodes and seen.outcome.lessons_used
+    assert seen.answer == "11:00"
+    assert not reflected(model)
+    assert not seen.outcome.reflections
+    assert "reflect" in seen.nodes
+    assert seen.outcome.lessons_used
     assert seen.outcome.usage.reflection.calls == 0
 
 
 @pytest.mark.req("C14", "C9")
-def test_a_lesson_that_was_shown_and_failed_takes_the_reflection_deeper(run, shy, store, reflected):
+def test_a_lesson_that_was_shown_and_failed_takes_the_reflection_deeper(run, shy, store):
     first_run(run, shy, store)
     model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")], taught())
     seen = run(model, [shy.search], task=LIKE, store=store)
-    assert seen.outcome.lessons_used and [one.depth for one in seen.outcome.reflections] == ["normal"]
+    assert seen.outcome.lessons_used
+    assert [one.depth for one in seen.outcome.reflections] == ["normal"]
 
 
 @pytest.mark.req("D6", "D19")
-def test_a_runs_own_lesson_is_a_patch_to_it_and_never_recalled_used_or_credited(run, shy, store, decided):
+def test_a_runs_own_lesson_is_a_patch_to_it_and_never_recalled_used_or_credited(run, shy, store):
     seen = first_run(run, shy, store)
-    assert seen.outcome.lessons_written and seen.outcome.lessons_used == [] and not seen.told("recalled")
+    assert seen.outcome.lessons_written
+    assert seen.outcome.lessons_used == []
+    assert not seen.told("recalled")
     (lesson,) = LessonBook(store, PLACE).lessons()
     assert (lesson.shown, lesson.wins, lesson.losses) == (0, 0, 0)
 
@@ -126,7 +140,8 @@ def test_patches_and_lessons_stand_together_and_nothing_twice(run, shy, store, d
     model = RoleModel([call("search", query="2026-08-08"), call("search", query="2027-01-01"), say("11:00")], taught())
     run(model, [shy.search], task=LIKE, store=store)
     last = decided(model)[-1].text
-    assert last.count(TEXT) == 1 and last.count("Ask again with the weekday.") == 1
+    assert last.count(TEXT) == 1
+    assert last.count("Ask again with the weekday.") == 1
 
 
 @pytest.mark.req("D8")
@@ -144,7 +159,9 @@ def test_what_happened_in_a_run_is_not_in_the_next_and_what_was_learned_is(run, 
     model = RoleModel([say("11:00")])
     run(model, [shy.search], task=LIKE, store=store)
     text = decided(model)[0].text
-    assert TEXT in text and "Ask again with the weekday." not in text and "dates are unknown" not in text
+    assert TEXT in text
+    assert "Ask again with the weekday." not in text
+    assert "dates are unknown" not in text
 
 
 @pytest.mark.req("D17")
@@ -157,7 +174,9 @@ def test_a_lesson_cannot_close_its_block_and_a_hostile_one_is_not_shown(run, sto
     model = RoleModel([say("11:00")])
     run(model, task=TASK, store=store)
     text = decided(model)[0].text
-    assert "before noon for a meeting" in text and "< / LESSONS" not in text and "evil.example" not in text
+    assert "before noon for a meeting" in text
+    assert "< / LESSONS" not in text
+    assert "evil.example" not in text
     assert text.count("</lessons>") == 1
 
 
@@ -168,4 +187,5 @@ def test_reading_and_writing_are_switched_off_apart(run, shy, store, decided):
     first_run(run, shy, store)
     model = RoleModel([say("11:00")])
     seen = run(model, task=LIKE, store=store, memory={"read": False})
-    assert TEXT not in decided(model)[0].text and seen.outcome.lessons_used == []
+    assert TEXT not in decided(model)[0].text
+    assert seen.outcome.lessons_used == []

@@ -13,11 +13,13 @@ from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 
 @pytest.mark.req("A6", "B11")
 def test_the_same_call_again_with_the_same_result_is_a_loop(run, desk, protocol):
-    desk.answers = lambda query: "eleven is free"
+    desk.answers = lambda _: "eleven is free"
     model = RoleModel([call("search", query="Tuesday"), call("search", query=" Tuesday "), say("11:00")], reflection())
     seen = run(model, [desk.search], protocol=protocol)
-    assert seen.signals == ["loop"] and len(desk.ran) == 2
-    assert "search" in seen.outcome.failures[0].evidence and "2 times" in seen.outcome.failures[0].evidence
+    assert seen.signals == ["loop"]
+    assert len(desk.ran) == 2
+    assert "search" in seen.outcome.failures[0].evidence
+    assert "2 times" in seen.outcome.failures[0].evidence
 
 
 @pytest.mark.req("A6")
@@ -25,7 +27,7 @@ def test_the_order_of_the_arguments_hides_no_loop(run, protocol):
     @tool
     def book(room: str, hour: int) -> str:
         """Book a room."""
-        return "taken"
+        return f"Room {room} is taken at {hour}."
 
     model = RoleModel([call("book", room="A", hour=9), call("book", hour=9, room="A"), say("no")], reflection())
     assert run(model, [book], protocol=protocol).signals == ["loop"]
@@ -37,12 +39,13 @@ def test_a_cycle_of_two_or_three_calls_is_a_loop(run, desk, protocol, round_):
     days = [*round_, *round_]
     model = RoleModel([*[call("search", query=day) for day in days], say("11:00")], reflection())
     seen = run(model, [desk.search], protocol=protocol)
-    assert seen.signals == ["loop"] and desk.ran == days
+    assert seen.signals == ["loop"]
+    assert desk.ran == days
 
 
 @pytest.mark.req("A6")
 def test_the_same_error_again_and_again_is_a_loop_whatever_the_arguments(run, desk):
-    desk.answers = lambda query: ValueError("the calendar is closed")
+    desk.answers = lambda _: ValueError("the calendar is closed")
     days = ["Monday", "Tuesday", "Friday"]
     model = RoleModel([*[call("search", query=day) for day in days], say("11:00")], reflection())
     seen = run(model, [desk.search], limits={"max_reflections": 0})
@@ -52,15 +55,16 @@ def test_the_same_error_again_and_again_is_a_loop_whatever_the_arguments(run, de
 @pytest.mark.req("A6")
 def test_a_new_result_each_time_is_progress(run, desk, protocol):
     pages = count(1)
-    desk.answers = lambda query: f"page {next(pages)}"
+    desk.answers = lambda _: f"page {next(pages)}"
     model = RoleModel([*[call("search", query="next page")] * 5, say("11:00")])
     seen = run(model, [desk.search], protocol=protocol)
-    assert not seen.signals and len(desk.ran) == 5
+    assert not seen.signals
+    assert len(desk.ran) == 5
 
 
 @pytest.mark.req("A6")
 def test_other_arguments_are_no_loop(run, desk, protocol):
-    desk.answers = lambda query: "nothing"
+    desk.answers = lambda _: "nothing"
     model = RoleModel([*[call("search", query=f"room {i}") for i in range(5)], say("11:00")])
     assert not run(model, [desk.search], protocol=protocol).signals
 
@@ -69,14 +73,17 @@ def test_other_arguments_are_no_loop(run, desk, protocol):
 def test_counting_starts_anew_after_a_reflection(run, desk, protocol, advice):
     model = RoleModel([*[call("search", query="Tuesday")] * 4, say("11:00")], advice)
     seen = run(model, [desk.search], protocol=protocol)
-    assert seen.signals == ["loop", "loop"] and len(desk.ran) == 4 and seen.answer == "11:00"
+    assert seen.signals == ["loop", "loop"]
+    assert len(desk.ran) == 4
+    assert seen.answer == "11:00"
 
 
 @pytest.mark.req("A6", "F11", "B11")
 def test_without_a_reflection_left_a_repeated_call_is_quoted_and_then_ends_the_run(run, desk, protocol):
     model = RoleModel([call("search", query="Tuesday")])
     seen = run(model, [desk.search], protocol=protocol, limits={"max_reflections": 0, "max_steps": 20})
-    assert seen.ending == ("failure", "loop") and len(desk.ran) == 2
+    assert seen.ending == ("failure", "loop")
+    assert len(desk.ran) == 2
     answers = [message.text for message in seen.messages if isinstance(message, ToolMessage)]
     assert len(answers) == 4, "run twice, and asked for twice more"
     assert all("Not run again" in one and "Tuesday: eleven is free" in one for one in answers[2:])
@@ -87,7 +94,8 @@ def test_a_blocked_call_stays_blocked_and_another_one_runs(run, desk, protocol):
     again = call("search", query="Tuesday")
     model = RoleModel([again, again, again, call("search", query="Friday"), say("11:00")])
     seen = run(model, [desk.search], protocol=protocol, limits={"max_reflections": 0})
-    assert desk.ran == ["Tuesday", "Tuesday", "Friday"] and seen.answer == "11:00"
+    assert desk.ran == ["Tuesday", "Tuesday", "Friday"]
+    assert seen.answer == "11:00"
 
 
 @pytest.mark.req("A6", "C1")
@@ -95,7 +103,9 @@ def test_a_loop_whose_reflection_was_dropped_is_blocked(run, desk, protocol):
     again = call("search", query="Tuesday")
     model = RoleModel([again, again, again, say("11:00")], "no reflection at all")
     seen = run(model, [desk.search], protocol=protocol)
-    assert len(desk.ran) == 2 and seen.answer == "11:00" and not seen.outcome.reflections
+    assert len(desk.ran) == 2
+    assert seen.answer == "11:00"
+    assert not seen.outcome.reflections
 
 
 @pytest.mark.req("A6")

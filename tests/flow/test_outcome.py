@@ -12,7 +12,7 @@ from langgraph_reflexion.testing import RoleModel, call, reflection, say
 THREAD = {"configurable": {"thread_id": "1"}}
 
 
-def until_eleven(answer, run):
+def until_eleven(answer, _run):
     return None if answer == "11:00" else "That hour is taken."
 
 
@@ -42,27 +42,31 @@ def test_an_outcome_tells_the_whole_run(run, desk, protocol):
     ]
     assert [failure.step for failure in outcome.failures] == [1, 2]
     assert [one.patch_prompt for one in outcome.reflections] == ["Give the weekday.", "Take the next free hour."]
-    assert len(outcome.lessons_written) == 1 and outcome.lessons_used == [] and outcome.run_id
-    assert outcome.seconds > 0 and Outcome.model_validate_json(outcome.model_dump_json()) == outcome
+    assert len(outcome.lessons_written) == 1
+    assert outcome.lessons_used == []
+    assert outcome.run_id
+    assert outcome.seconds > 0
+    assert Outcome.model_validate_json(outcome.model_dump_json()) == outcome
 
 
 @pytest.mark.req("I1", "I5", "B11")
 def test_what_reflections_cost_is_told_apart(run, desk, protocol):
-    desk.answers = lambda query: LookupError("no such day")
+    desk.answers = lambda _: LookupError("no such day")
     model = RoleModel([call("search", query="x"), say("11:00")], reflection(), usage=(70, 30))
     seen = run(model, [desk.search], protocol=protocol)
     usage = seen.outcome.usage
     assert (usage.input, usage.output, usage.total, usage.calls) == (140, 60, 200, 2)
     assert usage.reflection.model_dump() == {"input": 70, "output": 30, "total": 100, "calls": 1}
     (told,) = seen.told("reflection")
-    assert told["usage"] == usage.reflection.model_dump() and told["node"] == "reflect"
+    assert told["usage"] == usage.reflection.model_dump()
+    assert told["node"] == "reflect"
 
 
 @pytest.mark.req("I2", "I1", "B11")
 def test_each_attempt_has_its_time_its_score_and_its_cost(run, protocol, advice):
     scores = iter([40, 90])
     model = RoleModel([say("first"), say("second")], advice, delay=0.02, usage=(70, 30))
-    attempts = run(model, checks=[lambda answer, run: next(scores)], protocol=protocol).outcome.attempts
+    attempts = run(model, checks=[lambda *_: next(scores)], protocol=protocol).outcome.attempts
     assert [attempt.score for attempt in attempts] == [40, 90]
     assert all(attempt.seconds >= 0.02 and attempt.usage.total == 100 for attempt in attempts)
 
@@ -70,7 +74,7 @@ def test_each_attempt_has_its_time_its_score_and_its_cost(run, protocol, advice)
 @pytest.mark.req("I2", "B11")
 def test_attempts_are_told_where_the_run_ended_badly(run, protocol):
     model = RoleModel([say("10:00"), ConnectionError("down")], reflection())
-    outcome = run(model, checks=[lambda answer, run: 40], protocol=protocol).outcome
+    outcome = run(model, checks=[lambda *_: 40], protocol=protocol).outcome
     assert outcome.stop_reason == "model_error"
     assert (outcome.attempts[0].answer, outcome.attempts[0].score) == ("10:00", 40)
     assert (outcome.answer, outcome.score) == ("10:00", 40)
@@ -79,7 +83,7 @@ def test_attempts_are_told_where_the_run_ended_badly(run, protocol):
 @pytest.mark.req("I2", "B11")
 def test_attempts_are_kept_where_the_run_raised(protocol):
     model = RoleModel([say("10:00"), WrongKeyError("wrong key")], reflection())
-    agent = create_reflexion_agent(model, checks=[lambda a, r: 40], protocol=protocol, checkpointer=InMemorySaver())
+    agent = create_reflexion_agent(model, checks=[lambda *_: 40], protocol=protocol, checkpointer=InMemorySaver())
     with pytest.raises(WrongKeyError, match="wrong key"):
         agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
     values = agent.get_state(THREAD).values
@@ -95,23 +99,28 @@ def test_each_round_is_told_with_what_was_asked_answered_read_and_decided_and_is
     assert [event["decided"] for event in told] == ["invalid", "tool_call", "finish"]
     assert [event["step"] for event in told] == [1, 1, 2]
     for event, question in zip(told, model.asked, strict=True):
-        assert event["node"] == "decide" and event["run_id"] == seen.outcome.run_id and event["model"] == "scripted"
+        assert event["node"] == "decide"
+        assert event["run_id"] == seen.outcome.run_id
+        assert event["model"] == "scripted"
         assert event["usage"] == {"input": 10, "output": 5, "total": 15, "calls": 1}
         assert [message.text for message in event["asked"]] == [message.text for message in question.messages]
         assert isinstance(event["answered"], AIMessage)
-    assert "there is no tool 'look_up'" in told[0]["fault"] and told[0]["read"] is None
-    assert told[1]["read"]["calls"][0]["args"] == {"query": "Tuesday"} and told[2]["read"]["final"] == "11:00"
+    assert "there is no tool 'look_up'" in told[0]["fault"]
+    assert told[0]["read"] is None
+    assert told[1]["read"]["calls"][0]["args"] == {"query": "Tuesday"}
+    assert told[2]["read"]["final"] == "11:00"
     assert not {"step", "steps", "events"} & set(seen.result)
 
 
 @pytest.mark.req("I6", "B11")
 def test_only_the_answers_tokens_are_streamed(desk, protocol):
-    desk.answers = lambda query: LookupError("no such day")
+    desk.answers = lambda _: LookupError("no such day")
     model = RoleModel([call("search", query="x"), say("Eleven is free, take it.")], reflection())
     agent = create_reflexion_agent(model, [desk.search], protocol=protocol)
     heard = agent.stream({"messages": [("user", "Plan an hour.")]}, stream_mode="messages")
     pieces = [piece for piece, where in heard if isinstance(piece, AIMessageChunk) and piece.text]
-    assert "".join(piece.text for piece in pieces) == "Eleven is free, take it." and len(pieces) > 1
+    assert "".join(piece.text for piece in pieces) == "Eleven is free, take it."
+    assert len(pieces) > 1
 
 
 @pytest.mark.req("I6", "B11")
@@ -127,7 +136,8 @@ def test_a_failure_names_the_message_whose_tokens_do_not_stand(protocol):
         elif chunk["type"] == "failure":
             wrong.append(chunk["message_id"])
     assert [said[one] for one in wrong] == ["Ten it is."]
-    assert "11:00" in said.values() and not any("root_cause" in text for text in said.values())
+    assert "11:00" in said.values()
+    assert not any("root_cause" in text for text in said.values())
 
 
 @pytest.mark.req("I6")
@@ -136,7 +146,8 @@ async def test_every_mode_of_a_stream_ends_in_the_same_outcome():
         model = RoleModel([say("10:00"), say("11:00")], reflection())
         agent = create_reflexion_agent(model, checks=[until_eleven], checkpointer=InMemorySaver())
         heard = [one async for one in agent.astream({"messages": [("user", "Hi.")]}, THREAD, stream_mode=mode)]
-        assert heard and agent.get_state(THREAD).values["outcome"].status == "success"
+        assert heard
+        assert agent.get_state(THREAD).values["outcome"].status == "success"
 
 
 @pytest.mark.req("I1", "F3", "J1")
@@ -144,4 +155,5 @@ def test_a_refusal_is_the_answer_and_told_as_what_it_is(run):
     refusal = AIMessage("", additional_kwargs={"refusal": "I can't help with that."})
     seen = run(RoleModel([refusal]))
     assert seen.answer == seen.outcome.answer == "I can't help with that."
-    assert seen.told("step")[0]["decided"] == "refusal" and not seen.signals
+    assert seen.told("step")[0]["decided"] == "refusal"
+    assert not seen.signals

@@ -18,7 +18,8 @@ def test_a_clean_run_has_no_reflection(run, desk, protocol):
     seen = run(model, [desk.search], protocol=protocol)
     assert seen.nodes == ["begin", "recall", "decide", "tool", "observe", "decide", "check", "finish"]
     assert seen.ending == ("unverified", "unchecked")
-    assert not seen.outcome.failures and not seen.outcome.reflections
+    assert not seen.outcome.failures
+    assert not seen.outcome.reflections
     assert len(model.asked) == 2
 
 
@@ -48,7 +49,8 @@ def test_each_signal_of_the_loop_has_its_word(run, desk, protocol, signal, wrong
     seen = run(model, [desk.search], protocol=protocol, limits=limits)
     assert seen.signals == [signal]
     assert seen.told("failure")[0]["failure"]["signal"] == signal
-    assert seen.nodes.count("reflect") == 1 and seen.answer == "11:00"
+    assert seen.nodes.count("reflect") == 1
+    assert seen.answer == "11:00"
 
 
 @pytest.mark.req("A2")
@@ -68,15 +70,18 @@ def test_a_reply_that_cannot_be_read_is_kept_with_its_fault_and_cut(run, desk):
         RoleModel([noise, say("11:00")], reflection()), [desk.search], protocol="json", limits={"decision_retries": 0}
     )
     (failure,) = seen.outcome.failures
-    assert failure.signal == "parse_error" and "no JSON object" in failure.evidence
-    assert "no object here" in failure.evidence and "characters left out" in failure.evidence
+    assert failure.signal == "parse_error"
+    assert "no JSON object" in failure.evidence
+    assert "no object here" in failure.evidence
+    assert "characters left out" in failure.evidence
     assert len(failure.evidence) < 6_000
 
 
 @pytest.mark.req("A3")
 def test_a_broken_line_is_no_parse_error(run, desk, protocol):
     seen = run(RoleModel([ConnectionError("the line is dead")]), [desk.search], protocol=protocol)
-    assert seen.ending == ("failure", "model_error") and "the line is dead" in seen.outcome.reason
+    assert seen.ending == ("failure", "model_error")
+    assert "the line is dead" in seen.outcome.reason
     assert "parse_error" not in seen.signals
 
 
@@ -87,11 +92,13 @@ def test_a_bad_decision_is_repaired_in_its_round_and_only_then_reflected_on(
 ):
     model = RoleModel([*[call("look_up", query="x")] * bad, say("11:00")], reflection())
     seen = run(model, [desk.search], protocol=protocol, limits={"decision_retries": retries})
-    assert len(reflected(model)) == reflects and seen.answer == "11:00"
+    assert len(reflected(model)) == reflects
+    assert seen.answer == "11:00"
     assert seen.signals == ["unknown_tool"] * bad
     again = decided(model)[1]
     assert "there is no tool 'look_up'; the tools are: search" in again.text, "the reason is in the prompt"
-    assert again.last.type == "human" and not any("look_up" in message.text for message in seen.messages)
+    assert again.last.type == "human"
+    assert not any("look_up" in message.text for message in seen.messages)
 
 
 @pytest.mark.req("A4")
@@ -100,7 +107,8 @@ def test_a_bad_turn_is_shown_again_in_its_native_form_with_none_of_its_calls_run
     model = RoleModel([turn, say("11:00")])
     run(model, [desk.search], protocol="tools")
     shown = decided(model)[1].messages
-    assert [one.status for one in shown if isinstance(one, ToolMessage)] == ["error", "error"] and not desk.ran
+    assert [one.status for one in shown if isinstance(one, ToolMessage)] == ["error", "error"]
+    assert not desk.ran
 
 
 @pytest.mark.req("A4")
@@ -124,14 +132,16 @@ def test_a_repaired_reply_is_told_in_the_attempt_and_not_in_the_conversation(run
     ],
 )
 def test_a_failed_call_tells_its_class_its_exception_and_its_message(run, desk, protocol, fault, error_class):
-    desk.answers = lambda query: fault
+    desk.answers = lambda _: fault
     model = RoleModel([call("search", query="Tuesday"), say("11:00")], reflection())
     seen = run(model, [desk.search], protocol=protocol, limits={"tool_retries": 0})
     (failure,) = seen.outcome.failures
     assert (failure.signal, failure.error_class, failure.tool, failure.step) == ("tool_error", error_class, "search", 1)
-    assert type(fault).__name__ in failure.evidence and str(fault) in failure.evidence
+    assert type(fault).__name__ in failure.evidence
+    assert str(fault) in failure.evidence
     answer = next(message for message in seen.messages if isinstance(message, ToolMessage))
-    assert answer.status == "error" and str(fault) in answer.text
+    assert answer.status == "error"
+    assert str(fault) in answer.text
 
 
 @pytest.mark.req("A5")
@@ -140,9 +150,11 @@ def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflect
         "busy", request=httpx.Request("GET", "http://x"), response=httpx.Response(503, headers={"Retry-After": "0"})
     )
     faults = [busy, busy, "eleven"]
-    desk.answers = lambda query: faults.pop(0)
+    desk.answers = lambda _: faults.pop(0)
     seen = run(RoleModel([call("search", query="Tuesday"), say("11:00")]), [desk.search], protocol=protocol)
-    assert len(desk.ran) == 3 and not seen.outcome.failures and "reflect" not in seen.nodes
+    assert len(desk.ran) == 3
+    assert not seen.outcome.failures
+    assert "reflect" not in seen.nodes
 
 
 @pytest.mark.req("A5")
@@ -152,7 +164,8 @@ def test_the_same_mistake_on_another_instance_has_the_same_fingerprint(run, desk
         [call("search", query="2026-01-06"), call("search", query="2027-02-11"), say("11:00")], reflection()
     )
     first, second = run(model, [desk.search], limits={"max_reflections": 1}).outcome.failures
-    assert first.fingerprint == second.fingerprint and (first.repeats, second.repeats) == (1, 2)
+    assert first.fingerprint == second.fingerprint
+    assert (first.repeats, second.repeats) == (1, 2)
 
 
 @pytest.mark.req("A3", "A4")
@@ -161,7 +174,8 @@ def test_a_call_cut_off_in_its_arguments_does_not_run_and_is_asked_for_again(run
         "", invalid_tool_calls=[invalid_tool_call(name="search", args='{"query": "Tu', id="c1", error="cut")]
     )
     seen = run(RoleModel([cut, call("search", query="Tuesday"), say("11:00")]), [desk.search], protocol="tools")
-    assert desk.ran == ["Tuesday"] and seen.signals == ["parse_error"]
+    assert desk.ran == ["Tuesday"]
+    assert seen.signals == ["parse_error"]
     assert '{"query": "Tu' in seen.outcome.failures[0].evidence
 
 
@@ -173,7 +187,8 @@ def test_feedback_on_a_finished_thread_is_reflected_on_before_anything_else(run,
     run(model, agent=agent, config=thread)
     seen = run(model, agent=agent, config=thread, task=[], feedback="that was wrong: Ada is on holiday at ten")
     assert seen.nodes[:4] == ["begin", "reflect", "remember", "recall"]
-    assert seen.signals == ["feedback"] and "Ada is on holiday" in seen.outcome.failures[0].evidence
+    assert seen.signals == ["feedback"]
+    assert "Ada is on holiday" in seen.outcome.failures[0].evidence
     (asked,) = reflected(model)
     decision = asked.text.partition("<decision>")[2].partition("</decision>")[0]
     assert "10:00" in decision, "the answer that was wrong is the last decision"

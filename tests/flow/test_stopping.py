@@ -9,13 +9,13 @@ from langgraph_reflexion import Verdict
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 
-def refuse(answer, run):
+def refuse(*_):
     return "That hour is taken."
 
 
 def wander():
     """A model that never comes to an answer, and never does the same twice."""
-    model = RoleModel(lambda question: call("search", query=f"room {len(model.asked)}"))
+    model = RoleModel(lambda _: call("search", query=f"room {len(model.asked)}"))
     return model
 
 
@@ -24,7 +24,8 @@ def wander():
 def test_the_step_after_the_last_is_never_taken(run, desk, protocol, most):
     model = wander()
     seen = run(model, [desk.search], protocol=protocol, limits={"max_steps": most})
-    assert seen.ending == ("failure", "max_steps") and len(model.asked) == most == len(desk.ran)
+    assert seen.ending == ("failure", "max_steps")
+    assert len(model.asked) == most == len(desk.ran)
     assert f"{most} were allowed" in seen.outcome.reason
 
 
@@ -34,7 +35,8 @@ def test_the_reflection_after_the_last_is_never_asked_for_and_attempts_go_on(run
     model = RoleModel([say("10:00")], advice)
     seen = run(model, checks=[refuse], protocol=protocol, limits={"max_attempts": 4, "max_reflections": most})
     assert len(reflected(model)) == most == len(seen.outcome.reflections)
-    assert seen.nodes.count("check") == 4 and seen.ending == ("failure", "max_attempts")
+    assert seen.nodes.count("check") == 4
+    assert seen.ending == ("failure", "max_attempts")
 
 
 @pytest.mark.req("F2", "F12", "B11")
@@ -42,8 +44,10 @@ def test_the_reflection_after_the_last_is_never_asked_for_and_attempts_go_on(run
 def test_the_attempt_after_the_last_is_never_made_nor_reflected_on(run, protocol, advice, reflected, most):
     model = RoleModel([say("10:00")], advice)
     seen = run(model, checks=[refuse], protocol=protocol, limits={"max_attempts": most})
-    assert seen.ending == ("failure", "max_attempts") and seen.nodes.count("check") == most
-    assert len(reflected(model)) == most - 1 and seen.nodes[-3:] == ["check", "wrap_up", "finish"]
+    assert seen.ending == ("failure", "max_attempts")
+    assert seen.nodes.count("check") == most
+    assert len(reflected(model)) == most - 1
+    assert seen.nodes[-3:] == ["check", "wrap_up", "finish"]
 
 
 @pytest.mark.req("F11", "A4", "B11")
@@ -51,8 +55,10 @@ def test_decisions_that_never_stand_end_the_run(run, desk, protocol):
     model = RoleModel([call("look_up", query="x")], reflection())
     limits = {"max_reflections": 1, "decision_retries": 1}
     seen = run(model, [desk.search], protocol=protocol, limits=limits)
-    assert seen.ending == ("failure", "invalid_decisions") and len(seen.outcome.failures) == 4
-    assert not desk.ran and "There is no answer" in seen.answer
+    assert seen.ending == ("failure", "invalid_decisions")
+    assert len(seen.outcome.failures) == 4
+    assert not desk.ran
+    assert "There is no answer" in seen.answer
 
 
 @pytest.mark.req("F8", "F11", "B11")
@@ -84,7 +90,8 @@ def test_whatever_ends_the_run_the_fallback_is_asked_once(run, desk, stop):
     model, limits = stories[stop]
     rescue = RoleModel([AIMessage("As far as I can tell: 11:00.")])
     seen = run(model, [desk.search], fallback=rescue, limits=limits)
-    assert seen.ending == ("failure", stop) and len(rescue.asked) == 1
+    assert seen.ending == ("failure", stop)
+    assert len(rescue.asked) == 1
     assert seen.answer == seen.outcome.answer == "As far as I can tell: 11:00."
 
 
@@ -92,20 +99,23 @@ def test_whatever_ends_the_run_the_fallback_is_asked_once(run, desk, stop):
 def test_a_fallback_that_is_down_leaves_the_best_attempt_and_both_reasons(run):
     seen = run(
         RoleModel([say("10:00")], reflection()),
-        checks=[lambda answer, run: 40],
+        checks=[lambda *_: 40],
         fallback=RoleModel([ConnectionError("also down")]),
         limits={"max_attempts": 1},
     )
-    assert seen.ending == ("failure", "max_attempts") and seen.outcome.answer == "10:00"
-    assert "also down" in seen.outcome.reason and "10:00" in seen.answer
+    assert seen.ending == ("failure", "max_attempts")
+    assert seen.outcome.answer == "10:00"
+    assert "also down" in seen.outcome.reason
+    assert "10:00" in seen.answer
 
 
 @pytest.mark.req("F8")
 def test_without_a_fallback_no_model_is_asked_and_the_best_attempt_is_marked_as_not_accepted(run):
     scores = iter([60, 40])
     model = RoleModel([say("first"), say("second")], reflection())
-    seen = run(model, checks=[lambda answer, run: next(scores)], limits={"max_attempts": 2})
-    assert seen.answer.endswith("first") and "which was not accepted, score 60" in seen.answer
+    seen = run(model, checks=[lambda *_: next(scores)], limits={"max_attempts": 2})
+    assert seen.answer.endswith("first")
+    assert "which was not accepted, score 60" in seen.answer
     assert (seen.outcome.answer, seen.outcome.score) == ("first", 60)
     assert [question.role for question in model.asked] == ["decide", "reflect", "decide"]
 
@@ -115,8 +125,9 @@ def test_the_outcome_has_the_last_and_the_best_attempt(run, desk, advice):
     scores = iter([60, 40])
     model = RoleModel([say("first"), say("second"), call("search", query="x")], advice)
     limits = {"max_attempts": 3, "max_steps": 3, "stalled_attempts": 9}
-    outcome = run(model, [desk.search], checks=[lambda answer, run: next(scores)], limits=limits).outcome
-    assert outcome.best is not None and outcome.last is not None
+    outcome = run(model, [desk.search], checks=[lambda *_: next(scores)], limits=limits).outcome
+    assert outcome.best is not None
+    assert outcome.last is not None
     assert (outcome.best.answer, outcome.best.score) == ("first", 60)
     assert outcome.last.answer is None, "the work that came to no answer is an attempt of its own"
 
@@ -125,14 +136,16 @@ def test_the_outcome_has_the_last_and_the_best_attempt(run, desk, advice):
 def test_an_attempt_with_an_answer_is_better_than_one_without(run, desk):
     model = RoleModel([say("10:00"), call("search", query="x")], reflection())
     outcome = run(model, [desk.search], checks=[refuse], limits={"max_steps": 2}).outcome
-    assert outcome.best is not None and outcome.best.answer == outcome.answer == "10:00"
+    assert outcome.best is not None
+    assert outcome.best.answer == outcome.answer == "10:00"
 
 
 @pytest.mark.req("F11", "I1")
 def test_of_a_success_the_accepted_attempt_is_the_best(run):
     verdicts = iter([Verdict(score=70), Verdict(passed=True, score=50)])
-    outcome = run(RoleModel([say("a"), say("b")], reflection()), checks=[lambda a, r: next(verdicts)]).outcome
-    assert outcome.status == "success" and outcome.best is outcome.last
+    outcome = run(RoleModel([say("a"), say("b")], reflection()), checks=[lambda *_: next(verdicts)]).outcome
+    assert outcome.status == "success"
+    assert outcome.best is outcome.last
     assert (outcome.answer, outcome.score) == ("b", 50)
 
 
@@ -140,4 +153,5 @@ def test_of_a_success_the_accepted_attempt_is_the_best(run):
 @pytest.mark.parametrize("most", [6, 8, 11, 14])
 def test_langgraphs_own_limit_is_wrapped_up_before_in_time(run, desk, protocol, most):
     seen = run(wander(), [desk.search], protocol=protocol, config={"recursion_limit": most})
-    assert seen.ending == ("failure", "max_steps") and len(seen.nodes) <= most
+    assert seen.ending == ("failure", "max_steps")
+    assert len(seen.nodes) <= most

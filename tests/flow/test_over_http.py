@@ -1,0 +1,206 @@
+"""A provider in every mood, over HTTP: each ends as promised, and what is sent back is always valid."""
+
+from __future__ import annotations
+
+import time
+
+import openai
+import pytest
+
+from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion.testing import ModelServer, RoleModel, call, calls, reflection, say
+
+PASSING = ["rate_limited", "error", "dropped", "dropped_midway"]
+LASTING = [*PASSING, "garbage"]
+
+
+def story():
+    """Look up Tuesday until something is heard of it, and answer."""
+
+    def decide(question):
+        return (
+            say("11:00")
+            if "eleven" in question.text or "no such day" in question.text
+            else call("search", query="Tuesday")
+        )
+
+    return RoleModel(decide, reflection("Give the weekday."))
+
+
+@pytest.fixture
+def serve():
+    """Servers that are closed with the test, and must have refused nothing."""
+    servers = []
+
+    def server(policy, moods=(), **settings):
+        servers.append(ModelServer(policy, moods, **settings))
+        return servers[-1]
+
+    yield server
+    for one in servers:
+        one.close()
+        assert one.refused == []
+
+
+@pytest.mark.req("A1", "B11", "A3")
+@pytest.mark.parametrize("mood", PASSING)
+def test_a_passing_fault_costs_a_request_and_nothing_else(run, desk, serve, protocol, mood):
+    server = serve(story(), [mood])
+    seen = run(server.chat(max_retries=2), [desk.search], protocol=protocol)
+    assert seen.answer == "11:00"
+    assert not seen.signals
+    assert len(server.raw) == 3
+
+
+@pytest.mark.req("A3", "F11", "B8")
+@pytest.mark.parametrize("mood", LASTING)
+def test_a_lasting_fault_ends_in_an_outcome_that_tells_what_was_done(run, desk, serve, protocol, mood):
+    server = serve(story(), lambda _question, number: mood if number else None)
+    seen = run(server.chat(max_retries=1), [desk.search], protocol=protocol)
+    assert seen.ending == ("failure", "model_error")
+    assert "parse_error" not in seen.signals
+    assert desk.ran == ["Tuesday"]
+    assert seen.messages[-1].type == "ai"
+    assert seen.outcome.reason in seen.answer
+
+
+@pytest.mark.req("B8")
+def test_the_client_waits_as_the_provider_says(run, serve):
+    server = serve(RoleModel([say("11:00")]), ["rate_limited"], retry_after=1.0)
+    began = time.monotonic()
+    assert run(server.chat(max_retries=1)).answer == "11:00"
+    assert time.monotonic() - began >= 0.9
+
+
+@pytest.mark.req("A3")
+def test_a_wrong_key_is_raised_as_it_is(run, desk, serve, protocol):
+    server = serve(story(), ["unauthorized"] * 9)
+    with pytest.raises(openai.AuthenticationError):
+        run(server.chat(), [desk.search], protocol=protocol)
+
+
+@pytest.mark.req("A3", "A4")
+@pytest.mark.parametrize("mood", ["empty", "bad_arguments", "cut"])
+def test_a_spoilt_decision_is_repaired_in_its_round(run, desk, serve, protocol, mood):
+    if mood == "bad_arguments" and protocol == "json":
+        mood = "cut"
+    server = serve(story(), [mood])
+    seen = run(server.chat(), [desk.search], protocol=protocol)
+    assert seen.answer == "11:00"
+    assert seen.signals == ["parse_error"]
+    assert desk.ran == ["Tuesday"]
+
+
+@pytest.mark.req("A3", "A4", "C1")
+@pytest.mark.parametrize("mood", ["empty", "cut", "bad_arguments"])
+def test_a_decision_that_stays_spoilt_is_reflected_on_and_then_ends_the_run(run, desk, serve, protocol, mood):
+    model = RoleModel([call("search", query="Tuesday")], reflection("Write shorter."))
+    server = serve(model, lambda question, _: mood if question.role == "decide" else None)
+    seen = run(server.chat(), [desk.search], protocol=protocol, limits={"max_reflections": 1})
+    assert seen.ending == ("failure", "invalid_decisions")
+    assert not desk.ran
+    assert set(seen.signals) == {"parse_error"}
+    assert len(seen.outcome.reflections) == 1
+
+
+@pytest.mark.req("A3", "I1")
+def test_a_refusal_is_the_answer_and_told_as_one(run, desk, serve, protocol):
+    server = serve(story(), [None, "refusal"])
+    seen = run(server.chat(), [desk.search], protocol=protocol)
+    assert seen.answer == seen.outcome.answer == "I can't help with that."
+    assert not seen.signals
+    assert seen.told("step")[-1]["decided"] == "refusal"
+    assert len(server.raw) == 2
+
+
+@pytest.mark.req("B12")
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_overflow_is_shortened_once_and_is_then_a_model_error(run, desk, serve, protocol, times):
+    desk.answers = lambda _: "eleven " * 5_000
+    server = serve(story(), [None, *["context_overflow"] * times])
+    seen = run(server.chat(), [desk.search], protocol=protocol)
+    assert [len(raw) > 20_000 for raw in server.raw] == [False, True, False]
+    assert seen.ending == (("unverified", "unchecked") if times == 1 else ("failure", "model_error"))
+
+
+@pytest.mark.req("F13")
+def test_a_slow_provider_ends_with_the_deadline(run, serve, protocol):
+    server = serve(RoleModel([say("11:00")]), ["slow"], slow=4.0)
+    began = time.monotonic()
+    seen = run(server.chat(), protocol=protocol, limits={"deadline": 0.5})
+    assert seen.ending == ("failure", "deadline")
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.req("C1")
+@pytest.mark.parametrize(
+    "mood", ["empty", "cut", "refusal", "garbage", "error", "rate_limited", "dropped", "context_overflow"]
+)
+def test_a_reflector_in_any_mood_costs_its_reflection_and_not_the_run(run, desk, serve, mood):
+    desk.answers = lambda _: LookupError("no such day")
+    server = serve(story(), lambda question, _: mood if question.role == "reflect" else None)
+    seen = run(server.chat(max_retries=0), [desk.search])
+    assert seen.answer == "11:00"
+    assert seen.signals == ["tool_error"]
+    assert not seen.outcome.reflections
+    assert seen.told("reflection")[0]["dropped"] == "unreadable"
+
+
+@pytest.mark.req("A5", "C1", "B11")
+def test_one_failing_call_costs_one_request_more_than_a_clean_run(run, desk, serve, protocol):
+    clean = serve(story())
+    run(clean.chat(), [desk.search], protocol=protocol)
+    desk.answers = lambda _: LookupError("no such day")
+    failing = serve(story())
+    run(failing.chat(), [desk.search], protocol=protocol)
+    assert (len(clean.raw), len(failing.raw)) == (2, 3)
+
+
+@pytest.mark.req("A4", "B11", "K4")
+def test_what_is_sent_back_is_valid_whatever_went_wrong_before(run, desk, serve, protocol):
+    desk.answers = lambda query: LookupError("no such day") if query == "x" else "eleven"
+    turns = [
+        call("functions.search", query="x"),
+        call("look up", query="x"),
+        call("search", when="x"),
+        calls(("search", {"query": "x"}), ("search", {"query": "Friday"}))
+        if protocol == "tools"
+        else call("search", query="x"),
+        call("search", query="Friday"),
+        call("search", query="Friday"),
+        say("10:00"),
+        say("11:00"),
+    ]
+    plans = [
+        reflection(text)
+        for text in ("Use the tool by its name.", "Give a weekday.", "Do not ask twice.", "Take eleven.")
+    ]
+    server = serve(RoleModel(turns, plans))
+    seen = run(
+        server.chat(),
+        [desk.search],
+        protocol=protocol,
+        prompt="You plan meetings.",
+        checks=[lambda answer, _: None if answer == "11:00" else "Taken."],
+        limits={"max_reflections": 5},
+    )
+    assert seen.answer == "11:00"
+    assert server.refused == []
+    assert len(server.asked) > 10
+    for body in server.requests:
+        assert [message["role"] for message in body["messages"]].count("system") <= 1
+
+
+@pytest.mark.req("B11", "I6")
+def test_streamed_it_is_the_same(desk, serve, protocol):
+    server = serve(story())
+    agent = create_reflexion_agent(server.chat(), [desk.search], protocol=protocol)
+    heard = agent.stream({"messages": [("user", "Plan an hour.")]}, stream_mode=["messages", "values"])
+    said, result = [], {}
+    for mode, chunk in heard:
+        if mode == "values":
+            result = chunk
+        elif chunk[0].type == "AIMessageChunk":
+            said.append(chunk[0].text)
+    assert "".join(said) == "11:00" == result["messages"][-1].text
+    assert desk.ran == ["Tuesday"]
