@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import merge_configs
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolCallTransformer, ToolNode
@@ -18,10 +19,10 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.schemas import Shapes, shapes_of
+from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.begin import begin
-from langgraph_reflexion.nodes.bindings import Model, calls_tools
+from langgraph_reflexion.nodes.bindings import Model, bound_names, calls_tools
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.decide import decide
@@ -152,6 +153,9 @@ def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str]
         protocol = "tools" if native else "json"
     if protocol == "tools":
         return Native(tuple(controls or ()))
+    for one in model.values() if isinstance(model, Mapping) else [model]:
+        if isinstance(one, Runnable) and (names := bound_names(one)):
+            raise ValueError(f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks in words")
     return Json(tuple(CONTROLS) if controls is None else tuple(controls), _real(toolbox), words)
 
 
@@ -218,6 +222,10 @@ def _compiled(
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
     ):
         graph.add_conditional_edges(source, Route(f"after_{source}", route, Crossing), targets)
+    checkpointer = reading_back(checkpointer, kit.form)
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name, transformers=[ToolCallTransformer])
-    # Where LangChain's own agents tell whose tokens are streamed.
-    return compiled if kit.name is None else compiled.with_config({"metadata": {"lc_agent_name": kit.name}})
+    if kit.name is not None:
+        # Where LangChain's own agents tell whose tokens are streamed. Not by `with_config`: its copy forgets the types
+        # that a parent's checkpointer may read back.
+        compiled.config = merge_configs(compiled.config, {"metadata": {"lc_agent_name": kit.name}})
+    return compiled

@@ -180,7 +180,7 @@ def _failure(read: Invalid, reply: AIMessage, step: int, before: Sequence[Failur
 
 def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: list[Failure]) -> Update:
     """A decision that stands: calls and questions go into `messages`, an answer waits for its checks."""
-    decision, message = stood.decision, stood.message
+    decision, message = stood.decision, _under_own_id(state, stood.message)
     # Clearing what is clear already would cost a write to each channel, at every step.
     update: Update = {name: None for name in ("decision", "failure", "aside") if state.get(name) is not None}
     update |= {"asked_on": last_id(state), "tally": counted(state, kit.now(), spent=spent, steps=1)}
@@ -205,7 +205,9 @@ def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: lis
 def _said_again(state: State, message: AIMessage) -> Waiting | None:
     """The end of a run whose model said its last turn once more, id and calls alike: the results are there already."""
     turn, answers = last_turn(state["messages"])
-    if turn is None or turn.id != message.id or {*call_ids(message)} - {one.tool_call_id for one in answers}:
+    if turn is None or turn.id != message.id or not message.tool_calls:
+        return None
+    if {*call_ids(message)} - {one.tool_call_id for one in answers}:
         return None
     return Waiting(action="finish", text=answers[-1].text, message=None, refused=False)
 
@@ -215,10 +217,9 @@ def _under_own_id(state: State, message: AIMessage) -> AIMessage:
 
     The last turn alone may be said again, as on any agent.
     """
-    turn, answers = last_turn(state["messages"])
-    if turn is not None and answers and turn.id == message.id and not {*call_ids(message)} - {*call_ids(turn)}:
-        return message
     if message.id is None or all(one.id != message.id for one in state["messages"]):
+        return message
+    if _said_again(state, message) is not None:
         return message
     return message.model_copy(update={"id": f"{message.id}-{state['about']['id']}-{state['tally']['steps'] + 1}"})
 

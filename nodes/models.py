@@ -25,10 +25,10 @@ Spent = list[int]
 def model_named(name: str) -> BaseChatModel:
     """The model of a `provider:name` string; `openai:` needs nothing more, others need `langchain`."""
     provider, _, model = name.partition(":")
+    if not provider.strip() or (":" in name and not model.strip()):
+        raise ModelError(f"The model {name!r} cannot be made: a name is 'provider:model', as 'openai:gpt-4o-mini'")
     if provider == "openai" and model:
-        from langchain_openai import ChatOpenAI
-
-        return ChatOpenAI(model=model)
+        return _of_openai(name, model)
     try:
         chat_models = importlib.import_module("langchain.chat_models")
     except ImportError:
@@ -39,6 +39,16 @@ def model_named(name: str) -> BaseChatModel:
     try:
         return cast("BaseChatModel", chat_models.init_chat_model(name))
     except (ImportError, ValueError) as fault:
+        raise ModelError(f"The model {name!r} cannot be made: {fault}") from fault
+
+
+def _of_openai(name: str, model: str) -> BaseChatModel:
+    from langchain_openai import ChatOpenAI
+    from openai import OpenAIError
+
+    try:
+        return ChatOpenAI(model=model)
+    except OpenAIError as fault:
         raise ModelError(f"The model {name!r} cannot be made: {fault}") from fault
 
 
