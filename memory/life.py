@@ -23,7 +23,7 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.shelf import Read, Shelf, fit_for_a_label, read_all, read_episode, read_one, read_some
 from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.memory.worth import next_status, result_of
-from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
+from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     now = shelf.clock()
     concerned = dict.fromkeys([*episode.shown, *episode.withheld])
     known = yield from read_some(shelf, concerned)
-    kept = episode.model_copy(update={"task": without_secrets(episode.task), "created_at": episode.created_at or now})
+    kept = _masked(episode).model_copy(update={"created_at": episode.created_at or now})
     ops: list[Op] = [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))]
     if before is not None:
         for old in dict.fromkeys([*before.shown, *before.withheld]):
@@ -60,6 +60,22 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
             status, why = step
             action: ChangeAction = "promoted" if status == "active" else "demoted"
             yield from moved(shelf, found, status, action, by="evidence", why=why, run=episode.id)
+
+
+def _masked(episode: Episode) -> Episode:
+    """The episode with no secret in what was asked, what failed and what was made of it."""
+    failures = [one.model_copy(update={"evidence": without_secrets(one.evidence)}) for one in episode.failures]
+    reflections = [Reflection.model_validate(_without_secrets(one.model_dump())) for one in episode.reflections]
+    task = without_secrets(episode.task)
+    return episode.model_copy(update={"task": task, "failures": failures, "reflections": reflections})
+
+
+def _without_secrets(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _without_secrets(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_without_secrets(value) for value in data]
+    return without_secrets(data) if isinstance(data, str) else data
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:

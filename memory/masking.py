@@ -17,8 +17,9 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/:@]+:[^\s/@]+@"), r"\1[secret]@"),
     (
         re.compile(
-            r"(?i)\b((?:[\w-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token|token)|pwd|pin)"
-            r"(?:\s+(?:for|of)\s+\S+)?)(\s*[:=]\s*|\s+is\s+|\s+)(['\"]?)(?=\S*\d|['\"])([^\s'\",;]{4,})\3"
+            r"(?i)\b((?:[\w-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token|token)|pwd|pin)['\"]?"
+            r"(?:\s+(?:for|of)\s+\S+)?)(\s*[:=]\s*|\s+is\s+|\s+)(?=\S*\d|(?:(?<=[:=])|(?<=[:=]\s)|(?<=\bis\s))['\"])"
+            r"(['\"]?)([^\s'\",;]{4,})\3"
         ),
         r"\1\2[secret]",
     ),

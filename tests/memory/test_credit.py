@@ -8,7 +8,7 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.schemas import Episode, Lesson, Memo, Reflection
+from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection
 
 SLOT = "Check a proposed slot against every busy time before you answer."
 
@@ -89,7 +89,15 @@ def test_feedback_turns_a_win_into_a_loss(book: LessonBook, mine: str) -> None:
 
 @pytest.mark.req("D4", "D19")
 def test_the_episode_is_kept_under_the_run_without_its_secrets(book: LessonBook, store: BaseStore, clock: Any) -> None:
-    book.credit(run("r1", task="Log in with password=hunter22 and propose a slot."))
+    refused = Failure(signal="tool_error", evidence="login({'password': 'hunter22'}) failed.")
+    tried = Reflection(
+        failure_signal="tool_error",
+        root_cause="tool_misuse",
+        fix_strategy=[],
+        patch_prompt="Use the password hunter22.",
+    )
+    task = "Log in with password=hunter22 and propose a slot."
+    book.credit(run("r1", task=task, failures=[refused], reflections=[tried]))
     [item] = store.search(("team", "episodes"))
     assert (item.namespace, item.key) == (("team", "episodes"), "r1")
     assert "hunter22" not in str(item.value)

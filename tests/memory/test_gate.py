@@ -117,6 +117,9 @@ SECRETS = [
     ("Write to ada.lovelace@mail.example when it fails.", "ada.lovelace"),
     ("Use AKIAIOSFODNN7EXAMPLE as key.", "AKIAIOSFODNN7EXAMPLE"),
     ("登录时密码是hunter22。", "hunter22"),
+    ("Log in with password='correcthorse' first.", "correcthorse"),
+    ("The call login({'password': 'correcthorse'}) failed.", "correcthorse"),
+    ('Send {"api_key": "abcdefgh"} along.', "abcdefgh"),
 ]
 
 
@@ -135,6 +138,8 @@ def test_a_secret_is_masked(text: str, secret: str) -> None:
         "Fill the password field before the login button is pressed.",
         "Order 1234567890123456 has no checksum.",
         "Use the access token of the current session.",
+        "Follow the password 'reset' link.",
+        "Fill the 'password' field.",
     ],
 )
 def test_words_about_secrets_are_none(text: str) -> None:
