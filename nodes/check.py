@@ -62,7 +62,8 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         attempt = attempt_of({**state, "failures": failures}, tally, now, **fields)
         tally = marked(tally, now, len(failures))
         hint = kit.words.render("refused", feedback=fenced(complaints(verdicts, kit.limits.success_score)))
-        turn = [AIMessage(text)] if text.strip() else []
+        # With an id, as an answer of the conversation has one: it is told in the protocol's own form.
+        turn = [AIMessage(text, id=f"{state['about']['id']}-{len(state['attempts'])}")] if text.strip() else []
         update |= {"failure": failure, "failures": failures, "aside": Aside(turn=[*turn], hint=hint)}
     else:
         attempt = attempt_of(state, tally, now, **fields)

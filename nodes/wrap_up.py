@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
@@ -11,7 +11,7 @@ from langgraph_reflexion.nodes.faults import model_fault, told
 from langgraph_reflexion.nodes.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models import asked, let_pass
-from langgraph_reflexion.nodes.protocols import as_text, object_of
+from langgraph_reflexion.nodes.protocols import as_text
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, spent_out, worth_going_on
 from langgraph_reflexion.schemas import Attempt, StopReason
@@ -123,12 +123,12 @@ def _prompt(
     feedback = complaints(last.verdicts, kit.limits.success_score) if last is not None else ""
     answer = fenced(bounded(last.answer)) if last is not None and last.answer else "none"
     asking = kit.words.render("wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none")
-    conversation = _without_calls(paired(state["messages"]))
+    conversation = as_text(paired(state["messages"]), _in_prose)
     view = lambda: kit.view.of({**state, "messages": conversation})  # noqa: E731
     prompt = yield from kit.instructions.around(conversation, view, kit.inside(config))
-    return [*prompt, HumanMessage(asking)]
+    return as_text([*prompt, HumanMessage(asking)], _in_prose)
 
 
-def _without_calls(messages: list[AnyMessage]) -> list[AnyMessage]:
-    """As text: a fallback has no tools bound, and some providers then refuse calls in the conversation."""
-    return as_text(messages, object_of) if any(isinstance(one, ToolMessage) for one in messages) else messages
+def _in_prose(message: AIMessage) -> str:
+    """A turn as text: a fallback has no tools bound, and some providers then refuse calls in the conversation."""
+    return "\n".join([message.text, *(f"Calls {call['name']}({call['args']})." for call in message.tool_calls)]).strip()
