@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, get_args, get_origin, get_type_hints
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.managed import RemainingSteps
 from langgraph.managed.base import is_managed_value
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.nodes.forms import ResponseForm
-from langgraph_reflexion.state import HELD, Channels, Input, Named, Output
+from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
+from langgraph_reflexion.state import HELD, Channels, Input, Named, Output, Recalled
+
+KEPT: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
+"""The types of ours that a checkpoint holds; what they hold themselves is kept as plain data."""
 
 
 class Shapes(NamedTuple):
@@ -35,6 +42,16 @@ def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
         _typed("Input", {**get_type_hints(Input, include_extras=True), **given}),
         _typed("Output", {**get_type_hints(Output, include_extras=True), **told, **answer}),
     )
+
+
+def reading_back(checkpointer: Any, form: ResponseForm | None) -> Any:
+    """The checkpointer, allowed to read our types back where it keeps a list of those it may."""
+    if not isinstance(checkpointer, BaseCheckpointSaver):
+        return checkpointer
+    if not isinstance(checkpointer.serde, (JsonPlusSerializer, EncryptedSerializer)):
+        return checkpointer
+    answer = [form.type] if form is not None and isinstance(form.type, type) else []
+    return checkpointer.with_allowlist({(one.__module__, one.__name__) for one in (*KEPT, *answer)})
 
 
 def _fields_of(schema: type | None) -> dict[str, Any]:
