@@ -112,7 +112,7 @@ def test_a_sequence_without_a_model_is_refused() -> None:
 
 
 def test_a_reflection_is_asked_of_the_model_alone() -> None:
-    def broken(query: str) -> str:
+    def broken(query: str) -> str:  # noqa: ARG001
         """Search the archive."""
         raise ValueError("no such field")
 
@@ -271,6 +271,7 @@ def test_an_openai_name_asks_the_server_that_the_environment_names(server: Model
 def test_an_openai_name_needs_no_langchain(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
     assert answer("openai:local") == "done"
+    assert len(server.requests) == 2
 
 
 def test_other_providers_go_through_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
