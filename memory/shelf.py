@@ -154,7 +154,7 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
 
 def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
     """The record of a run, or `None`."""
-    [item] = yield [GetOp(shelf.episodes, run_id)]
+    [item] = yield [GetOp(shelf.episodes, run_id.replace("\0", "�"))]
     if item is None:
         return None
     try:

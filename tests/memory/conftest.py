@@ -17,7 +17,7 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.testing import WordEmbeddings
 
-POSTGRES = "LANGGRAPH_REFLEXION_POSTGRES"
+POSTGRES = "POSTGRES_DSN"
 NAMESPACE = ("team",)
 
 
