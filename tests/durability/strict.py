@@ -10,6 +10,7 @@ import logging
 import operator
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +88,7 @@ def hand_over(to: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Comm
 
 
 def decide(end: str) -> Any:
-    """A question, a reply that cannot stand, a failing search, a turn with a pause and leave, a refused answer, `end`."""
+    """A question, a bad reply, a failing search, a turn that needs leave and pauses, a refused answer, and `end`."""
 
     def decided(question: Question) -> Any:
         text = question.text
@@ -167,29 +168,26 @@ def main(folder: Path) -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stdout)
     plan, slot = '{"hour": "11:00", "room": {"name": "red"}}', '{"hour": "11:00"}'
     store = InMemoryStore()
-    for name, end, form in (("plan", plan, Plan), ("slot", slot, Slot), ("plain", "11:00", None)):
-        for step_by_step in (False, True):
-            config = {"configurable": {"thread_id": f"{name} {step_by_step}"}}
-            _, state = told(lambda saver: agent_of(saver, store, end, form), folder / "own.db", config, step_by_step)
-            values = state.values
-            outcome = values["outcome"]
-            assert type(outcome) is Outcome, type(outcome)
-            assert outcome.status == "success", outcome
-            assert {type(one).__name__ for one in [*outcome.failures, *outcome.reflections]} == {
-                "Failure",
-                "Reflection",
-            }
-            assert values["rooms"] == [Room(name="red")], values["rooms"]
-            assert form is None or type(values["structured_response"]) is form, values["structured_response"]
-    for end in ("hand over", plan):
-        for step_by_step in (False, True):
-            config = {"configurable": {"thread_id": f"{end} {step_by_step}"}}
-            make = lambda saver: in_parent(agent_of(None, store, end, Plan, name="worker"), saver)  # noqa: B023, E731
-            _, state = told(make, folder / "parent.db", config, step_by_step)
-            outcome = state.values["outcome"]
-            assert type(outcome) is Outcome, type(outcome)
-            assert outcome.stop_reason == ("handed_off" if end == "hand over" else "accepted"), outcome
-            assert end != "hand over" or state.values["room"] == Room(name="colleague"), state.values["room"]
+    alone = [("a plan", plan, Plan, True), ("a slot", slot, Slot, False), ("text", "11:00", None, False)]
+    for name, end, form, step_by_step in alone:
+        config = {"configurable": {"thread_id": name}}
+        make = partial(agent_of, store=store, end=end, form=form)
+        _, state = told(make, folder / "own.db", config, step_by_step)
+        outcome = state.values["outcome"]
+        assert type(outcome) is Outcome, type(outcome)
+        assert outcome.status == "success", outcome
+        kinds = {type(one).__name__ for one in [*outcome.failures, *outcome.reflections]}
+        assert kinds == {"Failure", "Reflection"}, kinds
+        assert state.values["rooms"] == [Room(name="red")], state.values["rooms"]
+        assert form is None or type(state.values["structured_response"]) is form, state.values["structured_response"]
+    for end, step_by_step, stop in (("hand over", True, "handed_off"), (plan, False, "accepted")):
+        config = {"configurable": {"thread_id": stop}}
+        within = partial(in_parent, agent_of(None, store, end, Plan, name="worker"))
+        _, state = told(within, folder / "parent.db", config, step_by_step)
+        outcome = state.values["outcome"]
+        assert type(outcome) is Outcome, type(outcome)
+        assert outcome.stop_reason == stop, outcome
+        assert stop != "handed_off" or state.values["room"] == Room(name="colleague"), state.values["room"]
     print("whole")
 
 
