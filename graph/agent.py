@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
-from langchain_core.runnables.config import merge_configs
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolCallTransformer, ToolNode
@@ -227,5 +226,5 @@ def _compiled(
     if kit.name is not None:
         # Where LangChain's own agents tell whose tokens are streamed. Not by `with_config`: its copy forgets the types
         # that a parent's checkpointer may read back.
-        compiled.config = merge_configs(compiled.config, {"metadata": {"lc_agent_name": kit.name}})
+        compiled.config = {"metadata": {"lc_agent_name": kit.name}}
     return compiled

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
@@ -111,3 +112,11 @@ def test_the_other_graph_runs_with_the_model_that_is_set(monkeypatch: pytest.Mon
         result = studio.agent().invoke(ASKED)
     assert result["outcome"].status == "success"
     assert server.requests[0]["model"] == "small"
+
+
+@pytest.mark.req("I8")
+def test_an_agent_made_while_another_graph_runs_takes_nothing_of_its_config() -> None:
+    """A server calls the factories inside a config of its own."""
+    made: list[Any] = []
+    RunnableLambda(lambda _: made.append(studio.demo())).invoke(None, {"configurable": {"thread_id": "theirs"}})
+    assert "configurable" not in (made[0].config or {})
