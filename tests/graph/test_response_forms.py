@@ -1,0 +1,244 @@
+"""`response_format` in every form: bound where the provider enforces schemas, else read, else put into shape once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+from langchain_core.tools import tool
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion.testing import ModelServer, RoleModel, ScriptedModel, TextOnlyScriptedModel, call, reflection
+
+HELLO = {"messages": [("user", "How warm is it?")]}
+FITTING = '{"city": "Oslo", "degrees": 21.5}'
+
+
+class Weather(BaseModel):
+    """How warm it is somewhere."""
+
+    city: str
+    degrees: float = Field(description="In Celsius.")
+
+
+class WeatherDict(TypedDict):
+    """How warm it is somewhere."""
+
+    city: str
+    degrees: float
+
+
+@dataclass
+class WeatherData:
+    """How warm it is somewhere."""
+
+    city: str
+    degrees: float
+
+
+SCHEMA = {**Weather.model_json_schema(), "title": "WeatherReport"}
+VALUES = [
+    (Weather, Weather(city="Oslo", degrees=21.5)),
+    (WeatherDict, {"city": "Oslo", "degrees": 21.5}),
+    (WeatherData, WeatherData(city="Oslo", degrees=21.5)),
+    (SCHEMA, {"city": "Oslo", "degrees": 21.5}),
+    (("Say where.", Weather), Weather(city="Oslo", degrees=21.5)),
+    (ToolStrategy(Weather), Weather(city="Oslo", degrees=21.5)),
+    (ProviderStrategy(WeatherData), WeatherData(city="Oslo", degrees=21.5)),
+    (AutoStrategy(WeatherDict), {"city": "Oslo", "degrees": 21.5}),
+    (Weather | WeatherData, Weather(city="Oslo", degrees=21.5)),
+]
+
+
+def station(city: str) -> str:
+    """Read the thermometer of a city."""
+    return f"{city}: 21.5 degrees"
+
+
+def native(*replies: Any) -> ScriptedModel:
+    """A model whose profile says that its provider enforces schemas."""
+    return ScriptedModel(list(replies), profile={"structured_output": True})
+
+
+def run(model: Any, form: Any, tools: Any = (), **settings: Any) -> Any:
+    """The result of a run that must give this form."""
+    return create_reflexion_agent(model, tools, response_format=form, **settings).invoke(HELLO)
+
+
+@pytest.mark.req("J1", "I1")
+@pytest.mark.parametrize(("form", "value"), VALUES)
+def test_an_answer_that_fits_is_given_typed_and_as_plain_data(form: Any, value: Any) -> None:
+    result = run(native(FITTING), form)
+    assert result["structured_response"] == value
+    assert type(result["structured_response"]) is type(value)
+    outcome = result["outcome"]
+    assert outcome.structured == {"city": "Oslo", "degrees": 21.5}
+    assert (outcome.status, outcome.answer) == ("unverified", FITTING)
+    assert json.dumps(outcome.model_dump(mode="json")["structured"])
+
+
+@pytest.mark.parametrize(("form", "value"), VALUES)
+def test_an_answer_in_words_is_put_into_shape_by_one_call_more(form: Any, value: Any) -> None:
+    if isinstance(form, ProviderStrategy):
+        return
+    model = ScriptedModel([call("station", city="Oslo"), "It is warm.", json.loads(FITTING)])
+    result = run(model, form, [station])
+    assert result["structured_response"] == value
+    assert type(result["structured_response"]) is type(value)
+    assert result["messages"][-1].text == "It is warm."
+    assert len(model.asked) == 3
+    assert "21.5 degrees" in model.asked[2].text
+    assert model.asked[2].schema is not None
+    assert result["outcome"].usage.calls == 3
+
+
+@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+async def test_a_model_that_knows_no_forms_is_asked_for_one_in_words(door: str) -> None:
+    said = '{"thought": "", "action": "finish", "tool": null, "tool_input": null, "final": "Warm in Oslo."}'
+    model = TextOnlyScriptedModel([said, f"Here you are: {FITTING}"])
+    agent = create_reflexion_agent(model, response_format=Weather)
+    result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    assert result["structured_response"] == Weather(city="Oslo", degrees=21.5)
+    assert '"degrees"' in model.asked[1].text
+
+
+def test_an_answer_that_reads_as_the_value_costs_no_further_call() -> None:
+    model = ScriptedModel([f"Of course!\n```json\n{FITTING}\n```"])
+    assert run(model, Weather)["structured_response"] == Weather(city="Oslo", degrees=21.5)
+    assert len(model.asked) == 1
+
+
+def test_native_support_binds_the_schema_to_every_request_beside_the_tools() -> None:
+    model = native(call("station", city="Oslo"), FITTING)
+    assert run(model, Weather, [station])["structured_response"] == Weather(city="Oslo", degrees=21.5)
+    assert [question.schema for question in model.asked] == [Weather.model_json_schema()] * 2
+    assert [question.tools for question in model.asked] == [["station"]] * 2
+
+
+@pytest.mark.req("J1")
+@pytest.mark.parametrize("form", [Weather, WeatherDict, WeatherData, SCHEMA])
+def test_over_http_native_support_is_used_as_by_langchains_own_agent(form: Any) -> None:
+    from langchain.agents import create_agent
+
+    def story() -> list[Any]:
+        return [call("station", city="Oslo"), json.loads(FITTING)]
+
+    with ModelServer(story()) as theirs:
+        expected = create_agent(theirs.chat(model="gpt-4o-mini"), [station], response_format=form).invoke(HELLO)
+    with ModelServer(story()) as ours:
+        result = run(ours.chat(model="gpt-4o-mini"), form, [station])
+        assert not ours.refused
+    assert result["structured_response"] == expected["structured_response"]
+    formats = [[body.get("response_format", {}).get("type") for body in one.requests] for one in (ours, theirs)]
+    assert formats == [["json_schema"] * 2] * 2
+    assert len(result["messages"]) == len(expected["messages"])
+
+
+def test_a_title_that_no_provider_takes_as_a_name_is_made_one() -> None:
+    form = {**SCHEMA, "title": "How warm is it, and where?"}
+    with ModelServer([json.loads(FITTING)]) as server:
+        run(server.chat(model="gpt-4o-mini"), form)
+        assert not server.refused
+    assert server.requests[0]["response_format"]["json_schema"]["name"] == "How_warm_is_it__and_where_"
+
+
+def test_over_http_a_model_without_native_support_is_asked_once_more() -> None:
+    with ModelServer([call("station", city="Oslo"), "It is warm.", json.loads(FITTING)]) as server:
+        result = run(server.chat(), Weather, [station])
+        assert not server.refused
+    assert result["structured_response"] == Weather(city="Oslo", degrees=21.5)
+    assert ["response_format" in body for body in server.requests[:2]] == [False, False]
+    assert len(server.requests) == 3
+
+
+def test_a_provider_strategy_binds_whatever_the_profile_says_and_a_tool_strategy_never() -> None:
+    model = ScriptedModel([FITTING])
+    run(model, ProviderStrategy(Weather))
+    assert model.asked[0].schema == Weather.model_json_schema()
+    model = native(FITTING)
+    run(model, ToolStrategy(Weather))
+    assert model.asked[0].schema is None
+
+
+@pytest.mark.req("A7", "F2")
+def test_only_when_the_shaping_fails_too_is_the_check_failed() -> None:
+    model = RoleModel(
+        decide=["It is warm.", FITTING], other={"city": "Oslo"}, reflect=reflection("Answer with the two fields.")
+    )
+    result = run(model, Weather)
+    outcome = result["outcome"]
+    assert [failure.signal for failure in outcome.failures] == ["check_failed"]
+    assert "degrees" in outcome.failures[0].evidence
+    assert [question.role for question in model.asked] == ["decide", "other", "reflect", "decide"]
+    assert result["structured_response"] == Weather(city="Oslo", degrees=21.5)
+    assert [attempt.verdicts[0].check for attempt in outcome.attempts[:1]] == ["response_format"]
+
+
+def test_an_answer_that_never_fits_leaves_no_value() -> None:
+    model = RoleModel(decide="It is warm.", other={"city": "Oslo"}, reflect=reflection("Answer with two fields."))
+    result = run(model, Weather, limits=Limits(max_attempts=2))
+    assert (result["outcome"].status, result["outcome"].structured) == ("failure", None)
+    assert result.get("structured_response") is None
+
+
+def test_the_prompt_of_a_pair_is_said_where_the_answer_is_put_into_shape() -> None:
+    model = ScriptedModel(["It is warm.", json.loads(FITTING)])
+    run(model, ("Round to halves.", Weather))
+    assert model.asked[1].system == "Round to halves."
+    assert model.asked[0].system == ""
+
+
+@pytest.mark.req("E8")
+def test_checks_are_given_the_typed_value() -> None:
+    seen: list[Any] = []
+    result = run(native(FITTING), Weather, checks=[lambda value, _run: seen.append(value)])
+    assert seen == [Weather(city="Oslo", degrees=21.5)]
+    assert result["outcome"].status == "success"
+
+
+@pytest.mark.req("I6")
+def test_the_shaping_streams_no_tokens_and_has_a_name_of_its_own() -> None:
+    model = ScriptedModel(["It is warm.", json.loads(FITTING)])
+    agent = create_reflexion_agent(model, response_format=Weather)
+    told = "".join(chunk.text for chunk, _ in agent.stream(HELLO, stream_mode="messages") if chunk.type != "human")
+    assert told == "It is warm."
+
+
+async def test_a_direct_answer_of_a_tool_is_put_into_shape_too() -> None:
+    @tool(return_direct=True)
+    def thermometer(city: str) -> str:
+        """Read the thermometer."""
+        return f"21.5 in {city}"
+
+    model = native(call("thermometer", city="Oslo"), json.loads(FITTING))
+    agent = create_reflexion_agent(model, [thermometer], response_format=Weather)
+    assert (await agent.ainvoke(HELLO))["structured_response"] == Weather(city="Oslo", degrees=21.5)
+
+
+def test_a_value_of_one_turn_is_not_the_next_ones() -> None:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    model = RoleModel(decide=[FITTING, "no idea"], other="no idea", reflect=reflection("Say the degrees."))
+    agent = create_reflexion_agent(
+        model, response_format=Weather, checkpointer=InMemorySaver(), limits=Limits(max_attempts=1)
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    assert agent.invoke(HELLO, config)["structured_response"] is not None
+    assert agent.invoke(HELLO, config)["structured_response"] is None
+
+
+def test_fallbacks_that_know_no_forms_are_asked_for_the_value_afterwards() -> None:
+    down = native(ConnectionError("down"), ConnectionError("down"))
+    up = ScriptedModel(["It is warm.", json.loads(FITTING)])
+    assert run(down.with_fallbacks([up]), Weather)["structured_response"] == Weather(city="Oslo", degrees=21.5)
+
+
+@pytest.mark.parametrize("form", [7, "Weather", int, object(), {}, {"words": 1}, ("prompt",), (Weather, "prompt"), []])
+def test_what_is_no_form_is_refused_when_the_agent_is_made(form: Any) -> None:
+    with pytest.raises(ValueError, match="`response_format`"):
+        create_reflexion_agent(ScriptedModel([]), response_format=form)
