@@ -103,7 +103,7 @@ def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
         answer=chosen.answer if chosen is not None else None,
         structured=kit.form.plain(structured) if kit.form is not None and structured is not None else None,
         score=chosen.score if chosen is not None else None,
-        reason=state["reason"],
+        reason=state["reason"] or _refusal(state),
         attempts=attempts,
         failures=state["failures"],
         reflections=state["reflections"],
@@ -112,6 +112,11 @@ def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
         usage=Spending(**spent.model_dump(), reflection=usage_of(tally["reflecting"])),
         seconds=elapsed(state, kit.now()),
     )
+
+
+def _refusal(state: State) -> str:
+    waiting = state["decision"]
+    return "The model refused, and its refusal is the answer." if waiting is not None and waiting["refused"] else ""
 
 
 def _chosen(state: State, ending: Ending) -> Attempt | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_reflexion.memory import LessonBook, withheld
+from langgraph_reflexion.memory import LessonBook, likeness, withheld
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
@@ -41,7 +41,7 @@ def recall(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
 def lessons_for(
     kit: Kit, book: LessonBook, state: State, failure: Failure | None, seen: Sequence[str]
 ) -> Waits[list[Lesson] | None]:
-    """The lessons that fit, less those seen before and those that this very run wrote."""
+    """The lessons that fit, less those seen before, those this run wrote, and what its patches say already."""
     task, names = task_in(state), kit.toolbox.names
     leave = [*seen, *state["lessons_written"]]
     wait = Wait(
@@ -49,7 +49,8 @@ def lessons_for(
         lambda: book.arecall(task, names, failure, exclude=leave),
     )
     found: list[Lesson] | None = yield from best_effort("recall", wait)
-    return found
+    most = kit.limits.stuck_similarity
+    return found and [one for one in found if all(likeness(one.text, patch) <= most for patch in state["patch"])]
 
 
 def parted(kit: Kit, state: State, lessons: Sequence[Lesson], step: int) -> list[Recalled]:

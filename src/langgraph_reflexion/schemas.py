@@ -320,6 +320,12 @@ class Outcome(Value):
         return max(enumerate(self.attempts), key=lambda one: (_rank(one[1]), one[0]))[1]
 
     @property
+    def mean(self) -> float | None:
+        """The mean score of the attempts that have one."""
+        scores = [attempt.score for attempt in self.attempts if attempt.score is not None]
+        return sum(scores) / len(scores) if scores else None
+
+    @property
     def last(self) -> Attempt | None:
         """The attempt the run ended with."""
         return self.attempts[-1] if self.attempts else None

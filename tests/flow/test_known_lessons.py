@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook
@@ -142,6 +143,20 @@ def test_patches_and_lessons_stand_together_and_nothing_twice(run, shy, store, d
     last = decided(model)[-1].text
     assert last.count(TEXT) == 1
     assert last.count("Ask again with the weekday.") == 1
+
+
+@pytest.mark.req("D6")
+def test_what_a_patch_says_already_is_not_recalled_beside_it(run, shy, store, decided):
+    first_run(run, shy, store)
+    patched = reflection("Give the calendar a plain weekday name!")
+    unread = [AIMessage(""), AIMessage("")]
+    calls = [call("search", query="2026-08-08"), call("search", query="Friday")]
+    model = RoleModel(
+        [*unread, *calls, say("11:00")], [patched, reflection("Leave out the year, and ask for next week.")]
+    )
+    run(model, [shy.search], task="Water the plants.", store=store)
+    last = decided(model)[-1].text
+    assert last.count("a plain weekday name") == 1
 
 
 @pytest.mark.req("D8")

@@ -66,9 +66,12 @@ def test_what_reflections_cost_is_told_apart(run, desk, protocol):
 def test_each_attempt_has_its_time_its_score_and_its_cost(run, protocol, advice):
     scores = iter([40, 90])
     model = RoleModel([say("first"), say("second")], advice, delay=0.02, usage=(70, 30))
-    attempts = run(model, checks=[lambda *_: next(scores)], protocol=protocol).outcome.attempts
-    assert [attempt.score for attempt in attempts] == [40, 90]
-    assert all(attempt.seconds >= 0.02 and attempt.usage.total == 100 for attempt in attempts)
+    outcome = run(model, checks=[lambda *_: next(scores)], protocol=protocol).outcome
+    assert [attempt.score for attempt in outcome.attempts] == [40, 90]
+    assert all(attempt.seconds >= 0.02 for attempt in outcome.attempts)
+    assert [attempt.usage.total for attempt in outcome.attempts] == [100, 100]
+    assert outcome.best is not None
+    assert (outcome.best.score, outcome.mean, len(outcome.attempts)) == (90, 65, 2)
 
 
 @pytest.mark.req("I2", "B11")
@@ -156,4 +159,5 @@ def test_a_refusal_is_the_answer_and_told_as_what_it_is(run):
     seen = run(RoleModel([refusal]))
     assert seen.answer == seen.outcome.answer == "I can't help with that."
     assert seen.told("step")[0]["decided"] == "refusal"
+    assert "refused" in seen.outcome.reason
     assert not seen.signals
