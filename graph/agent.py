@@ -18,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of
+from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.bindings import Model, bound_names, calls_tools
@@ -104,6 +104,7 @@ def create_reflexion_agent(
         raise ValueError(f"`self_reflection` is 'off' in this version, got {self_reflection!r}")
     _sure(limits, Limits, "limits")
     _sure(memory, MemoryPolicy, "memory")
+    state_schema = with_messages(state_schema)
     ticking = clock or (lambda: datetime.now(UTC))
     words = Prompts(prompts)
     form = None if response_format is None else ResponseForm(response_format)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple, NotRequired, Required, get_args, get_origin, get_type_hints
+from dataclasses import is_dataclass
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
 
+import typing_extensions
+from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.managed import RemainingSteps
 from langgraph.managed.base import is_managed_value
+from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.nodes.forms import ResponseForm
@@ -54,13 +58,25 @@ def reading_back(checkpointer: Any, form: ResponseForm | None) -> Any:
     return checkpointer.with_allowlist({(one.__module__, one.__name__) for one in (*KEPT, *answer)})
 
 
+def with_messages(schema: type | None) -> type | None:
+    """The caller's state, checked, with the conversation in it where it tells of other fields alone."""
+    if schema is None:
+        return None
+    is_object = isinstance(schema, type) and (issubclass(schema, BaseModel) or is_dataclass(schema))
+    if not is_object and not is_typeddict(schema) and not typing_extensions.is_typeddict(schema):
+        raise ValueError(f"`state_schema` is a TypedDict, pydantic model or dataclass, got {schema!r}")
+    fields = get_type_hints(schema, include_extras=True)
+    if "messages" in fields or not is_object:
+        return schema
+    if not issubclass(schema, BaseModel):
+        raise ValueError(f"`state_schema` needs `messages` to be a state: {schema!r}")
+    return create_model(schema.__name__, __base__=schema, messages=(list[AnyMessage], ...))
+
+
 def _fields_of(schema: type | None) -> dict[str, Any]:
     if schema is None:
         return {}
-    try:
-        fields = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
-    except TypeError:
-        raise ValueError(f"`state_schema` is a TypedDict or pydantic model, got {schema!r}") from None
+    fields = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
     if not fields:
         raise ValueError(f"`state_schema` declares no fields: {schema!r}")
     if taken := sorted(set(fields) & (HELD | set(get_type_hints(Named)) | {"outcome", "feedback", "run"})):

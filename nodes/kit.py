@@ -27,7 +27,7 @@ class View:
 
     def __init__(self, schema: type | None) -> None:
         self._schema = schema
-        self.fields = tuple(get_type_hints(schema)) if schema is not None else ("messages",)
+        self.fields = tuple({"messages": None, **(get_type_hints(schema) if schema is not None else {})})
         self._is_object = schema is not None and not issubclass(schema, dict)
 
     def of(self, values: Any) -> Any:
