@@ -204,6 +204,22 @@ def visit(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Comman
     return Command(update={"city": city, "visited": [city], "messages": [said]})
 
 
+def meddle(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Meddle."""
+    said = ToolMessage("done that", tool_call_id=tool_call_id)
+    return Command(update={"outcome": "mine", "attempts": ["mine"], "messages": [said]})
+
+
+def jump(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Jump."""
+    return Command(goto="finish", update={"messages": [ToolMessage("jumped", tool_call_id=tool_call_id)]})
+
+
+def both(tool_call_id: Annotated[str, InjectedToolCallId]) -> list[Any]:
+    """Give a message and an update."""
+    return [ToolMessage("told", tool_call_id=tool_call_id), Command(update={"city": "Rome"})]
+
+
 @pytest.mark.parametrize("door", ["invoke", "ainvoke"])
 async def test_a_tools_command_updates_the_callers_fields_by_their_reducers(door: str) -> None:
     decision = calls(("visit", {"city": "Rome"}), ("see_city", {}))
@@ -216,23 +232,12 @@ async def test_a_tools_command_updates_the_callers_fields_by_their_reducers(door
 
 
 def test_a_tools_command_reaches_no_private_field() -> None:
-    def meddle(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
-        """Meddle."""
-        said = ToolMessage("done that", tool_call_id=tool_call_id)
-        return Command(update={"outcome": "mine", "attempts": ["mine"], "messages": [said]})
-
-    meddle.__annotations__ = {"tool_call_id": Annotated[str, InjectedToolCallId], "return": Command}
     result = run([meddle], call("meddle"))
     assert result["outcome"].status == "unverified"
     assert set(result) == {"messages", "outcome"}
 
 
 def test_a_goto_inside_the_agent_is_refused_with_the_reason() -> None:
-    def jump(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
-        """Jump."""
-        return Command(goto="finish", update={"messages": [ToolMessage("jumped", tool_call_id=tool_call_id)]})
-
-    jump.__annotations__ = {"tool_call_id": Annotated[str, InjectedToolCallId], "return": Command}
     model = RoleModel(decide=[call("jump"), say("done")], reflect=reflection("Do not jump."))
     result = create_reflexion_agent(model, [jump]).invoke(HELLO)
     [answer] = [message for message in result["messages"] if message.type == "tool"]
@@ -242,11 +247,6 @@ def test_a_goto_inside_the_agent_is_refused_with_the_reason() -> None:
 
 
 def test_several_things_given_back_at_once_are_all_kept() -> None:
-    def both(tool_call_id: Annotated[str, InjectedToolCallId]) -> list[Any]:
-        """Give a message and an update."""
-        return [ToolMessage("told", tool_call_id=tool_call_id), Command(update={"city": "Rome"})]
-
-    both.__annotations__ = {"tool_call_id": Annotated[str, InjectedToolCallId], "return": list}
     result = run([both], call("both"), {"city": "Oslo"}, state_schema=Trip)
     assert (result["city"], result["messages"][-2].text) == ("Rome", "told")
 
@@ -263,6 +263,12 @@ def note(text: str) -> str:
     """Note something down."""
     SEEN.append(text)
     return f"noted {text}"
+
+
+def rename(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Ask for a city."""
+    city = interrupt("Which city?")
+    return Command(update={"city": city, "messages": [ToolMessage("noted", tool_call_id=tool_call_id)]})
 
 
 @pytest.mark.req("I7")
@@ -283,12 +289,6 @@ async def test_a_tool_pauses_for_a_person_and_its_neighbours_run_once(door: str)
 
 
 def test_a_tool_that_pauses_may_update_the_state_when_it_is_answered() -> None:
-    def rename(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
-        """Ask for a city."""
-        city = interrupt("Which city?")
-        return Command(update={"city": city, "messages": [ToolMessage("noted", tool_call_id=tool_call_id)]})
-
-    rename.__annotations__ = {"tool_call_id": Annotated[str, InjectedToolCallId], "return": Command}
     agent = create_reflexion_agent(
         ScriptedModel([call("rename"), "done"]), [rename], state_schema=Trip, checkpointer=InMemorySaver()
     )
