@@ -16,7 +16,7 @@ from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models import field_of
 from langgraph_reflexion.nodes.tally import fresh
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import BLANK, HELD, About, State, Update, task_of
+from langgraph_reflexion.state import BLANK, HELD, About, Aside, State, Update, task_of
 
 FEWEST_STEPS = 6
 LONGEST_FEEDBACK = 8_000
@@ -59,7 +59,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
         failure = Failure(signal="feedback", evidence=feedback, fingerprint=fingerprint("feedback", None, feedback))
         emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
         hint = kit.words.render("feedback", feedback=fenced(feedback))
-        update |= {"failure": failure, "failures": [failure], "aside": {"turn": [], "hint": hint}}
+        update |= {"failure": failure, "failures": [failure], "aside": Aside(turn=[], hint=hint, later=hint)}
     if state.get("structured_response") is not None:
         update["structured_response"] = None
     return update

@@ -61,10 +61,12 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         failures = [*state["failures"], failure]
         attempt = attempt_of({**state, "failures": failures}, tally, now, **fields)
         tally = marked(tally, now, len(failures))
-        hint = kit.words.render("refused", feedback=fenced(complaints(verdicts, kit.limits.success_score)))
+        feedback = fenced(complaints(verdicts, kit.limits.success_score))
+        hint = kit.words.render("refused", feedback=feedback)
+        later = kit.words.render("refused_before", answer=fenced(bounded(text, EVIDENCE // 2)), feedback=feedback)
         # With an id, as an answer of the conversation has one: it is told in the protocol's own form.
         turn = [AIMessage(text, id=f"{state['about']['id']}-{len(state['attempts'])}")] if text.strip() else []
-        update |= {"failure": failure, "failures": failures, "aside": Aside(turn=[*turn], hint=hint)}
+        update |= {"failure": failure, "failures": failures, "aside": Aside(turn=[*turn], hint=hint, later=later)}
     else:
         attempt = attempt_of(state, tally, now, **fields)
         tally = marked(tally, now, len(state["failures"]))

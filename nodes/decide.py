@@ -56,7 +56,9 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
                 raise (fault.__cause__ or fault) if isinstance(fault, _CallersFault) else fault from None
             return _fault(kit, state, fault, spent, failures)
         spent = plus(spent, reply.spent)
-        read = _read(kit, reply.message)
+        # The same in every run of the same story, and another for each call of a thread.
+        stem = f"call-{state['about']['id']}-{len(state['messages'])}"
+        read = _read(kit, reply.message, stem)
         _tell(config, state, step, prompt, reply, read)
         if isinstance(read, Stood):
             return _stood(kit, state, read, spent, failures)
@@ -65,7 +67,8 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         failures.append(failure)
         emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=reply.message.id)
         turn = kit.speech.spoilt(with_ids(reply.message), read.message)
-        aside = Aside(turn=turn, hint=kit.words.render("invalid", reason=fenced(read.message)))
+        hint = kit.words.render("invalid", reason=fenced(read.message))
+        aside = Aside(turn=turn, hint=hint, later=aside["later"] if aside else "")
         if overspent(state, kit.limits, kit.now(), counted(state, kit.now(), spent=spent)):
             break
     return {
@@ -132,7 +135,7 @@ def _notes(kit: Kit, state: State, aside: Aside | None) -> str:
     return "\n\n".join(part for part in (after, patch, aside["hint"] if aside else "") if part)
 
 
-def _read(kit: Kit, reply: AIMessage) -> Stood | Invalid:
+def _read(kit: Kit, reply: AIMessage, stem: str) -> Stood | Invalid:
     refusal = refusal_in(reply)
     if refusal is not None and not reply.tool_calls:
         return Stood(
@@ -144,7 +147,9 @@ def _read(kit: Kit, reply: AIMessage) -> Stood | Invalid:
         return decision
     if fault := _fault_in(kit, decision):
         return fault
-    message = kit.speech.kept(reply, decision)
+    message = kit.speech.kept(reply, decision, stem)
+    if decision.calls:
+        decision = decision.model_copy(update={"calls": message.tool_calls})
     return Stood(decision, message.model_copy(update={"name": kit.name}) if kit.name else message)
 
 
@@ -183,6 +188,8 @@ def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: lis
     decision, message = stood.decision, _under_own_id(state, stood.message)
     # Clearing what is clear already would cost a write to each channel, at every step.
     update: Update = {name: None for name in ("decision", "failure", "aside") if state.get(name) is not None}
+    if state["aside"] is not None and (later := state["aside"]["later"]) and decision.action != "finish":
+        update["aside"] = Aside(turn=[], hint=later, later=later)
     update |= {"asked_on": last_id(state), "tally": counted(state, kit.now(), spent=spent, steps=1)}
     if failures:
         update["failures"] = [*state["failures"], *failures]

@@ -52,9 +52,8 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
     if failures:
         failure = failures[-1] if loop is not None else failures[0]
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
-        update["aside"] = (
-            Aside(turn=[], hint=kit.words.render("failed", evidence=fenced(failure.evidence))) if loop else None
-        )
+        if loop is not None:  # an error stands in the conversation, a loop has to be told
+            update["aside"] = _with_hint(state, kit.words.render("failed", evidence=fenced(failure.evidence)))
         for one in failures:
             emit(config, "failure", failure=one.model_dump(mode="json"), message_id=turn.id)
     elif (direct := _direct(kit, turn, answers)) is not None:
@@ -62,11 +61,23 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
     return update
 
 
+def _with_hint(state: State, hint: str) -> Aside:
+    """The hint behind what is still to be said of an earlier answer."""
+    later = state["aside"]["later"] if state["aside"] is not None else ""
+    return Aside(turn=[], hint=f"{later}\n\n{hint}" if later else hint, later=later)
+
+
 def _without_what_was_replaced(state: State) -> Update:
-    """Calls may stand where an answer waited, or a failure or an end did, because a person put them there."""
-    empty: Update = {"decision": None, "failure": None, "aside": None, "stop": None}
-    replaced = {name: none for name, none in empty.items() if state.get(name) is not None}
-    return {**replaced, "reason": ""} if "stop" in replaced else replaced
+    """Calls may stand where an answer waited, or a failure or an end did, because a person put them there.
+
+    What a person changed in a turn's calls is done with the turn: some servers give the same ids again in the next.
+    """
+    replaced: Update = {name: None for name in ("decision", "failure", "stop") if state.get(name) is not None}
+    if (aside := state["aside"]) is not None and (aside["turn"] or not aside["later"]):
+        replaced["aside"] = Aside(turn=[], hint=aside["later"], later=aside["later"]) if aside["later"] else None
+    if "stop" in replaced:
+        replaced["reason"] = ""
+    return {**replaced, "edits": {}} if state["edits"] else replaced
 
 
 def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCall, ToolMessage]]:

@@ -81,6 +81,8 @@ class Aside(TypedDict):
 
     turn: list[AnyMessage]
     hint: str
+    later: str
+    """What the prompts after the next one say of it, until there is another answer; nothing where it is mended."""
 
 
 class Recalled(BaseModel):
@@ -153,7 +155,7 @@ class Held(TypedDict, total=False):
     asked_on: str | None
     """Id of the last message that the newest decision was asked on. Written by `begin`, `decide`."""
     edits: dict[str, Any]
-    """Calls a person changed before they ran, by call id. Written by `begin`, `ask`."""
+    """Calls a person changed before they ran, by call id. Written by `begin`, `ask`, `observe`."""
     handoffs: list[Handoff]
     """The turn's, gathered. Written by `begin`, `tool`."""
     resumed_at: float
