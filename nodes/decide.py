@@ -27,6 +27,7 @@ from langgraph_reflexion.schemas import Decision, Failure, StopReason
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
 
 USAGE = ("input", "output", "total", "calls")
+LONGEST_NAME = 200
 NOTED = "Noted. Go on by the new plan."
 
 
@@ -161,7 +162,7 @@ def _fault_in(kit: Kit, decision: Decision) -> Invalid | None:
         name = call["name"]
         if not kit.toolbox.has(name):
             known = ", ".join(kit.toolbox.names) or "none"
-            return Invalid("unknown_tool", f"there is no tool {name!r}; the tools are: {known}", name)
+            return Invalid("unknown_tool", f"there is no tool {name!r}; the tools are: {known}", bounded(name, LONGEST_NAME))
         if name in kit.toolbox.denied:
             continue
         if fault := kit.toolbox.arguments.fault_in(name, call["args"]):

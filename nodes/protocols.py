@@ -42,7 +42,7 @@ class Speech(Protocol):
     def offered(self) -> list[BaseTool]: ...
     def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]: ...
     def read(self, reply: AIMessage) -> Decision | Invalid: ...
-    def kept(self, reply: AIMessage, decision: Decision) -> AIMessage: ...
+    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage: ...
     def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]: ...
 
 
@@ -118,7 +118,7 @@ class Native:
             return Invalid("schema_error", f"`{name}` needs a text in `{argument}`, got {said!r}")
         return Decision(thought=reply.text, action=name, final=said)  # type: ignore[arg-type]
 
-    def kept(self, reply: AIMessage, decision: Decision) -> AIMessage:
+    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return reply
 
     def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
@@ -191,14 +191,10 @@ class Json:
         return as_text(messages, object_of)
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
-        decision = read_object(reply.text, controls=self.controls)
-        if isinstance(decision, Invalid) or not decision.calls:
-            return decision
-        call = {**decision.calls[0], "id": f"call_{reply.id or uuid4().hex}"}
-        return decision.model_copy(update={"calls": [call]})
+        return read_object(reply.text, controls=self.controls)
 
-    def kept(self, reply: AIMessage, decision: Decision) -> AIMessage:
-        return in_one_form(reply, decision, decision.thought)
+    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
+        return in_one_form(reply, decision, decision.thought, stem)
 
     def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         text = bounded(reply.text, QUOTED)
@@ -232,8 +228,8 @@ class Reader:
             return Invalid("parse_error", f"the reader gave {type(decision).__name__} and no Decision")
         return decision
 
-    def kept(self, reply: AIMessage, decision: Decision) -> AIMessage:
-        return in_one_form(reply, decision, reply.text)
+    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
+        return in_one_form(reply, decision, reply.text, stem)
 
     def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         text = bounded(reply.text, QUOTED)
@@ -246,11 +242,12 @@ def _first_fault(fault: Exception) -> str:
     return told(fault)
 
 
-def in_one_form(reply: AIMessage, decision: Decision, said: str) -> AIMessage:
-    """The reply as LangChain would hold it had the model called tools natively."""
+def in_one_form(reply: AIMessage, decision: Decision, said: str, stem: str) -> AIMessage:
+    """The reply as LangChain would hold it had the model called tools natively; a call without an id gets `stem`'s."""
     calls = decision.calls
     if decision.action == "replan":
-        calls = [ToolCall(name="replan", args={"plan": decision.final}, id=f"call_{reply.id}", type="tool_call")]
+        calls = [ToolCall(name="replan", args={"plan": decision.final}, id="", type="tool_call")]
+    calls = [{**call, "id": call["id"] or f"{stem}-{i}"} for i, call in enumerate(calls)]
     text = said if calls else decision.final or ""
     return reply.model_copy(update={"content": text, "tool_calls": calls, "invalid_tool_calls": []})
 
