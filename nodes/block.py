@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from langgraph_reflexion.nodes.history import fenced
+from langgraph_reflexion.nodes.history import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.state import Recalled
+
+LONGEST_CAUSE = 400
 
 HEADINGS = {
     "rule": "Rules",
@@ -30,7 +32,7 @@ def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence
     if not lessons:
         return ""
     cause = causes[-1].evidence if causes else "see below"
-    return words.render("lessons_after", lessons=_listed(lessons), cause=_one_line(cause)[:400])
+    return words.render("lessons_after", lessons=_listed(lessons), cause=_one_line(bounded(cause, LONGEST_CAUSE)))
 
 
 def _listed(lessons: Sequence[Lesson]) -> str:

@@ -49,13 +49,13 @@ class NamedCheck:
         if said is None:
             return Verdict(passed=True, check=self.name)
         if isinstance(said, Verdict):
-            return _within_range(said if said.check else said.model_copy(update={"check": self.name}))
+            return _within_range(_cut(said if said.check else said.model_copy(update={"check": self.name})))
         if isinstance(said, bool):
             return Verdict(passed=said, check=self.name)
         if isinstance(said, (int, float)):
             return _within_range(Verdict(score=float(said), check=self.name))
         if isinstance(said, str):
-            return Verdict(passed=False, feedback=said, check=self.name)
+            return _cut(Verdict(passed=False, feedback=said, check=self.name))
         issue = f"{CHECK_FAULT}it gave {type(said).__name__}, and no Verdict, bool, number, text or None"
         return Verdict(passed=False, issues=[issue], check=self.name)
 
@@ -71,6 +71,20 @@ def _only_async() -> Any:
 def is_async(function: Any) -> bool:
     """Whether calling it gives something to await."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _cut(verdict: Verdict) -> Verdict:
+    """The verdict with its overlong texts cut."""
+    sides = verdict.dimensions
+    if (
+        len(verdict.feedback) + sum(map(len, verdict.issues)) + sum(len(one.feedback) for one in sides.values())
+        <= LONGEST_COMPLAINT
+    ):
+        return verdict
+    most = LONGEST_COMPLAINT // 2
+    cut = {name: one.model_copy(update={"feedback": bounded(one.feedback, most)}) for name, one in sides.items()}
+    issues = [bounded(one, most) for one in verdict.issues]
+    return verdict.model_copy(update={"feedback": bounded(verdict.feedback, most), "issues": issues, "dimensions": cut})
 
 
 def _within_range(verdict: Verdict) -> Verdict:

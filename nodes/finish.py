@@ -37,6 +37,9 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
     outcome = _outcome(kit, state, ending)
     book = kit.memory.book(state, config) if kit.memory.policy.write else None
     if book is not None:
+        if (before := state["about"]["before"]) is not None:
+            # The user says that the run before was wrong: what it won is lost, whatever becomes of this one.
+            yield from best_effort("feedback", Wait(lambda: book.feedback(before), lambda: book.afeedback(before)))
         episode = _episode(kit, state, outcome)
         yield from best_effort("credit", Wait(lambda: book.credit(episode), lambda: book.acredit(episode)))
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))

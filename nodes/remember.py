@@ -28,8 +28,6 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     update: Update = {"tally": {**state["tally"], "remembered": len(state["reflections"])}} if new else {}
     if book is None or failure is None:
         return update
-    if failure.signal == "feedback" and state["about"]["before"] and not done:
-        yield from _discredit(book, state["about"]["before"])
     written: list[str] = []
     for reflection in new:
         sure = kit.memory.policy.min_confidence if reflection.confidence is None else reflection.confidence
@@ -54,11 +52,6 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
 def _added(book: LessonBook, lesson: Lesson, state: State) -> Wait:
     task, answer = task_in(state), _answer(state)
     return Wait(lambda: book.add(lesson, task=task, answer=answer), lambda: book.aadd(lesson, task=task, answer=answer))
-
-
-def _discredit(book: LessonBook, run_id: str) -> Waits[None]:
-    """The user says that the run before was wrong: what it won is lost."""
-    yield from best_effort("feedback", Wait(lambda: book.feedback(run_id), lambda: book.afeedback(run_id)))
 
 
 def _answer(state: State) -> str | None:

@@ -68,6 +68,8 @@ def wrap_up(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
             reason = update["reason"] = f"{reason} The fallback could not be asked either: {told(fault)}"
         else:
             spent, text, message = reply.spent, reply.message.text, reply.message
+            if text.strip():
+                update["reason"] = f"{reason} The answer is the fallback model's."
             if kit.name:
                 message = message.model_copy(update={"name": kit.name})
     if not text.strip():

@@ -44,6 +44,7 @@ def test_no_word_of_a_failure_makes_a_prompt_or_the_record_endless(run, desk, pr
     seen = run(model, [desk.search], protocol=protocol, checks=[check])
     assert all(len(question.text) < 60_000 for question in [*decided(model), *reflected(model)])
     assert all(len(failure.evidence) < 15_000 for failure in seen.outcome.failures)
+    assert len(seen.outcome.model_dump_json()) < 200_000
     assert len(seen.outcome.reason) < 15_000
     assert len(seen.answer) < 30_000
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Lesson, LessonBook
+from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.schemas import Trigger
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 TASK = "Find a free hour for the planning meeting."
 LIKE = "Find a free hour for the budget meeting."
 TEXT = "Give the calendar a plain weekday name."
+ALWAYS = MemoryPolicy(control_share=0)
 PLACE = ("reflexion", "reflexion_agent")
 
 
@@ -166,6 +168,24 @@ def test_a_reflection_less_sure_than_asked_for_stays_in_its_run(run, shy, store,
     seen = run(model, [shy.search], task=TASK, store=store)
     assert len(seen.outcome.lessons_written) == len(LessonBook(store, PLACE).lessons()) == kept
     assert "Ask again with the weekday." in decided(model)[1].text, "the patch is there all the same"
+
+
+@pytest.mark.req("A10", "D19")
+@pytest.mark.parametrize("reflections", [0, 3])
+def test_feedback_turns_a_win_into_a_loss_whether_it_is_reflected_on_or_not(run, shy, store, reflections):
+    first_run(run, shy, store)
+    model = RoleModel([say("11:00")], reflection("Look at the time zone too."))
+    limits = Limits(max_reflections=reflections)
+    settings = {"store": store, "limits": limits, "memory": ALWAYS, "checkpointer": InMemorySaver()}
+    agent = create_reflexion_agent(model, [shy.search], checks=[lambda *_: True], **settings)
+    thread = {"configurable": {"thread_id": "1"}}
+    run(model, agent=agent, config=thread, task=LIKE)
+    (lesson,) = LessonBook(store, PLACE).lessons()
+    assert (lesson.wins, lesson.losses) == (1, 0)
+    run(model, agent=agent, config=thread, task=[], feedback="That was in the wrong time zone.")
+    lesson = LessonBook(store, PLACE).get(lesson.id)
+    assert lesson is not None
+    assert lesson.losses == 1
 
 
 @pytest.mark.req("D7", "D19")

@@ -23,6 +23,16 @@ def test_the_same_call_again_with_the_same_result_is_a_loop(run, desk, protocol)
 
 
 @pytest.mark.req("A6")
+@pytest.mark.parametrize("threshold", [2, 3, 4])
+def test_how_often_is_a_loop_can_be_set(run, desk, threshold):
+    model = RoleModel([call("search", query="Tuesday")])
+    limits = {"loop_threshold": threshold, "max_reflections": 0, "max_steps": 20}
+    seen = run(model, [desk.search], limits=limits)
+    assert seen.ending == ("failure", "loop")
+    assert (len(desk.ran), len(model.asked)) == (threshold, 2 * threshold)
+
+
+@pytest.mark.req("A6")
 def test_the_order_of_the_arguments_hides_no_loop(run, protocol):
     @tool
     def book(room: str, hour: int) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import BaseModel
 
 from langgraph_reflexion import Outcome, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
@@ -92,6 +94,26 @@ def test_attempts_are_kept_where_the_run_raised(protocol):
     values = agent.get_state(THREAD).values
     (attempt,) = (values.get("run") or values)["attempts"]
     assert (attempt.answer, attempt.score) == ("10:00", 40)
+
+
+@pytest.mark.req("I5", "I6")
+def test_every_call_beside_the_decisions_is_quiet_and_has_a_name_of_its_own():
+    called = []
+
+    class Listener(BaseCallbackHandler):
+        def on_chat_model_start(self, serialized, messages, *, tags=None, name=None, **kwargs):
+            called.append((name, "nostream" in (tags or [])))
+
+    class Hour(BaseModel):
+        hour: int
+
+    model = RoleModel([say("Ten."), say("Eleven.")], reflection(), [{"hour": 10}, {"hour": 11}])
+    checks = [lambda answer, _: answer.hour == 11]
+    agent = create_reflexion_agent(model, checks=checks, response_format=Hour, protocol="tools")
+    result = agent.invoke({"messages": [("user", "Plan an hour.")]}, {"callbacks": [Listener()]})
+    assert result["structured_response"] == Hour(hour=11)
+    assert [quiet for _, quiet in called] == [False, True, True, False, True]
+    assert called[2][0] == "reflect"
 
 
 @pytest.mark.req("I3", "I5", "B11")

@@ -73,6 +73,7 @@ def test_the_fallback_is_asked_once_with_question_latest_answer_and_reason(run, 
         assert part in text
     assert seen.ending == ("failure", "max_attempts"), "not called a success"
     assert seen.answer == seen.outcome.answer
+    assert "fallback" in seen.outcome.reason
     assert [attempt.answer for attempt in seen.outcome.attempts] == ["10:00", "12:00"]
 
 
