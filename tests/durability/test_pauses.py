@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -254,7 +255,10 @@ class Clock:
 
 @pytest.mark.req("F13", "K8")
 @pytest.mark.parametrize("by_id", [True, False])
-def test_waiting_for_a_person_is_not_counted_as_time_of_the_run(make: Make, thread: Thread, by_id: bool) -> None:
+@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+def test_waiting_for_a_person_is_not_counted_as_time_of_the_run(
+    make: Make, thread: Thread, by_id: bool, door: str
+) -> None:
     clock, office, config = Clock(), Office(), thread()
     turns = [ask("Which room?"), TURN, say("Done.")]
     _, agent = make(
@@ -267,10 +271,14 @@ def test_waiting_for_a_person_is_not_counted_as_time_of_the_run(make: Make, thre
         checks=[lambda _answer, _run: interrupt("Is it right?") == "yes"],
         clock=clock,
     )
-    result = agent.invoke(ASKED, config)
+
+    def run(given: Any) -> Any:
+        return asyncio.run(agent.ainvoke(given, config)) if door == "ainvoke" else agent.invoke(given, config)
+
+    result = run(ASKED)
     for said in ("red", {"decisions": [APPROVE]}, "yes", "yes"):
         clock.wait(hours=1)
-        result = agent.invoke(Command(resume={result["__interrupt__"][0].id: said} if by_id else said), config)
+        result = run(Command(resume={result["__interrupt__"][0].id: said} if by_id else said))
     assert (result["outcome"].status, result["outcome"].stop_reason) == ("success", "accepted")
     assert result["outcome"].seconds == 0
     assert result["outcome"].attempts[0].seconds == 0

@@ -16,6 +16,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion.nodes.history import is_paired
 from langgraph_reflexion.testing import Question, RoleModel, ask, call, calls, reflection, replan, say
 
 Make = Callable[..., tuple[Any, Any]]
@@ -90,8 +91,12 @@ def story(protocol: str, wrap: Callable[[Any], Any] = lambda agent: agent, confi
         clock=lambda: next(moments),
     )
     agent = wrap(agent)
-    config = {"configurable": {"thread_id": "one"}, **(config or {})}
-    result = agent.invoke(ASKED, config)
+    return to_the_end(agent, ASKED, {"configurable": {"thread_id": "one"}, **(config or {})})
+
+
+def to_the_end(agent: Any, given: Any, config: Any) -> Any:
+    """Run, and say yes to whatever is asked."""
+    result = agent.invoke(given, config)
     while "__interrupt__" in result:
         asked = result["__interrupt__"][0].value
         edit = {"type": "edit", "edited_action": {"name": "book", "args": {"room": "green"}}}
@@ -125,6 +130,28 @@ def test_the_same_replies_run_id_and_clock_are_the_same_run(protocol: str) -> No
     one, other = (lasting(story(protocol, config={"run_id": RUN})) for _ in range(2))
     assert one == other
     assert one[0]["run_id"] == str(RUN)
+
+
+@pytest.mark.req("I7", "K8")
+def test_every_checkpoint_of_a_long_story_leads_to_an_end(protocol: str) -> None:
+    agents: list[Any] = []
+
+    def held(agent: Any) -> Any:
+        agents.append(agent)
+        return agent
+
+    story(protocol, held)
+    (agent,) = agents
+    config = {"configurable": {"thread_id": "one"}}
+    begun = [state for state in agent.get_state_history(config) if state.values.get("run")]
+    assert len(begun) > 30
+    for state in begun:
+        for start in (state.config, agent.update_state(state.config, None)):
+            result = to_the_end(agent, None, start)
+            assert result["outcome"].stop_reason in ("accepted", "max_attempts", "invalid_decisions"), state.next
+            assert is_paired(result["messages"]), state.next
+    lessons = [item.value["text"] for item in agent.store.search(("reflexion", "reflexion_agent", "lessons"))]
+    assert len(lessons) == len(set(lessons))
 
 
 @pytest.mark.req("K8")
