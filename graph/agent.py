@@ -156,7 +156,9 @@ def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str]
     for one in model.values() if isinstance(model, Mapping) else [model]:
         if isinstance(one, Runnable) and (names := bound_names(one)):
             raise ValueError(f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks in words")
-    return Json(tuple(CONTROLS) if controls is None else tuple(controls), _real(toolbox), words)
+    allowed = tuple(CONTROLS) if controls is None else tuple(controls)
+    toolbox.must_leave(allowed)
+    return Json(allowed, _real(toolbox), words)
 
 
 def _real(toolbox: Toolbox) -> list[Any]:

@@ -42,6 +42,14 @@ class Toolbox:
         """Whether there is a tool of this name, denied ones included."""
         return name in self.node.tools_by_name
 
+    def must_leave(self, controls: Sequence[str]) -> None:
+        """Refuse a tool with the name of a control that the model may use."""
+        for control in controls:
+            if self.has(control):
+                raise ValueError(
+                    f"The tool {control!r} has the name of a control; rename it, or leave it out of `controls`"
+                )
+
     def needs_state(self, name: str) -> bool:
         """Whether the call has a use for the state: reading it costs a copy of every channel."""
         injected = self.node._injected_args.get(name)
@@ -85,11 +93,6 @@ def toolbox_of(
                 raise ValueError(f"Two tools are called {name!r}; give one of them another name")
         node = ToolNode(made, handle_tool_errors=False)
     known = set(node.tools_by_name)
-    for control in controls:
-        if control in known:
-            raise ValueError(
-                f"The tool {control!r} has the name of a control; rename it, or leave it out of `controls`"
-            )
     for setting, names in (("approve", approve), ("deny", deny)):
         if isinstance(names, str):
             raise ValueError(f"`{setting}` is a list of tool names, got the text {names!r}")
@@ -97,7 +100,7 @@ def toolbox_of(
             if name not in known:
                 raise ValueError(f"`{setting}` names {name!r}, and the tools are: {', '.join(sorted(known)) or 'none'}")
     offered = [tool for tool in node.tools_by_name.values() if tool.name not in deny]
-    return Toolbox(
+    toolbox = Toolbox(
         node=node,
         offered=(*offered, *builtin),
         denied=frozenset(deny),
@@ -105,6 +108,8 @@ def toolbox_of(
         direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
         arguments=Arguments(node.tools_by_name.values(), _filled_in(node)),
     )
+    toolbox.must_leave(controls)
+    return toolbox
 
 
 def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:

@@ -1,0 +1,263 @@
+"""What a caller gets wrong is one clear error, that names the thing and the value, before any model is asked."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.prebuilt import ToolNode
+from langgraph.store.memory import InMemoryStore
+from pydantic import ValidationError
+
+from langgraph_reflexion import Context, Limits, MemoryPolicy, create_reflexion_agent
+from langgraph_reflexion.errors import PromptError
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+
+HELLO = {"messages": [("user", "hello")]}
+
+
+def search(query: str) -> str:
+    """Search the archive."""
+    return f"found {query}"
+
+
+def print_three(answer: Any, run: Any, more: Any) -> None:
+    """Not a check: it takes one thing too many."""
+    print(answer, run, more)
+
+
+def make(**settings: Any) -> Any:
+    """An agent with one tool, and these settings."""
+    return create_reflexion_agent(**{"model": ScriptedModel([]), "tools": [search], **settings})
+
+
+# ---------------------------------------------------------------- tools
+
+
+def test_a_tool_without_words_is_named() -> None:
+    def silent(query: str) -> str:
+        return query
+
+    with pytest.raises(ValueError, match=r"'silent' has no docstring"):
+        make(tools=[silent])
+    with pytest.raises(ValueError, match=r"no docstring"):
+        make(tools=[lambda query: query])
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="Two tools are called 'search'"):
+        make(tools=[search, search])
+
+
+def test_a_tool_with_the_name_of_a_control_is_refused() -> None:
+    def ask_user(question: str) -> str:
+        """Ask."""
+        return question
+
+    with pytest.raises(ValueError, match="'ask_user' has the name of a control"):
+        make(tools=[ask_user], controls=["ask_user"])
+    with pytest.raises(ValueError, match="'ask_user' has the name of a control"):
+        make(tools=[ask_user], protocol="json")
+    result = make(model=ScriptedModel([call("ask_user", question="which?"), "done"]), tools=[ask_user]).invoke(HELLO)
+    assert [message.text for message in result["messages"][2:]] == ["which?", "done"]
+
+
+@pytest.mark.parametrize("tools", [7, "search", {"type": "web_search"}, [7], [None], search])
+def test_what_are_no_tools_is_refused(tools: Any) -> None:
+    with pytest.raises(ValueError, match=r"`tools` is a list|A tool is a function"):
+        make(tools=tools)
+
+
+@pytest.mark.req("K8")
+@pytest.mark.parametrize("setting", ["approve", "deny"])
+def test_names_of_tools_that_do_not_exist_are_refused(setting: str) -> None:
+    with pytest.raises(ValueError, match=f"`{setting}` names 'serach', and the tools are: search"):
+        make(**{setting: ["serach"]})
+    with pytest.raises(ValueError, match=f"`{setting}` is a list of tool names, got the text 'search'"):
+        make(**{setting: "search"})
+    with pytest.raises(ValueError, match=f"`{setting}` names 'serach'"):
+        make(tools=ToolNode([search]), **{setting: ["serach"]})
+
+
+@pytest.mark.parametrize("controls", [["think"], "replan", ["replan", "finish"], [7]])
+def test_controls_that_do_not_exist_are_refused(controls: Any) -> None:
+    with pytest.raises(ValueError, match=r"`controls` holds some of replan, ask_user"):
+        make(controls=controls)
+
+
+# ---------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_steps", 0),
+        ("max_attempts", 0),
+        ("max_reflections", -1),
+        ("decision_retries", -1),
+        ("tool_retries", -2),
+        ("tool_timeout", 0),
+        ("loop_threshold", 1),
+        ("success_score", 101),
+        ("success_score", -1),
+        ("min_improvement", -0.1),
+        ("stalled_attempts", 0),
+        ("stuck_similarity", 0),
+        ("stuck_similarity", 1.5),
+        ("max_depth", "deeper"),
+        ("inline_every", 0),
+        ("history_tokens", 0),
+        ("token_budget", 0),
+        ("deadline", 0),
+        ("deadline", timedelta(seconds=-1)),
+        ("max_stesp", 3),
+    ],
+)
+def test_a_limit_out_of_range_is_named_with_its_value(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name) as caught:
+        Limits(**{name: value})
+    assert str(value.total_seconds() if isinstance(value, timedelta) else value) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_lessons", -1),
+        ("lesson_tokens", -1),
+        ("min_confidence", 101),
+        ("max_kept", 0),
+        ("control_share", 1.2),
+        ("expires_after", timedelta(0)),
+        ("namespace", ()),
+        ("namespace", "team"),
+        ("namespace", ("a.b",)),
+        ("max_lesson", 3),
+    ],
+)
+def test_a_policy_out_of_range_is_named_with_its_value(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        MemoryPolicy(**{name: value})
+
+
+@pytest.mark.parametrize(("setting", "value"), [("limits", {"max_steps": 3}), ("memory", {"read": False})])
+def test_settings_are_values_and_not_dictionaries(setting: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"`{setting}` is a"):
+        make(**{setting: value})
+
+
+@pytest.mark.parametrize("value", ["after", "inline", "both", "on", True, 7])
+def test_self_reflection_other_than_off_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match="`self_reflection`"):
+        make(self_reflection=value)
+
+
+@pytest.mark.parametrize("protocol", ["xml", 7, None, ""])
+def test_a_protocol_nobody_speaks_is_refused(protocol: Any) -> None:
+    with pytest.raises(ValueError, match="`protocol`"):
+        make(protocol=protocol)
+
+
+@pytest.mark.parametrize("checks", [[7], ["short"], [lambda: True], [print_three], "short", [None]])
+def test_a_check_that_is_not_callable_with_answer_and_run_is_refused(checks: Any) -> None:
+    with pytest.raises(ValueError, match="`checks"):
+        make(checks=checks)
+
+
+def test_checks_are_a_list() -> None:
+    with pytest.raises(ValueError, match="`checks` is a list"):
+        make(checks=lambda _answer, _run: True)
+
+
+@pytest.mark.parametrize("prompt", [7, ["You plan."], {"role": "system"}])
+def test_a_prompt_of_no_known_form_is_refused(prompt: Any) -> None:
+    with pytest.raises(ValueError, match="`prompt`"):
+        make(prompt=prompt)
+
+
+def test_a_setting_nobody_knows_is_refused() -> None:
+    with pytest.raises(TypeError, match="middleware"):
+        make(middleware=[])
+
+
+# ---------------------------------------------------------------- prompt files
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("reflect.md", "$task $unheard_of", "unheard_of"),
+        ("relfect.md", "A misspelt name.", "relfect"),
+    ],
+)
+def test_a_bad_or_unknown_prompt_file_fails_when_the_agent_is_made(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(PromptError, match=said):
+        make(prompts=tmp_path)
+
+
+def test_a_folder_of_prompts_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(PromptError, match="nowhere"):
+        make(prompts=tmp_path / "nowhere")
+
+
+# ---------------------------------------------------------------- a run
+
+
+@pytest.mark.parametrize("given", [{"messages": []}, {}])
+@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+async def test_a_run_without_messages_is_refused_before_any_call(given: Any, door: str) -> None:
+    model = ScriptedModel([])
+    agent = make(model=model)
+    with pytest.raises(ValueError, match=r"no messages"):
+        agent.invoke(given) if door == "invoke" else await agent.ainvoke(given)
+    assert not model.asked
+
+
+def test_an_unknown_field_of_the_context_is_named() -> None:
+    with pytest.raises(ValidationError, match="user"):
+        Context(user="ada")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="user"):
+        make(model=ScriptedModel([])).invoke(HELLO, context={"user": "ada"})
+
+
+@pytest.mark.parametrize("limit", [1, 5])
+def test_a_recursion_limit_too_small_for_any_run_is_refused(limit: int) -> None:
+    model = ScriptedModel([])
+    with pytest.raises(ValueError, match=f"6 or more, got {limit}"):
+        make(model=model).invoke(HELLO, {"recursion_limit": limit})
+    assert not model.asked
+
+
+class Broken(InMemoryStore):
+    """A store that fails at whatever it is asked."""
+
+    def batch(self, ops: Any) -> Any:
+        raise OSError("the disk is gone")
+
+    async def abatch(self, ops: Any) -> Any:
+        raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+async def test_a_store_that_raises_costs_lessons_and_not_the_answer(
+    door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(query: str) -> str:
+        """Fail."""
+        raise ValueError(f"no {query}")
+
+    memo = {"kind": "rule", "text": "Ask for one word at a time.", "when": "searching"}
+    model = RoleModel(
+        decide=[call("failing", query="x"), say("done")], reflect=reflection("Ask anew.", memory_to_write=[memo])
+    )
+    agent = create_reflexion_agent(model, [failing], store=Broken())
+    with caplog.at_level(logging.WARNING, logger="langgraph_reflexion"):
+        result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    assert result["messages"][-1].text == "done"
+    assert result["outcome"].lessons_written == []
+    assert "the disk is gone" in caplog.text
