@@ -1,0 +1,44 @@
+"""Where the documents' code runs: in an empty folder, against a local provider that the environment names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from langgraph_reflexion.testing import ModelServer, Question, RoleModel, ask, call, reflection, say
+
+LESSON = "Give the calendar a weekday, never a date."
+REFLECTION = reflection(
+    "Ask the calendar again, with the weekday alone.",
+    memory_to_write=[{"kind": "rule", "text": LESSON, "when": "planning a meeting or a meal on a day"}],
+)
+
+
+def planner(question: Question) -> object:
+    """What a model that plans meetings says: it tries a date first, unless the prompt advises against it."""
+    text, done = question.text, next((m.text for m in question.messages if m.text.startswith("Booked: ")), None)
+    if "Say hello." in text or done:
+        return say(done or "Hello.")
+    if "Book the room" in text and "On Tuesday." not in text:
+        return ask("On which day?")
+    if "09:00-09:30" not in text:
+        date = re.search(r"\d+ March", text)
+        warned = LESSON in text or REFLECTION["patch_prompt"] in text
+        return call("busy_times", day=date[0] if date and not warned else "Tuesday")
+    if "Book the room" in text:
+        return call("book_room", day="Tuesday", hour="11:00")
+    return {"day": "Tuesday", "hour": "11:00"} if question.schema else say("11:00 is free.")
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelServer]:
+    """The provider that `openai:` models are asked of. What a document says runs unchanged, in a folder of its own."""
+    with ModelServer(RoleModel(decide=planner, reflect=REFLECTION)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.chdir(tmp_path)
+        yield server
+        assert not server.refused
