@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
 
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
@@ -118,6 +120,26 @@ def test_a_reflection_that_cannot_be_read_is_not_repaired_on_a_spent_budget(run,
     model = RoleModel([say("10:00")], "nothing to read", usage=(80, 20))
     run(model, checks=[refuse], limits={"token_budget": 150, "max_attempts": 9})
     assert len(reflected(model)) == 1
+
+
+@pytest.mark.req("F13", "E8")
+def test_a_check_that_waits_for_a_person_does_not_use_up_the_time():
+    clock = Clock()
+    agent = create_reflexion_agent(
+        RoleModel([say("10:00"), say("11:00")], reflection("Take eleven.")),
+        checks=[lambda answer, _: interrupt({"answer": answer})],
+        limits=Limits(deadline=10),
+        checkpointer=InMemorySaver(),
+        clock=clock,
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    agent.invoke({"messages": [("user", "Plan an hour.")]}, thread)
+    for said in ("Ten is taken.", True):
+        clock.now += timedelta(hours=1)
+        result = agent.invoke(Command(resume=said), thread)
+    assert result["outcome"].status == "success"
+    assert result["outcome"].seconds == 0
+    assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
 
 
 def slowly(given):

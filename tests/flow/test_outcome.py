@@ -149,6 +149,17 @@ def test_only_the_answers_tokens_are_streamed(desk, protocol):
 
 
 @pytest.mark.req("I6", "B11")
+async def test_it_is_the_same_under_astream(protocol):
+    model = RoleModel([call("look_up"), say("Eleven is free, take it.")])
+    agent = create_reflexion_agent(model, protocol=protocol)
+    pieces = []
+    async for piece, _ in agent.astream({"messages": [("user", "Plan an hour.")]}, stream_mode="messages"):
+        if isinstance(piece, AIMessageChunk):
+            pieces.append(piece.text)
+    assert "".join(pieces) == "Eleven is free, take it."
+
+
+@pytest.mark.req("I6", "B11")
 def test_a_failure_names_the_message_whose_tokens_do_not_stand(protocol):
     model = RoleModel([say("Ten it is."), say("11:00")], reflection())
     agent = create_reflexion_agent(model, checks=[until_eleven], protocol=protocol)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import httpx
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
@@ -155,6 +157,16 @@ def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflect
     assert len(desk.ran) == 3
     assert not seen.outcome.failures
     assert "reflect" not in seen.nodes
+
+
+@pytest.mark.req("A5")
+def test_a_tool_is_called_again_only_after_the_time_its_server_names(run, desk):
+    response = httpx.Response(429, headers={"Retry-After": "0.4"})
+    faults = [httpx.HTTPStatusError("busy", request=httpx.Request("GET", "http://x"), response=response), "eleven"]
+    desk.answers = lambda _: faults.pop(0)
+    began = time.monotonic()
+    run(RoleModel([call("search", query="Tuesday"), say("11:00")]), [desk.search])
+    assert time.monotonic() - began >= 0.4
 
 
 @pytest.mark.req("A5")
