@@ -46,6 +46,8 @@ class NamedCheck:
 
     def read(self, said: Any) -> Verdict:
         """A check's return as a verdict."""
+        if hasattr(said, "item") and getattr(said, "shape", None) == ():
+            said = said.item()  # numpy's numbers and truths are none of Python's
         if said is None:
             return Verdict(passed=True, check=self.name)
         if isinstance(said, Verdict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
 
@@ -40,6 +41,14 @@ def test_what_a_check_states_is_final_and_where_it_states_nothing_the_score_deci
     seen = run(RoleModel([say("11:00")]), checks=[lambda *_: said], protocol=protocol, limits=ONCE)
     assert seen.ending == (("success", "accepted") if accepted else ("failure", "max_attempts"))
     assert seen.signals == ([] if accepted else ["check_failed"])
+
+
+@pytest.mark.req("E8")
+@pytest.mark.parametrize(
+    ("said", "status"), [(np.int64(90), "success"), (np.int64(70), "failure"), (np.bool_(True), "success")]
+)
+def test_a_check_may_count_with_numpy(run, said, status):
+    assert run(RoleModel([say("x")]), checks=[lambda *_: said], limits=ONCE).outcome.status == status
 
 
 @pytest.mark.req("E4", "F3")
