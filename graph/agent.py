@@ -41,7 +41,6 @@ from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.state import Crossing
 
 AGENT = "reflexion_agent"
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -223,7 +222,7 @@ def _compiled(
         ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
     ):
-        graph.add_conditional_edges(source, Route(f"after_{source}", route, Crossing), targets)
+        graph.add_conditional_edges(source, Route(f"after_{source}", route, shapes.crossing), targets)
     checkpointer = reading_back(checkpointer, kit.form)
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name, transformers=[ToolCallTransformer])
     if kit.name is not None:

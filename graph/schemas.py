@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import is_dataclass
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -10,6 +11,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
 from langgraph.managed.base import is_managed_value
 from pydantic import BaseModel, create_model
@@ -17,18 +19,19 @@ from typing_extensions import TypedDict
 
 from langgraph_reflexion.nodes.forms import ResponseForm
 from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
-from langgraph_reflexion.state import HELD, Channels, Input, Named, Output, Recalled
+from langgraph_reflexion.state import HELD, Channels, Crossing, Input, Named, Output, Recalled
 
 KEPT: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
 """The types of ours that a checkpoint holds; what they hold themselves is kept as plain data."""
 
 
 class Shapes(NamedTuple):
-    """The three schemas a graph is built with."""
+    """The schemas a graph is built with: three of its own, and what its routes read."""
 
     state: type
     input: type
     output: type
+    crossing: type
 
 
 def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
@@ -40,11 +43,13 @@ def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
         {"structured_response": form.type | None if isinstance(form.type, type) else Any} if form is not None else {}
     )
     if form is None and not theirs:
-        return Shapes(Channels, Input, Output)
+        return Shapes(Channels, Input, Output, Crossing)
+    talk = {"messages": theirs["messages"]} if "messages" in theirs else {}
     return Shapes(
         _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
         _typed("Input", {**get_type_hints(Input, include_extras=True), **given}),
         _typed("Output", {**get_type_hints(Output, include_extras=True), **told, **answer}),
+        _typed("Crossing", {**get_type_hints(Crossing, include_extras=True), **talk}),
     )
 
 
@@ -54,7 +59,7 @@ def reading_back(checkpointer: Any, form: ResponseForm | None) -> Any:
         return checkpointer
     if not isinstance(checkpointer.serde, (JsonPlusSerializer, EncryptedSerializer)):
         return checkpointer
-    answer = [form.type] if form is not None and isinstance(form.type, type) else []
+    answer = form.kinds if form is not None else ()
     return checkpointer.with_allowlist({(one.__module__, one.__name__) for one in (*KEPT, *answer)})
 
 
@@ -83,7 +88,13 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
         raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent keeps for itself; rename it")
     if "remaining_steps" in fields:  # ready-made agents' schemas call it a number; it is LangGraph's to fill
         fields["remaining_steps"] = RemainingSteps
-    return {name: hint for name, hint in fields.items() if name != "messages"}
+    return {name: hint for name, hint in fields.items() if name != "messages" or _joins_its_own_way(hint)}
+
+
+def _joins_its_own_way(hint: Any) -> bool:
+    """Whether the caller joins messages by a reducer of their own; plain adding is left to LangGraph's."""
+    reducer = hint.__metadata__[-1] if get_origin(hint) is Annotated else None
+    return callable(reducer) and reducer not in (add_messages, operator.add)
 
 
 def _bare(hint: Any) -> Any:

@@ -59,6 +59,12 @@ class ResponseForm:
         said = getattr(given, "__name__", None) or self.json_schema.get("title") or "response"
         self.name = re.sub(r"[^A-Za-z0-9_-]", "_", str(said))[:64]
 
+    @property
+    def kinds(self) -> tuple[type, ...]:
+        """The classes its values may be of."""
+        some = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
+        return tuple(one for one in some if isinstance(one, type))
+
     def bound(self) -> dict[str, Any]:
         """What binds the form to a request of a provider that enforces schemas."""
         schema: dict[str, Any] = {"name": self.name, "schema": self.json_schema}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
@@ -220,9 +221,15 @@ async def test_a_direct_answer_of_a_tool_is_put_into_shape_too() -> None:
     assert (await agent.ainvoke(HELLO))["structured_response"] == Weather(city="Oslo", degrees=21.5)
 
 
-def test_a_value_of_one_turn_is_not_the_next_ones() -> None:
-    from langgraph.checkpoint.memory import InMemorySaver
+@pytest.mark.parametrize(("form", "value"), VALUES)
+def test_a_value_is_read_back_from_a_checkpoint_as_it_was(form: Any, value: Any) -> None:
+    agent = create_reflexion_agent(native(FITTING), response_format=form, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(HELLO, config)
+    assert agent.get_state(config).values["structured_response"] == value
 
+
+def test_a_value_of_one_turn_is_not_the_next_ones() -> None:
     model = RoleModel(decide=[FITTING, "no idea"], other="no idea", reflect=reflection("Say the degrees."))
     agent = create_reflexion_agent(
         model, response_format=Weather, checkpointer=InMemorySaver(), limits=Limits(max_attempts=1)

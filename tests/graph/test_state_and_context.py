@@ -96,6 +96,23 @@ class Strict(BaseModel):
     nights: int = Field(ge=1)
 
 
+def last_six(left: list[AnyMessage], right: list[AnyMessage]) -> list[AnyMessage]:
+    """Join messages and forget the oldest."""
+    return list(add_messages(left, right))[-6:]  # type: ignore[arg-type]
+
+
+class Trimmed(TypedDict):
+    """A conversation that is kept short."""
+
+    messages: Annotated[list[AnyMessage], last_six]
+
+
+class Added(TypedDict):
+    """A conversation that is only added to."""
+
+    messages: Annotated[list[AnyMessage], operator.add]
+
+
 SCHEMAS = [Plain, Beside, OfLangGraph, OfLangChain, OfMessages, Object, ObjectBeside, Data]
 
 
@@ -150,6 +167,17 @@ def test_reducers_of_the_callers_fields_work_and_fields_outlive_a_run_on_a_threa
     result = agent.invoke({**HELLO, "visits": 3}, config)
     assert (result["visits"], result["city"]) == (5, "Oslo")
     assert len(result["messages"]) == 4
+
+
+@pytest.mark.parametrize("schema", [Trimmed, Added])
+def test_the_conversation_is_joined_by_the_callers_own_reducer(schema: Any) -> None:
+    model = ScriptedModel([call("again"), "one", call("again"), "two"])
+    agent = create_reflexion_agent(model, [again], state_schema=schema, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(HELLO, config)
+    result = agent.invoke({"messages": [HumanMessage("more")]}, config)
+    assert [message.text for message in result["messages"][-4:]] == ["more", "", "done again", "two"]
+    assert len(result["messages"]) == (6 if schema is Trimmed else 8)
 
 
 def test_defaults_of_a_pydantic_state_are_seen_by_prompt_and_tools() -> None:
