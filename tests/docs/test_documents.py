@@ -137,7 +137,8 @@ def pip(_: Told, words: list[str]) -> None:
     known = {name for extra in (None, *pyproject()["project"]["optional-dependencies"]) for name in packages_of(extra)}
     for word in words[1:]:
         if here := re.fullmatch(r"\.(?:\[([\w,]+)\])?", word):
-            assert set((here[1] or "test").split(",")) <= set(pyproject()["project"]["optional-dependencies"])
+            extras = here[1].split(",") if here[1] else []
+            assert set(extras) <= set(pyproject()["project"]["optional-dependencies"])
         else:
             assert word == "-e" or word in known, f"no extra of pyproject.toml has {word!r}"
 
