@@ -61,7 +61,7 @@ class Ledger:
         newest = "(select max(checkpoint_id) from checkpoints)"
         kept = f"select count(distinct task_id) from writes where checkpoint_id = {newest}"
         with closing(sqlite3.connect(self.file.with_name("runs.db"))) as runs:
-            for _ in range(200):
+            for _ in range(1200):
                 if runs.execute(kept).fetchone()[0]:
                     return
                 time.sleep(0.05)
