@@ -19,26 +19,26 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
+from langgraph_reflexion.nodes.acting.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.begin import begin
-from langgraph_reflexion.nodes.bindings import Model, bound_names, calls_tools
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import finish
-from langgraph_reflexion.nodes.forms import ResponseForm
-from langgraph_reflexion.nodes.instructions import Instructions
 from langgraph_reflexion.nodes.kit import Kit, View
-from langgraph_reflexion.nodes.models import Choice, model_named
 from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.protocols import CONTROLS, Json, Native, Reader, Speech
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.remembering import Memory
+from langgraph_reflexion.nodes.speaking.bindings import Model, bound_names, calls_tools
+from langgraph_reflexion.nodes.speaking.forms import ResponseForm
+from langgraph_reflexion.nodes.speaking.instructions import Instructions
+from langgraph_reflexion.nodes.speaking.models import Choice, model_named
+from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, Json, Native, Reader, Speech
 from langgraph_reflexion.nodes.step import Route, Step, WaitingStep
 from langgraph_reflexion.nodes.tool import run_tool
-from langgraph_reflexion.nodes.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 

@@ -28,7 +28,7 @@ def agent() -> Graph:
 
 def _model_at_hand(_state: Any, _runtime: Any) -> Any:
     """The model, or a sentence on what is missing: the server starts without a key."""
-    from langgraph_reflexion.nodes.models import model_named
+    from langgraph_reflexion.nodes.speaking.models import model_named
 
     name = os.environ.get(MODEL, DEFAULT_MODEL)
     if name.startswith("openai:") and not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):

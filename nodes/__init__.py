@@ -1,1 +1,1 @@
-"""The nodes room."""
+"""The steps: each reads the state and returns what it changed. `speaking` and `acting` hold what they do it with."""

@@ -11,7 +11,7 @@ from langgraph.types import interrupt
 
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.protocols import CONTROLS
+from langgraph_reflexion.nodes.speaking.protocols import CONTROLS
 from langgraph_reflexion.state import State, Update, Waiting, last_turn
 
 DECISIONS = ("approve", "edit", "reject")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langgraph_reflexion.nodes.faults import told
-from langgraph_reflexion.nodes.history import bounded
-from langgraph_reflexion.nodes.models import let_pass
+from langgraph_reflexion.nodes.acting.faults import told
+from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
-from langgraph_reflexion.nodes.timing import within
 from langgraph_reflexion.schemas import Run, Verdict
 
 CHECK_FAULT = "the check itself failed: "

@@ -10,17 +10,17 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes import block
-from langgraph_reflexion.nodes.bindings import Model
-from langgraph_reflexion.nodes.faults import model_fault, told
-from langgraph_reflexion.nodes.final_tokens import asked_for_object
-from langgraph_reflexion.nodes.history import bounded, call_ids, fenced, paired, shortened
+from langgraph_reflexion.nodes.acting.faults import model_fault, told
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.instructions import under_system
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.models import Reply, asked, let_pass, plus
-from langgraph_reflexion.nodes.protocols import CONTROLS, QUOTED, Native, refusal_in, with_ids
-from langgraph_reflexion.nodes.reading import Invalid
+from langgraph_reflexion.nodes.speaking import block
+from langgraph_reflexion.nodes.speaking.bindings import Model
+from langgraph_reflexion.nodes.speaking.final_tokens import asked_for_object
+from langgraph_reflexion.nodes.speaking.history import bounded, call_ids, fenced, paired, shortened
+from langgraph_reflexion.nodes.speaking.instructions import under_system
+from langgraph_reflexion.nodes.speaking.models import Reply, asked, let_pass, plus
+from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, QUOTED, Native, refusal_in, with_ids
+from langgraph_reflexion.nodes.speaking.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left
 from langgraph_reflexion.schemas import Decision, Failure, StopReason
@@ -162,7 +162,9 @@ def _fault_in(kit: Kit, decision: Decision) -> Invalid | None:
         name = call["name"]
         if not kit.toolbox.has(name):
             known = ", ".join(kit.toolbox.names) or "none"
-            return Invalid("unknown_tool", f"there is no tool {name!r}; the tools are: {known}", bounded(name, LONGEST_NAME))
+            return Invalid(
+                "unknown_tool", f"there is no tool {name!r}; the tools are: {known}", bounded(name, LONGEST_NAME)
+            )
         if name in kit.toolbox.denied:
             continue
         if fault := kit.toolbox.arguments.fault_in(name, call["args"]):

@@ -10,10 +10,10 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
 from langgraph_reflexion.nodes.checking import together
-from langgraph_reflexion.nodes.history import is_paired, not_run, open_calls_of, paired
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
+from langgraph_reflexion.nodes.speaking.history import is_paired, not_run, open_calls_of, paired
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.nodes.tally import elapsed, usage_of
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short

@@ -10,15 +10,15 @@ from typing import Any, get_type_hints
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
-from langgraph_reflexion.nodes.bindings import Model
+from langgraph_reflexion.nodes.acting.toolbox import Toolbox
 from langgraph_reflexion.nodes.checking import NamedCheck
-from langgraph_reflexion.nodes.forms import ResponseForm
 from langgraph_reflexion.nodes.host import values_now, with_store
-from langgraph_reflexion.nodes.instructions import Instructions
-from langgraph_reflexion.nodes.models import Choice
-from langgraph_reflexion.nodes.protocols import Speech
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.toolbox import Toolbox
+from langgraph_reflexion.nodes.speaking.bindings import Model
+from langgraph_reflexion.nodes.speaking.forms import ResponseForm
+from langgraph_reflexion.nodes.speaking.instructions import Instructions
+from langgraph_reflexion.nodes.speaking.models import Choice
+from langgraph_reflexion.nodes.speaking.protocols import Speech
 from langgraph_reflexion.prompts import Prompts
 
 

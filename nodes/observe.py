@@ -8,10 +8,10 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.history import bounded, fenced
+from langgraph_reflexion.nodes.acting.loops import Loop, Seen, extend, key_of, loop_in, restart
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.loops import Loop, Seen, extend, key_of, loop_in, restart
+from langgraph_reflexion.nodes.speaking.history import bounded, fenced
 from langgraph_reflexion.nodes.tally import may_reflect
 from langgraph_reflexion.schemas import Failure, Signal
 from langgraph_reflexion.state import Aside, Blocked, State, Update, Waiting, last_turn

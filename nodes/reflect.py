@@ -11,16 +11,16 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from langgraph_reflexion.memory import concrete, likeness
-from langgraph_reflexion.nodes.bindings import Model, knows_schemas
-from langgraph_reflexion.nodes.faults import model_fault, told
-from langgraph_reflexion.nodes.history import bounded, fenced, transcript
+from langgraph_reflexion.nodes.acting.faults import model_fault, told
+from langgraph_reflexion.nodes.acting.loops import loop_in, restart
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.loops import loop_in, restart
-from langgraph_reflexion.nodes.models import Spent, asked, let_pass, plus
 from langgraph_reflexion.nodes.observe import to_block
-from langgraph_reflexion.nodes.reading import Invalid, read_json
 from langgraph_reflexion.nodes.recall import lessons_for, parted
+from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
+from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
+from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, plus
+from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, usage_of
 from langgraph_reflexion.schemas import Depth, Failure, FixKind, Kind, Reflection

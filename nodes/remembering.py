@@ -15,7 +15,7 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook, resolve_namespace
 from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.nodes.host import runtime_of, user_of
-from langgraph_reflexion.nodes.models import let_pass
+from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits
 
 log = logging.getLogger("langgraph_reflexion")

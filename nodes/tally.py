@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from langgraph_reflexion.context import Limits
-from langgraph_reflexion.nodes.models import Spent, plus
+from langgraph_reflexion.nodes.speaking.models import Spent, plus
 from langgraph_reflexion.schemas import Attempt, StopReason, Usage
 from langgraph_reflexion.state import Tally
 

@@ -9,14 +9,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from langgraph_reflexion.nodes.faults import is_passing, pause_before, told, tool_error_class
-from langgraph_reflexion.nodes.history import bounded
+from langgraph_reflexion.nodes.acting.faults import is_passing, pause_before, told, tool_error_class
+from langgraph_reflexion.nodes.acting.timing import pause
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.models import let_pass
+from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import seconds_left
-from langgraph_reflexion.nodes.timing import pause
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, last_turn
 

@@ -14,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from langgraph_reflexion import Limits
-from langgraph_reflexion.nodes.history import is_paired
+from langgraph_reflexion.nodes.speaking.history import is_paired
 from langgraph_reflexion.testing import ask, call, say
 
 Make = Callable[..., tuple[Any, Any]]

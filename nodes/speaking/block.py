@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from langgraph_reflexion.nodes.history import bounded, fenced
+from langgraph_reflexion.nodes.speaking.history import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.state import Recalled

@@ -13,10 +13,10 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
 from langgraph_reflexion.errors import ModelError
-from langgraph_reflexion.nodes.bindings import Form, Model, Offer, configured, is_configurable, offering, plain
+from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.speaking.bindings import Form, Model, Offer, configured, is_configurable, offering, plain
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
-from langgraph_reflexion.nodes.timing import within
 
 Spent = list[int]
 """Input, output and total tokens, and calls."""

@@ -17,9 +17,9 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
-from langgraph_reflexion.nodes.faults import told
-from langgraph_reflexion.nodes.history import bounded, not_run, open_calls_of
-from langgraph_reflexion.nodes.reading import Invalid, read_object
+from langgraph_reflexion.nodes.acting.faults import told
+from langgraph_reflexion.nodes.speaking.history import bounded, not_run, open_calls_of
+from langgraph_reflexion.nodes.speaking.reading import Invalid, read_object
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision
 

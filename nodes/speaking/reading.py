@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from langchain_core.messages.tool import tool_call
 
-from langgraph_reflexion.nodes.final_text import FinalText
-from langgraph_reflexion.nodes.json_text import (
+from langgraph_reflexion.nodes.speaking.final_text import FinalText
+from langgraph_reflexion.nodes.speaking.json_text import (
     Found,
     TangledError,
     Torn,

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, Tool
 from pydantic import BaseModel
 
-from langgraph_reflexion.nodes.json_schema import MOST_FAULTS, fault_in_value, told
+from langgraph_reflexion.nodes.acting.json_schema import MOST_FAULTS, fault_in_value, told
 
 __all__ = ["Arguments", "fault_in", "fault_in_value"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from langgraph_reflexion.nodes.reading import FIELDS, Invalid, read_json, read_object
+from langgraph_reflexion.nodes.speaking.reading import FIELDS, Invalid, read_json, read_object
 from langgraph_reflexion.schemas import Decision
 
 

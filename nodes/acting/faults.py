@@ -16,7 +16,7 @@ from langchain_core.exceptions import (
 )
 from pydantic import ValidationError
 
-from langgraph_reflexion.nodes.history import bounded
+from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.schemas import ErrorClass
 
 ModelFault = Literal["overflow", "setting", "model_error"]

@@ -13,11 +13,11 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from langgraph_reflexion.nodes.arguments import fault_in_value
-from langgraph_reflexion.nodes.bindings import Model, knows_schemas, rebuilt
-from langgraph_reflexion.nodes.faults import model_fault, status_of, told
-from langgraph_reflexion.nodes.models import Spent, asked, let_pass, spent_on, unheard
-from langgraph_reflexion.nodes.reading import Invalid, read_json
+from langgraph_reflexion.nodes.acting.arguments import fault_in_value
+from langgraph_reflexion.nodes.acting.faults import model_fault, status_of, told
+from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas, rebuilt
+from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, spent_on, unheard
+from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.prompts import Prompts
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langgraph_reflexion.nodes.faults import OutOfTimeError
+from langgraph_reflexion.nodes.acting.faults import OutOfTimeError
 from langgraph_reflexion.nodes.step import Wait
 
 
