@@ -17,3 +17,7 @@ class ModelError(ReflexionError, ValueError):
 
 class LessonError(ReflexionError):
     """A file or record of lessons cannot be read; the message names the line or the key."""
+
+
+class StoreError(ReflexionError):
+    """A store's file cannot be opened, read or written; the message names the file."""

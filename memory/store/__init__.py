@@ -1,0 +1,24 @@
+"""The store: LangGraph items in one SQLite file, found by vectors, by words, or by both.
+
+The names are loaded when they are asked for: a program without a store need not
+import numpy and FAISS.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langgraph_reflexion.memory.store.faiss_store import FaissStore
+    from langgraph_reflexion.memory.store.ngrams import NgramEmbeddings
+
+__all__ = ["FaissStore", "NgramEmbeddings"]
+
+_HOMES = {"FaissStore": "faiss_store", "NgramEmbeddings": "ngrams"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

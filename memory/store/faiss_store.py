@@ -1,0 +1,264 @@
+"""FaissStore: a LangGraph store in one SQLite file, found by vectors, by words, or by both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar, get_args
+
+import numpy as np
+from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result, SearchItem, SearchOp
+from numpy.typing import NDArray
+
+from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.store import snapshot
+from langgraph_reflexion.memory.store.embedding import aembed, embed
+from langgraph_reflexion.memory.store.file import File
+from langgraph_reflexion.memory.store.mirror import Mirror
+from langgraph_reflexion.memory.store.schema import set_setting, setting
+from langgraph_reflexion.memory.store.searching import Reader
+from langgraph_reflexion.memory.store.settings import Durability, Settings, checked_ttl
+from langgraph_reflexion.memory.store.work import Work, embedded_for, work_of
+from langgraph_reflexion.memory.store.writing import (
+    keep_vectors,
+    next_seq,
+    recipe_number,
+    refresh,
+    sweep,
+    write,
+)
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+Vectors = Mapping[str, NDArray[np.float32]]
+
+AT_ONCE = 256
+"""Items that are embedded anew together."""
+
+SMALL = 32
+"""Operations that are checked on the event loop itself; more go to a thread."""
+
+
+class _StaleError(Exception):
+    """Some items have no vectors of the present index yet: their id, write number, rule and value."""
+
+    def __init__(self, rows: list[tuple[int, int, str | None, str]]) -> None:
+        super().__init__(len(rows))
+        self.rows = rows
+
+
+class FaissStore(BaseStore):
+    """Keeps items in the SQLite file at `path`, or in memory for `":memory:"`.
+
+    Any number of threads, tasks and processes may use one file at once. A batch is written whole or not at all, and its
+    reads see what was there before it. With `durability="process"` an acknowledged write outlives the process, with
+    `"power"` also the machine's power. `index` is LangGraph's `IndexConfig` with `distance_type` (`cosine`,
+    `inner_product`, `l2`) and `rank` (`vectors`, `words`, `fused`) beside; without one, words and their spelling find
+    items. `ttl` is LangGraph's `TTLConfig`: what has expired is never given back.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        index: Mapping[str, Any] | None = None,
+        ttl: Mapping[str, Any] | None = None,
+        durability: Durability = "process",
+    ) -> None:
+        super().__init__()
+        if durability not in get_args(Durability):
+            raise ValueError(f"`durability` must be one of {', '.join(get_args(Durability))}, got {durability!r}")
+        self._settings = Settings.of(index)
+        self.ttl_config = checked_ttl(ttl)
+        self.index_config = None if index is None else dict(index)
+        self.embeddings = self._settings.embedder
+        self._file = File(path, durability)
+        try:
+            self._agree()
+        except BaseException:
+            self._file.close()
+            raise
+        self._lock = threading.Lock()
+        self._mirror = Mirror(self._settings)
+        self._swept = time.monotonic()
+        self._threads: tuple[int, ThreadPoolExecutor] | None = None
+        self._finalizer = weakref.finalize(self, self._file.close)
+
+    def _agree(self) -> None:
+        """Check the file against the index, and remember the fields for whoever opens it without one."""
+        settings = self._settings
+        with self._file.reading() as connection:
+            dims, fields = setting(connection, "dims"), setting(connection, "fields")
+            used = connection.execute("SELECT 1 FROM vectors LIMIT 1").fetchone()
+        wanted = None if settings.fields is None else json.dumps(settings.fields)
+        if settings.dims and used and dims not in (None, settings.dims):
+            raise StoreError(
+                f"the store {self._file.path!r} holds vectors of {dims} dimensions, the index has {settings.dims}: "
+                "open it with the index it was made with, or export it into a new file"
+            )
+        if (settings.dims and dims != settings.dims) or (wanted and wanted != fields):
+            with self._file.writing() as connection:
+                if settings.dims:
+                    set_setting(connection, "dims", settings.dims)
+                if wanted:
+                    set_setting(connection, "fields", wanted)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do all of these or none; the results stand in the order of the operations."""
+        work = work_of(ops, self._settings)
+        texts, queries = embed(self._settings, work.texts, work.queries)
+        while True:
+            try:
+                return self._done(work, texts, queries)
+            except _StaleError as stale:
+                wanted = self._wanted(stale)
+                self._renew(stale, embed(self._settings, wanted, ())[0])
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """The same without blocking the event loop, on whichever loop it is called."""
+        ops = list(ops)
+        if len(ops) <= SMALL:
+            work = work_of(ops, self._settings)
+        else:
+            work = await self._in_thread(lambda: work_of(ops, self._settings))
+        texts, queries = await aembed(self._settings, work.texts, work.queries)
+        while True:
+            try:
+                return await self._in_thread(lambda: self._done(work, texts, queries))
+            except _StaleError as stale:
+                wanted = self._wanted(stale)
+                found = (await aembed(self._settings, wanted, ()))[0]
+                await self._in_thread(partial(self._renew, stale, found))
+
+    def sweep_ttl(self) -> int:
+        """Delete what has expired, and say how many items that were."""
+        with self._file.writing() as connection:
+            return sweep(connection)
+
+    async def asweep_ttl(self) -> int:
+        return await self._in_thread(self.sweep_ttl)
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice is fine; anything else afterwards is a `StoreError`."""
+        if self._file.closed:
+            return
+        if self._threads is not None and self._threads[0] == os.getpid():
+            self._threads[1].shutdown(wait=True)
+        with self._lock:
+            snapshot.save(self._file, self._mirror)
+        self._finalizer()
+
+    def setup(self) -> None:
+        """Nothing to do: the file is ready once it is open. Here for those who know other stores."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def __repr__(self) -> str:
+        return f"FaissStore({self._file.path!r})"
+
+    def _done(self, work: Work, texts: Vectors, queries: Vectors) -> list[Result]:
+        results: list[Result] = [None] * work.size
+        if not work.puts:
+            with self._file.reading() as connection:
+                used = self._read(connection, work, queries, results)
+            if used:
+                with self._file.writing() as connection:
+                    refresh(connection, used)
+            return results
+        with self._file.writing() as connection:
+            if work.reads:
+                refresh(connection, self._read(connection, work, queries, results))
+            write(connection, work.puts.values(), texts)
+            self._sweep_in_time(connection)
+        return results
+
+    def _read(self, connection: sqlite3.Connection, work: Work, queries: Vectors, results: list[Result]) -> list[int]:
+        reader = Reader(connection)
+        for place, op in work.reads.items():
+            if isinstance(op, GetOp):
+                results[place] = reader.get(op)
+            elif isinstance(op, ListNamespacesOp):
+                results[place] = reader.namespaces(op)
+            elif not op.query:
+                results[place] = reader.listed(op)
+            else:
+                results[place] = self._search(reader, op, queries.get(op.query))
+        return reader.used
+
+    def _search(self, reader: Reader, op: SearchOp, query: NDArray[np.float32] | None) -> list[SearchItem]:
+        with self._lock:
+            mirror = self._mirror
+            if mirror.seq < 0:
+                snapshot.load(self._file, reader.connection, mirror)
+            if not mirror.catch_up(reader.connection, words=self._settings.by_words):
+                # Another thread has read a later state: rank by what this view holds, without the shared mirror.
+                mirror = Mirror(self._settings)
+                mirror.catch_up(reader.connection, words=self._settings.by_words)
+            if mirror.stale and self._settings.embedder is not None:
+                raise _StaleError(_rows(reader.connection, mirror.stale))
+            slots, scores = reader.ranked(op, mirror, query)
+            ids = mirror.ids[slots].tolist()
+        return reader.page(ids, scores.tolist(), op.refresh_ttl)
+
+    def _wanted(self, stale: _StaleError) -> list[str]:
+        logger.info("%s: embedding %d items for the index it is opened with", self._file.path, len(stale.rows))
+        found = (embedded_for(value, rule, self._settings)[1] for _, _, rule, value in stale.rows)
+        return list(dict.fromkeys(text for texts in found for text in texts))
+
+    def _renew(self, stale: _StaleError, vectors: Vectors) -> None:
+        with self._file.writing() as connection:
+            seq = next_seq(connection)
+            for item, known, rule, value in stale.rows:
+                recipe, texts = embedded_for(value, rule, self._settings)
+                number = None if recipe is None else recipe_number(connection, recipe)
+                changed = connection.execute(
+                    "UPDATE items SET recipe = ?, seq = ? WHERE id = ? AND seq = ?", (number, seq, item, known)
+                )
+                if changed.rowcount:
+                    keep_vectors(connection, item, [vectors[text] for text in texts])
+
+    def _sweep_in_time(self, connection: sqlite3.Connection) -> None:
+        minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
+        if minutes is not None and time.monotonic() - self._swept >= minutes * 60:
+            self._swept = time.monotonic()
+            sweep(connection)
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        if self._file.closed:
+            raise StoreError(f"the store {self._file.path!r} is closed")
+        if self._threads is None or self._threads[0] != os.getpid():
+            self._threads = os.getpid(), ThreadPoolExecutor(2, thread_name_prefix="faiss-store")
+        return await asyncio.get_running_loop().run_in_executor(self._threads[1], call)
+
+
+def _rows(connection: sqlite3.Connection, stale: set[int]) -> list[tuple[int, int, str | None, str]]:
+    found = []
+    for item in sorted(stale)[:AT_ONCE]:
+        found += connection.execute("SELECT id, seq, rule, value FROM items WHERE id = ?", (item,)).fetchall()
+    return found

@@ -1,0 +1,87 @@
+"""The schema: the tables of a store's file, their version, and what may be opened."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+
+from langgraph_reflexion.errors import StoreError
+
+VERSION = 1
+MARK = 0x4C524658
+"""SQLite's `application_id` of our files."""
+
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE items (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    ttl REAL,
+    expires_at INTEGER,
+    rule TEXT,
+    recipe INTEGER,
+    seq INTEGER NOT NULL,
+    UNIQUE (namespace, key)
+);
+CREATE INDEX items_by_seq ON items (seq);
+CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE vectors (item INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE recipes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+CREATE TABLE gone (item INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
+CREATE INDEX gone_by_seq ON gone (seq);
+"""
+"""An item's `seq` is the number of the write that changed it last; `gone` has that of every delete.
+
+Whoever remembers the last number seen can read what has changed since. `rule` is what the put said of indexing:
+nothing, `false`, or a list of paths; `recipe` is what the item's vectors were made from.
+"""
+
+MIGRATIONS: dict[int, str] = {}
+"""SQL that brings a file of one version to the next, by the version it starts from."""
+
+
+def examine(connection: sqlite3.Connection, path: str) -> int:
+    """The version of the file; 0 for an empty one. What is not ours, or newer than we are, is a `StoreError`."""
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    [mark] = connection.execute("PRAGMA application_id").fetchone()
+    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not tables and mark in (0, MARK):
+        return 0
+    if mark != MARK:
+        raise StoreError(f"the store {path!r} cannot be opened: it is an SQLite file of another program")
+    if version > VERSION:
+        raise StoreError(f"the store {path!r} cannot be opened: its version is {version}, this release knows {VERSION}")
+    return int(version)
+
+
+def create(connection: sqlite3.Connection, path: str) -> None:
+    """Bring the file to our version, inside the caller's transaction."""
+    version = examine(connection, path)
+    if version == VERSION:
+        return
+    for statement in (TABLES if version == 0 else MIGRATIONS[version]).split(";"):
+        if statement.strip():
+            connection.execute(statement)
+    if version == 0:
+        connection.execute(f"PRAGMA application_id = {MARK}")
+        rows = [("file", uuid.uuid4().hex), ("seq", 0), ("floor", 0)]
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+        version = VERSION
+    else:
+        version += 1
+    connection.execute(f"PRAGMA user_version = {version}")
+    create(connection, path)
+
+
+def setting(connection: sqlite3.Connection, name: str) -> str | int | None:
+    """What the file says of itself under this name."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0]
+
+
+def set_setting(connection: sqlite3.Connection, name: str, value: str | int) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))

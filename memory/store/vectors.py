@@ -1,0 +1,112 @@
+"""Vectors: exact scores of a query against them, of all of them or of a few candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langgraph_reflexion.memory.store.quantized import Quantized
+from langgraph_reflexion.memory.store.settings import Distance
+
+Floats = NDArray[np.float32]
+Slots = NDArray[np.int64]
+
+FLAT_UP_TO = 20_000
+"""Vectors up to which every one is compared; beyond, FAISS picks candidates by short codes."""
+
+CANDIDATES = 1000
+
+
+class Vectors:
+    """The vectors of each slot, in one matrix; the vectors of one slot lie side by side."""
+
+    def __init__(self, dims: int, distance: Distance) -> None:
+        self.dims = dims
+        self.distance = distance
+        self.matrix: Floats = np.zeros((0, dims), np.float32)
+        self.starts: list[int] = []
+        self.owner: Slots = np.zeros(0, np.int64)
+        self.rows = 0
+        self.many = False
+        self.codes: Quantized | None = None
+        self._starts: NDArray[np.int64] | None = None
+
+    def add(self, blobs: Sequence[bytes | None]) -> None:
+        """Take in the vectors of the next slots; `None` for a slot that has none."""
+        counts = [len(blob) // (4 * self.dims) if blob else 0 for blob in blobs]
+        new = sum(counts)
+        need = self.rows + new
+        if need > len(self.matrix):
+            room = max(need, int(1.5 * len(self.matrix)), 1024)
+            matrix, owner = np.zeros((room, self.dims), np.float32), np.zeros(room, np.int64)
+            matrix[: self.rows], owner[: self.rows] = self.matrix[: self.rows], self.owner[: self.rows]
+            self.matrix, self.owner = matrix, owner
+        first = len(self.starts)
+        self.starts += (self.rows + np.concatenate(([0], np.cumsum(counts)[:-1]))).astype(int).tolist()
+        self._starts = None
+        if not new:
+            return
+        data = np.frombuffer(b"".join(blob for blob in blobs if blob), np.float32).reshape(new, self.dims)
+        part = self.matrix[self.rows : need]
+        part[:] = data
+        if self.distance == "cosine":
+            norms = np.linalg.norm(part, axis=1, keepdims=True)
+            np.divide(part, norms, out=part, where=norms > 0)
+        self.owner[self.rows : need] = np.repeat(np.arange(first, first + len(counts)), counts)
+        self.many = self.many or max(counts) > 1
+        self.rows = need
+
+    def nearest(self, query: Floats, alive: NDArray[np.bool_], limit: int) -> tuple[Slots, Floats] | None:
+        """The best slots of all by their exact similarity, or `None` where the exact way must be gone."""
+        if self.rows <= FLAT_UP_TO or limit > CANDIDATES // 10:
+            return None
+        if self.codes is None:
+            self.codes = Quantized(self.dims, self.distance)
+        self.codes.extend(self.matrix[: self.rows])
+        rows = self.codes.candidates(self.asked(query), CANDIDATES)
+        rows = rows[alive[self.owner[rows]]]
+        slots, scores = self._best(self.owner[rows], self._similarity(self.matrix[rows], query))
+        # Few live ones among the candidates say little of the others: then all are compared.
+        return (slots, scores) if len(slots) >= max(4 * limit, CANDIDATES // 4) else None
+
+    def scores(self, query: Floats, slots: Slots | None) -> tuple[Slots, Floats]:
+        """Slots that have vectors, with the similarity of the best one. `None` means every slot."""
+        if slots is None:
+            if not self.rows:
+                return np.zeros(0, np.int64), np.zeros(0, np.float32)
+            return self._best(self.owner[: self.rows], self._similarity(self.matrix[: self.rows], query))
+        rows = self._rows_of(slots)
+        if len(rows) > self.rows // 3:
+            return self._best(self.owner[rows], self._similarity(self.matrix[: self.rows], query)[rows])
+        return self._best(self.owner[rows], self._similarity(self.matrix[rows], query))
+
+    def asked(self, query: Floats) -> Floats:
+        """The query as it is compared."""
+        norm = float(np.linalg.norm(query))
+        return (query / norm).astype(np.float32) if self.distance == "cosine" and norm > 0 else query
+
+    def _rows_of(self, slots: Slots) -> Slots:
+        if self._starts is None:
+            self._starts = np.array([*self.starts, self.rows], np.int64)
+        first, counts = self._starts[slots], self._starts[slots + 1] - self._starts[slots]
+        if not self.many:
+            return first[counts > 0]
+        total = int(counts.sum())
+        ends = np.cumsum(counts)
+        return np.repeat(first - (ends - counts), counts) + np.arange(total)
+
+    def _similarity(self, rows: Floats, query: Floats) -> Floats:
+        asked = self.asked(query)
+        if self.distance != "l2":
+            return rows @ asked
+        return -np.sqrt(np.einsum("ij,ij->i", rows - asked, rows - asked))  # type: ignore[no-any-return]
+
+    def _best(self, owners: Slots, scores: Floats) -> tuple[Slots, Floats]:
+        if not self.many or not len(owners):
+            return owners, scores
+        order = np.argsort(owners, kind="stable")
+        owners, scores = owners[order], scores[order]
+        first = np.flatnonzero(np.concatenate(([True], owners[1:] != owners[:-1])))
+        return owners[first], np.maximum.reduceat(scores, first)
