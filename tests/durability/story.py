@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterable
@@ -41,14 +42,16 @@ class Ledger:
     def __init__(self, file: Path, moment: Moment | None) -> None:
         self.file, self.moment = file, moment
         self.seen: dict[str, int] = {}
+        self.counting = threading.Lock()
 
     def at_work(self, who: str, what: str = "") -> int:
         """Write it down; die where that is the moment."""
-        self.seen[who] = self.seen.get(who, 0) + 1
-        with self.file.open("a") as lines:
-            lines.write(f"{who} {what}".strip() + "\n")
-        self.pass_by(who, self.seen[who], "before")
-        return self.seen[who]
+        with self.counting:  # the calls of a turn are at work side by side
+            count = self.seen[who] = self.seen.get(who, 0) + 1
+            with self.file.open("a") as lines:
+                lines.write(f"{who} {what}".strip() + "\n")
+        self.pass_by(who, count, "before")
+        return count
 
     def pass_by(self, who: str, time_of: int, when: str) -> None:
         if self.moment == (who, time_of, when):
@@ -61,7 +64,7 @@ class Ledger:
         newest = "(select max(checkpoint_id) from checkpoints)"
         kept = f"select count(distinct task_id) from writes where checkpoint_id = {newest}"
         with closing(sqlite3.connect(self.file.with_name("runs.db"))) as runs:
-            for _ in range(1200):
+            for _ in range(400):
                 if runs.execute(kept).fetchone()[0]:
                     return
                 time.sleep(0.05)
