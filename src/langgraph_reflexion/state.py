@@ -233,9 +233,33 @@ class AtCrossing(Crossing, Held, total=False):
     """The same as a route is given it."""
 
 
+TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
+    {
+        "outcome": Outcome,
+        "failure": Failure,
+        "failures": Failure,
+        "attempts": Attempt,
+        "verdicts": Verdict,
+        "reflections": Reflection,
+        "recalled": Recalled,
+    }
+)
+"""What a strict checkpointer that was not told of our types gives back as plain data: a server's own, for one."""
+
+
 def laid_open(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the channels with the run's books laid open, and blank what nobody has written."""
-    return {**BLANK, **values, **(values.get("run") or {})}
+    out = {**BLANK, **values, **(values.get("run") or {})}
+    for name, kind in TYPED.items():
+        if (value := out.get(name)) and _is_plain(value):
+            out[name] = (
+                [kind.model_validate(one) for one in value] if isinstance(value, list) else kind.model_validate(value)
+            )
+    return out
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value[0] if isinstance(value, list) else value, dict)
 
 
 def put_back(update: Mapping[str, Any]) -> Update:
