@@ -94,6 +94,7 @@ def test_the_demo_as_a_process_warns_of_nothing_and_colours_no_pipe():
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_sees_no_traceback():
     # A pipe that nobody reads any more, as `demo | head` leaves it.
     reading, writing = os.pipe()

@@ -106,6 +106,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_stood(capsys, caplog):
     assert "3 model calls · 1 more to reflect" in out
 
 
+@pytest.mark.slow
 def test_a_run_that_nobody_keeps_says_so():
     with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
         process = started(server, "Add.")
@@ -115,6 +116,7 @@ def test_a_run_that_nobody_keeps_says_so():
     assert "The run itself is not kept; --state FILE keeps one." in out
 
 
+@pytest.mark.slow
 def test_a_tool_that_hangs_does_not_hold_up_ctrl_c():
     with ModelServer([call("hang")]) as server:
         process = started(server, "Wait.")

@@ -25,6 +25,7 @@ MOST = 2_000
 """Bytes that the fields of ours add to a checkpoint of a run that recalls nothing and fails nowhere."""
 
 
+@pytest.mark.slow
 @pytest.mark.req("I7")
 def test_nothing_is_blocked_or_unknown_under_strict_serialization(tmp_path: Path) -> None:
     env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -66,6 +66,7 @@ def sure_of(killed: dict[str, Any], whole: dict[str, Any]) -> None:
             assert before == after, f"{moment}: what had finished is not done again"
 
 
+@pytest.mark.slow
 @pytest.mark.req("I7")
 def test_a_killed_process_leaves_a_run_that_another_one_finishes_as_if_nothing_had_happened(tmp_path: Path) -> None:
     results = told(tmp_path, SOME)

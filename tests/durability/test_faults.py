@@ -141,7 +141,7 @@ def ends_well(outcome: Outcome, messages: list[Any], limits: Limits, questions: 
 
 
 @pytest.mark.req("F1", "F2", "F9", "F11", "A2", "E8", "C1", "I2")
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(
     script=st.lists(st.sampled_from([*REPLIES, "many"]), min_size=1, max_size=8),
     verdicts=st.lists(st.sampled_from(list(CHECKS)), max_size=4),

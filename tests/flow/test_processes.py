@@ -80,6 +80,7 @@ def test_what_one_process_learned_another_knows_and_it_is_kept_once(tmp_path, pr
     assert second["lessons"][0][3:] == [1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.req("S12", "C14")
 def test_where_the_task_gives_no_hint_the_failure_brings_the_lesson_and_it_is_kept_once(tmp_path):
     pytest.importorskip("langgraph.store.sqlite")

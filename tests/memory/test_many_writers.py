@@ -103,6 +103,7 @@ with SqliteStore.from_conn_string(file) as store:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.req("S12", "I8")
 def test_processes_that_learn_the_same_at_once_leave_one_lesson(tmp_path: Path) -> None:
     file = str(tmp_path / "lessons.db")
