@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.prebuilt import ToolNode
 
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
-from langgraph_reflexion.nodes.models import model_named
+from langgraph_reflexion.nodes.speaking.models import model_named
 
 NO_KEY = "not-needed"
 """What a server of one's own is told, which asks for no key."""
