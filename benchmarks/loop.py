@@ -185,7 +185,8 @@ async def aonce(agent: Any, name: str, turn: int, steps: int) -> float:
 def rounds_of(kind: str, door: str, steps: int, rounds: int, folder: Path) -> dict[str, list[float]]:
     """Each peer once a round, in turn, after a round that is not counted."""
     if door == "sync":
-        agents = {name: make(Reader(pages=steps), saver_of(kind, folder / f"{name}.db"), door) for name, make in PEERS.items()}
+        savers = {name: saver_of(kind, folder / f"{name}.db") for name in PEERS}
+        agents = {name: make(Reader(pages=steps), savers[name], door) for name, make in PEERS.items()}
         times: dict[str, list[float]] = {name: [] for name in PEERS}
         for turn in range(rounds + 1):
             for name, agent in agents.items():
@@ -203,7 +204,9 @@ async def _async_rounds(kind: str, steps: int, rounds: int, folder: Path) -> dic
     async with AsyncExitStack() as stack:
         agents = {}
         for name, make in PEERS.items():
-            saver = saver_of(kind, None) if kind != "sqlite" else await stack.enter_async_context(_asqlite(folder / f"a-{name}.db"))
+            saver = saver_of(kind, None) if kind != "sqlite" else None
+            if saver is None and kind == "sqlite":
+                saver = await stack.enter_async_context(_asqlite(folder / f"a-{name}.db"))
             agents[name] = make(Reader(pages=steps), saver, "async")
         for turn in range(rounds + 1):
             for name, agent in agents.items():
@@ -241,9 +244,10 @@ def stored(folder: Path, steps: int) -> dict[str, int]:
         file = folder / f"bytes-{name}.db"
         once(make(Reader(pages=steps), saver_of("sqlite", file), "sync"), name, 0, steps)
         with sqlite3.connect(file) as db:
-            sizes = [db.execute(f"select coalesce(sum(length({column})), 0) from {table}").fetchone()[0]  # noqa: S608
-                     for table, column in (("checkpoints", "checkpoint"), ("checkpoints", "metadata"), ("writes", "value"))]
-        out[name] = sum(sizes)
+            out[name] = sum(
+                db.execute(f"select coalesce(sum(length({column})), 0) from {table}").fetchone()[0]
+                for table, column in (("checkpoints", "checkpoint"), ("checkpoints", "metadata"), ("writes", "value"))
+            )
     return out
 
 
@@ -324,7 +328,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"growth of a step from {steps_of[0]} to {last} steps in a plain Python loop: {growth:.2f} x")
         many = asyncio.run(crowd(20 if given.short else 100, 0.05))
         for name, said in many.items():
-            print(f"{name}: {said['seconds']:.2f} s for all at once, the event loop at most {said['worst lateness'] * 1e3:.0f} ms late")
+            late = said["worst lateness"] * 1e3
+            print(f"{name}: {said['seconds']:.2f} s for all at once, the event loop at most {late:.0f} ms late")
     if given.json:
         given.json.write_text(json.dumps({"steps": figures, "bytes": sizes, "peak": peak, "at once": many}, indent=1))
     return 0

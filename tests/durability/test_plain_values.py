@@ -1,4 +1,4 @@
-"""A checkpointer that was never told of our types, as a strict server's own, gives plain data back: a run goes on by it."""
+"""A checkpointer that was never told of our types, as a strict server's own, gives plain data: a run goes on by it."""
 
 from __future__ import annotations
 
