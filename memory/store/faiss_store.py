@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, get_args
 
@@ -21,7 +22,6 @@ from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result,
 from numpy.typing import NDArray
 
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.store import snapshot
 from langgraph_reflexion.memory.store.embedding import aembed, embed
 from langgraph_reflexion.memory.store.file import File
 from langgraph_reflexion.memory.store.mirror import Mirror
@@ -91,7 +91,8 @@ class FaissStore(BaseStore):
             self._file.close()
             raise
         self._lock = threading.Lock()
-        self._mirror = Mirror(self._settings)
+        beside = None if self._file.in_memory else Path(f"{self._file.path}.faiss")
+        self._mirror = Mirror(self._settings, beside)
         self._swept = time.monotonic()
         self._threads: tuple[int, ThreadPoolExecutor] | None = None
         self._finalizer = weakref.finalize(self, self._file.close)
@@ -156,9 +157,13 @@ class FaissStore(BaseStore):
             return
         if self._threads is not None and self._threads[0] == os.getpid():
             self._threads[1].shutdown(wait=True)
-        with self._lock:
-            snapshot.save(self._file, self._mirror)
-        self._finalizer()
+        try:
+            with self._lock, self._file.reading() as connection:
+                self._mirror.save(connection)
+        except StoreError as fault:
+            logger.warning("Closed without a snapshot: %s", fault)
+        finally:
+            self._finalizer()
 
     def setup(self) -> None:
         """Nothing to do: the file is ready once it is open. Here for those who know other stores."""
@@ -214,8 +219,6 @@ class FaissStore(BaseStore):
     def _search(self, reader: Reader, op: SearchOp, query: NDArray[np.float32] | None) -> list[SearchItem]:
         with self._lock:
             mirror = self._mirror
-            if mirror.seq < 0:
-                snapshot.load(self._file, reader.connection, mirror)
             if not mirror.catch_up(reader.connection, words=self._settings.by_words):
                 # Another thread has read a later state: rank by what this view holds, without the shared mirror.
                 mirror = Mirror(self._settings)

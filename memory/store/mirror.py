@@ -7,8 +7,10 @@ packed. The file's numbered writes say what has changed since the mirror last lo
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,16 @@ from numpy.typing import NDArray
 
 from langgraph_reflexion.memory.store.filters import found_at, holds, matches
 from langgraph_reflexion.memory.store.lexicon import Lexicon
+from langgraph_reflexion.memory.store.quantized import Quantized
 from langgraph_reflexion.memory.store.schema import setting
 from langgraph_reflexion.memory.store.settings import WHOLE, Settings
+from langgraph_reflexion.memory.store.snapshot import Snapshot, check, ordered
+from langgraph_reflexion.memory.store.snapshot import load as load_snapshot
+from langgraph_reflexion.memory.store.snapshot import save as save_snapshot
 from langgraph_reflexion.memory.store.values import words_of
-from langgraph_reflexion.memory.store.vectors import Vectors
+from langgraph_reflexion.memory.store.vectors import FLAT_UP_TO, Vectors
+
+logger = logging.getLogger(__name__)
 
 Slots = NDArray[np.int64]
 
@@ -32,8 +40,11 @@ COLUMNS = 8
 class Mirror:
     """The items' slots, with their vectors and words where a search has asked for them. Its user holds a lock."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, beside: Path | None = None) -> None:
         self.settings = settings
+        self._beside = beside
+        self._saved = 0
+        self._what = ""
         self.seq = -1
         self.with_words = False
         self._clear()
@@ -82,7 +93,12 @@ class Mirror:
         kept = setting(connection, "fields")
         fields = self.settings.fields or (tuple(json.loads(str(kept))) if kept else WHOLE)
         fresh = self._fresh(connection) if self.vectors else {}
-        while chunk := rows.fetchmany(5000):
+        if self.vectors is not None and self.seq < 0:
+            # No more vectors than the file has room for; memory that is not used is not taken.
+            [pages] = connection.execute("PRAGMA page_count").fetchone()
+            [size] = connection.execute("PRAGMA page_size").fetchone()
+            self.vectors.reserve(pages * size // (4 * self.vectors.dims) + 1024)
+        for chunk in self._chunks(connection, rows):
             self._forget(row[0] for row in chunk if row[0] in self.slot_of)
             first = self._add([row[0] for row in chunk], [row[1] for row in chunk])
             if self.vectors is not None:
@@ -97,6 +113,48 @@ class Mirror:
                 column.extend(first, values)
             if self.lexicon is not None:
                 self.lexicon.add(first, [_words(one, row[3], fields) for one, row in zip(values, chunk, strict=True)])
+
+    def _chunks(self, connection: sqlite3.Connection, rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows in portions, those that a snapshot has codes for first and in its order."""
+        snapshot: Snapshot | None = None
+        if self.seq < 0 and self._beside is not None and self.vectors is not None:
+            self._what = f"{setting(connection, 'file')} {self.vectors.dims} {self.vectors.distance}"
+            snapshot = load_snapshot(self._beside, self._what)
+        if snapshot is None or self.vectors is None:
+            while chunk := rows.fetchmany(5000):
+                yield chunk
+            return
+        everything = rows.fetchall()
+        codes = Quantized(self.vectors.dims, self.vectors.distance)
+        arranged = ordered(snapshot, everything, self.vectors.dims)
+        if arranged is not None and codes.restored(snapshot.codes) and codes.coded == int(snapshot.counts.sum()):
+            self.vectors.codes, self._saved = codes, codes.coded
+            everything = arranged
+        for start in range(0, len(everything), 5000):
+            yield everything[start : start + 5000]
+
+    def save(self, connection: sqlite3.Connection) -> None:
+        """Keep the codes beside the file where they have changed enough. Codes of what was deleted are not kept."""
+        vectors = self.vectors
+        if self._beside is None or vectors is None or vectors.codes is None or vectors.rows <= FLAT_UP_TO:
+            return
+        if not self.catch_up(connection) or self.vectors is not vectors or self.stale:
+            return
+        changed = vectors.codes.coded - self._saved + self.dead
+        if not self.dead and changed < 0.02 * vectors.rows and self._saved:
+            return
+        starts = np.array([*vectors.starts, vectors.rows])
+        live = np.flatnonzero(self.alive[: self.count])
+        matrix, counts = vectors.matrix[: vectors.rows], np.diff(starts).astype(np.int32)
+        if self.dead or vectors.codes.coded < vectors.rows:
+            logger.info("Making the codes of %d vectors anew", vectors.rows)
+            matrix = matrix[self.alive[vectors.owner[: vectors.rows]]]
+            vectors.codes = Quantized(vectors.dims, vectors.distance)
+            vectors.codes.extend(matrix)
+        items, counts = self.ids[live].copy(), counts[live]
+        of = {item: check(data) for item, data in connection.execute("SELECT item, data FROM vectors")}
+        sums = np.array([of.get(item, 0) for item in items.tolist()], np.uint32)
+        save_snapshot(self._beside, self._what, Snapshot(items, counts, sums, vectors.codes.kept()))
 
     def _fresh(self, connection: sqlite3.Connection) -> dict[int | None, str | None]:
         """The recipes by which an item counts as embedded, with the rule they suit; `None` suits every item by rule."""
@@ -120,6 +178,10 @@ class Mirror:
         self.spaces[first:need] = spaces
         self.alive[first:need] = True
         for slot, (item, space) in enumerate(zip(ids, spaces, strict=True), first):
+            if item < 0:
+                self.alive[slot] = False
+                self.dead += 1
+                continue
             self.slot_of[item] = slot
             self._in_space[space].append(slot)
         self.count = need

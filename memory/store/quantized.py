@@ -47,6 +47,30 @@ class Quantized:
             done = len(matrix)
         self._tail = np.arange(done, len(matrix))
 
+    @property
+    def coded(self) -> int:
+        return 0 if self.index is None else int(self.index.ntotal)
+
+    def kept(self) -> bytes:
+        """All of it as bytes, for `restored`."""
+        assert self.index is not None, "`extend` comes first"
+        head = np.array([self.fitted], np.int64).tobytes() + self._mean.astype(np.float32).tobytes()
+        return head + faiss.serialize_index(self.index).tobytes()
+
+    def restored(self, data: bytes) -> bool:
+        """Take what `kept` gave; False, and nothing taken, where it is not of this kind."""
+        start = 8 + 4 * self.width
+        try:
+            index = faiss.deserialize_index(np.frombuffer(data, np.uint8, offset=start))
+        except (RuntimeError, ValueError):
+            return False
+        if not isinstance(index, faiss.IndexPQFastScan) or (index.d, index.metric_type) != (self.width, self.metric):
+            return False
+        self.fitted = int(np.frombuffer(data, np.int64, 1)[0])
+        self._mean = np.frombuffer(data, np.float32, self.width, 8).copy()
+        self.index = index
+        return True
+
     def candidates(self, query: Floats, limit: int) -> NDArray[np.int64]:
         """The rows that look best, among them all that have no code yet."""
         assert self.index is not None, "`extend` comes first"

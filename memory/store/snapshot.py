@@ -1,20 +1,106 @@
 """The snapshot: short codes kept beside the file, so that a large store answers soon after it is opened.
 
-It is never the truth: each code is used only for an item whose vectors, as the file has them, are those it was made
-from. What is missing, damaged, of another file or out of date is computed again.
+It is never the truth: a code is used only for an item whose vectors, as the file has them, are those it was made from.
+What is missing, damaged, of another file or out of date is computed again.
 """
 
 from __future__ import annotations
 
-import sqlite3
+import hashlib
+import json
+import logging
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from langgraph_reflexion.memory.store.file import File
-from langgraph_reflexion.memory.store.mirror import Mirror
+import numpy as np
+from numpy.typing import NDArray
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+MOST_WRONG = 0.2
+"""Share of codes that may be out of date before it is better to make them all anew."""
 
 
-def save(file: File, mirror: Mirror) -> None:
-    """Keep the codes of the mirror beside the file."""
+@dataclass(frozen=True)
+class Snapshot:
+    """The items of the coded rows in their order, how many rows and which vectors each has, and FAISS's own bytes."""
+
+    items: NDArray[np.int64]
+    counts: NDArray[np.int32]
+    sums: NDArray[np.uint32]
+    codes: bytes
 
 
-def load(file: File, connection: sqlite3.Connection, mirror: Mirror) -> None:
-    """Take the codes that still hold into the mirror."""
+def save(path: Path, what: str, snapshot: Snapshot) -> None:
+    """Put a snapshot in the place of the last one; `what` says of which data it is. A fault costs only the snapshot."""
+    parts = [snapshot.items.tobytes(), snapshot.counts.tobytes(), snapshot.sums.tobytes(), snapshot.codes]
+    body = b"".join(parts)
+    head = {"format": FORMAT, "what": what, "sizes": [len(part) for part in parts], "digest": _digest(body)}
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(json.dumps(head).encode() + b"\n" + body)
+        beside.replace(path)
+    except OSError as fault:
+        logger.warning("The snapshot %s was not kept: %s", path, fault)
+        beside.unlink(missing_ok=True)
+
+
+def load(path: Path, what: str) -> Snapshot | None:
+    """The snapshot of this data, whole and undamaged, or `None`."""
+    try:
+        with path.open("rb") as file:
+            head: dict[str, Any] = json.loads(file.readline(4096))
+            if head["format"] != FORMAT or head["what"] != what:
+                return None
+            body = file.read()
+        if _digest(body) != head["digest"]:
+            return None
+        parts, at = [], 0
+        for size in head["sizes"]:
+            parts.append(body[at : at + size])
+            at += size
+        items, counts, sums, codes = parts
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        logger.info("The snapshot %s is not used: %s", path, fault)
+        return None
+    return Snapshot(
+        np.frombuffer(items, np.int64), np.frombuffer(counts, np.int32), np.frombuffer(sums, np.uint32), codes
+    )
+
+
+def ordered(snapshot: Snapshot, rows: Sequence[tuple[Any, ...]], dims: int) -> list[tuple[Any, ...]] | None:
+    """The rows in the order of the codes, the new ones after them; `None` where too many codes are out of date.
+
+    In the place of an item that has changed or gone since stands a row of item -1 with vectors of zeros.
+    """
+    by_item = {row[0]: row for row in rows}
+    found: list[tuple[Any, ...]] = []
+    wrong = 0
+    for item, count, known in zip(
+        snapshot.items.tolist(), snapshot.counts.tolist(), snapshot.sums.tolist(), strict=True
+    ):
+        row = by_item.get(item)
+        if row is not None and check(row[4]) == known:
+            del by_item[item]
+            found.append(row)
+        else:
+            wrong += 1
+            found.append((-1, "", None, "false", bytes(4 * dims * count), None))
+    return [*found, *by_item.values()] if wrong <= MOST_WRONG * len(found) else None
+
+
+def check(data: bytes | None) -> int:
+    """A number that tells whether an item's vectors are still the same."""
+    return zlib.crc32(data) if data else 0
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.blake2b(body, digest_size=16).hexdigest()

@@ -39,10 +39,7 @@ class Vectors:
         new = sum(counts)
         need = self.rows + new
         if need > len(self.matrix):
-            room = max(need, int(1.5 * len(self.matrix)), 1024)
-            matrix, owner = np.zeros((room, self.dims), np.float32), np.zeros(room, np.int64)
-            matrix[: self.rows], owner[: self.rows] = self.matrix[: self.rows], self.owner[: self.rows]
-            self.matrix, self.owner = matrix, owner
+            self.reserve(max(need, int(1.5 * len(self.matrix)), 1024))
         first = len(self.starts)
         self.starts += (self.rows + np.concatenate(([0], np.cumsum(counts)[:-1]))).astype(int).tolist()
         self._starts = None
@@ -57,6 +54,12 @@ class Vectors:
         self.owner[self.rows : need] = np.repeat(np.arange(first, first + len(counts)), counts)
         self.many = self.many or max(counts) > 1
         self.rows = need
+
+    def reserve(self, room: int) -> None:
+        """Make room for this many vectors at once."""
+        matrix, owner = np.empty((room, self.dims), np.float32), np.empty(room, np.int64)
+        matrix[: self.rows], owner[: self.rows] = self.matrix[: self.rows], self.owner[: self.rows]
+        self.matrix, self.owner = matrix, owner
 
     def nearest(self, query: Floats, alive: NDArray[np.bool_], limit: int) -> tuple[Slots, Floats] | None:
         """The best slots of all by their exact similarity, or `None` where the exact way must be gone."""
