@@ -6,6 +6,7 @@ from langgraph_reflexion.memory.guard import suspicion
 from langgraph_reflexion.memory.lessons import LessonBook
 from langgraph_reflexion.memory.likeness import likeness
 from langgraph_reflexion.memory.namespaces import resolve_namespace
+from langgraph_reflexion.memory.shelf import Reader
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.memory.words import count_tokens
 from langgraph_reflexion.memory.worth import withheld
@@ -15,6 +16,7 @@ __all__ = [
     "Found",
     "LessonBook",
     "Loaded",
+    "Reader",
     "Written",
     "concrete",
     "count_tokens",

@@ -20,6 +20,12 @@ Plan = Generator[list[Op], list[Any], T]
 PAGE = 5000
 """Items asked for at once."""
 
+SPELL = 100
+"""Records a plan looks at closely before it gives way."""
+
+GIVE_WAY: list[Op] = []
+"""What a plan yields that has thought for a while: it asks for nothing, and others on the loop have their turn."""
+
 
 def work(store: BaseStore, plan: Plan[T]) -> T:
     """Carry a plan out and give back its result."""
@@ -27,7 +33,7 @@ def work(store: BaseStore, plan: Plan[T]) -> T:
         ops = next(plan)
         while True:
             try:
-                done = _patiently(store.batch, ops)
+                done = _patiently(store.batch, ops) if ops else []
             except Exception as fault:  # noqa: BLE001 - the plan decides what a fault of the store means
                 ops = plan.throw(fault)
             else:
@@ -100,6 +106,9 @@ def _whole(text: str) -> str:
 
 
 async def _abatch(store: BaseStore, ops: list[Op]) -> list[Any]:
+    if not ops:
+        await asyncio.sleep(0)
+        return []
     try:
         return await store.abatch(ops)
     except NotImplementedError:

@@ -44,7 +44,7 @@ def recall(
         return []
     asked = task if failure is None else f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from nearest(shelf, asked)
-    scores = _scores(shelf, usable, asked, task, near, failure)
+    scores = yield from _scores(shelf, usable, asked, task, near, failure)
     best = sorted(scores, key=lambda key: (-_in_topic(scores[key], usable[key], topic), key))[
         : 4 * policy.max_lessons + 8
     ]
@@ -70,7 +70,7 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
         return []
     near = yield from nearest(shelf, query)
     words = Words.of(query)
-    known = shelf.holding(words, items, near)
+    known = yield from shelf.holding(words, items, near)
     order = [one.key for one in rank(words, known, near)]
     evidence = yield from evidence_about(shelf, order if any(filters.values()) else order[: limit + 10])
     found = []
@@ -125,16 +125,17 @@ def _scores(
     task: str,
     near: Mapping[str, float],
     failure: Failure | None,
-) -> dict[str, float]:
+) -> Plan[dict[str, float]]:
     """The candidates that fit, with how well."""
     query = Words.of(asked)
-    known = shelf.holding(query, usable, near)
+    known = yield from shelf.holding(query, usable, near)
     ranked = {one.key: one for one in rank(query, known, near)}
     scores = {key: one.score for key, one in ranked.items() if one.fits and not _out_of_place(usable[key], query)}
     if failure is None:
         return scores
     wanted = Words.of(task)
-    by_task = {one.key for one in rank(wanted, shelf.holding(wanted, usable), {}) if one.fits}
+    held = yield from shelf.holding(wanted, usable)
+    by_task = {one.key for one in rank(wanted, held, {}) if one.fits}
     for key, item in usable.items():
         score = ranked[key].score if key in ranked else 0.0
         if failure.fingerprint and failure.fingerprint in fingerprints(item.value):

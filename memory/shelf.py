@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory.doors import PAGE, Plan, below, every
+from langgraph_reflexion.memory.doors import GIVE_WAY, PAGE, SPELL, Plan, below, every
 from langgraph_reflexion.memory.ranking import Words
 from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
 from langgraph_reflexion.memory.words import plain, weight
@@ -26,18 +26,44 @@ Read = tuple[Item, Lesson, Evidence]
 """A lesson as it is now, with the item it was read from and the evidence it was folded with."""
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+class Reader:
+    """What texts were found to be about, each looked at once.
+
+    It follows from the text alone, so books of any namespace may share a reader, in any number of threads.
+    """
+
+    def __init__(self, most: int = 5000) -> None:
+        self._most = most
+        self._plain: dict[str, str] = {}
+        self._words: dict[str, Words] = {}
+
+    def plain(self, text: str) -> str:
+        """The text in one width and case."""
+        known = self._plain.get(text)
+        if known is None:
+            if len(self._plain) >= self._most:
+                self._plain.clear()
+            known = self._plain[text] = plain(text)
+        return known
+
+    def words(self, text: str) -> Words:
+        """The words of the text, counted."""
+        known = self._words.get(text)
+        if known is None:
+            if len(self._words) >= self._most:
+                self._words.clear()
+            known = self._words[text] = Words.of(text)
+        return known
 
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where a book's lessons, their evidence and the episodes lie, and by which rules."""
+    """Where a book's lessons, their evidence and the episodes lie, by which rules, and who reads them."""
 
     namespace: Namespace
     policy: MemoryPolicy
-    clock: Callable[[], datetime] = _now
-    seen: dict[str, tuple[str, Words]] = field(default_factory=dict, compare=False, repr=False)
+    clock: Callable[[], datetime]
+    reader: Reader
 
     @property
     def lessons(self) -> Namespace:
@@ -55,16 +81,17 @@ class Shelf:
         return (*self.evidence, lesson)
 
     def words(self, item: Item) -> Words:
-        """The words a lesson is found by, counted once for each wording."""
-        text = found_by(item.value)
-        known = self.seen.get(item.key)
-        if known is None or known[0] != text:
-            if len(self.seen) > 4 * self.policy.max_kept + 1000:
-                self.seen.clear()
-            known = self.seen[item.key] = (text, Words.of(text))
-        return known[1]
+        """The words a lesson is found by."""
+        return self.reader.words(found_by(item.value))
 
-    def holding(self, query: Words, items: Mapping[str, Item], near: Collection[str] = ()) -> dict[str, Words]:
+    def count(self, items: Collection[Item]) -> Plan[None]:
+        """Have the words of these records counted, so that comparing them takes no long breath."""
+        for i, item in enumerate(items, 1):
+            self.words(item)
+            if i % SPELL == 0:
+                yield GIVE_WAY
+
+    def holding(self, query: Words, items: Mapping[str, Item], near: Collection[str] = ()) -> Plan[dict[str, Words]]:
         """The words of those items that may share a telling one with the query, or are near it.
 
         Looking for a few beginnings in a text is far cheaper than finding all its words, and most have none of them.
@@ -72,10 +99,13 @@ class Shelf:
         telling = [word for word in query.counts if weight(word) == 1] or list(query.counts)
         begins = [word[: max(3, len(word) - 1)] if word.isascii() else word for word in telling]
         found = {}
-        for key, item in items.items():
-            text = plain(found_by(item.value))
-            if key in near or any(begin in text for begin in begins):
-                found[key] = self.words(item)
+        for i, (key, item) in enumerate(items.items(), 1):
+            text = found_by(item.value)
+            flat = self.reader.plain(text)
+            if key in near or any(begin in flat for begin in begins):
+                found[key] = self.reader.words(text)
+            if i % SPELL == 0:
+                yield GIVE_WAY
         return found
 
 
@@ -101,14 +131,14 @@ def read_some(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
         return {}
     items = yield [GetOp(shelf.lessons, one) for one in wanted]
     evidence = yield from evidence_about(shelf, wanted)
-    return _together((item for item in items if item is not None), evidence)
+    return (yield from _together((item for item in items if item is not None), evidence))
 
 
 def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
     """Every lesson as it is now, the oldest first."""
     items = yield from every(shelf.lessons)
     evidence = yield from all_evidence(shelf)
-    found = _together(items, evidence)
+    found = yield from _together(items, evidence)
     return dict(sorted(found.items(), key=lambda one: (one[1][1].created_at or shelf.clock(), one[0])))
 
 
@@ -135,7 +165,12 @@ def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
     for item in items:
         if len(item.namespace) == len(shelf.evidence) + 1:
             of.setdefault(item.namespace[-1], []).append(item)
-    return {one: evidence_in(found) for one, found in of.items()}
+    about = {}
+    for i, (one, found) in enumerate(of.items(), 1):
+        about[one] = evidence_in(found)
+        if i % SPELL == 0:
+            yield GIVE_WAY
+    return about
 
 
 def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
@@ -169,9 +204,11 @@ def fit_for_a_label(text: str) -> bool:
     return bool(text) and all(one.isalnum() or one in "-_" for one in text)
 
 
-def _together(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> dict[str, Read]:
+def _together(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, Read]]:
     found = {}
-    for item in items:
+    for i, item in enumerate(items, 1):
+        if i % SPELL == 0:
+            yield GIVE_WAY
         lesson = lesson_in(item)
         if lesson is not None:
             about = evidence.get(lesson.id, Evidence())

@@ -30,6 +30,7 @@ def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None) -> P
     if reason is not None:
         return Written("refused", None, reason)
     items = yield from every(shelf.lessons)
+    yield from shelf.count(items)
     new = _fresh(shelf, offered, "quarantined" if doubt else "candidate")
     twin = twin_of(shelf, new, items)
     if twin is not None:

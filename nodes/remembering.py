@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.memory import LessonBook, resolve_namespace
+from langgraph_reflexion.memory import LessonBook, Reader, resolve_namespace
 from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.nodes.host import runtime_of, user_of
 from langgraph_reflexion.nodes.speaking.models import let_pass
@@ -30,6 +30,7 @@ class Memory:
     own: BaseStore | None
     fallback: BaseStore
     clock: Callable[[], datetime]
+    reader: Reader = field(default_factory=Reader)
 
     def place(self, config: RunnableConfig) -> list[str] | None:
         """The namespace of a run; None, with a warning, where a field of it is not filled."""
@@ -50,7 +51,7 @@ class Memory:
         if namespace is None:
             return None
         store = self.own or runtime_of(config).store or self.fallback
-        return LessonBook(store, namespace=tuple(namespace), policy=self.policy, clock=self.clock)
+        return LessonBook(store, tuple(namespace), self.policy, self.clock, self.reader)
 
 
 def best_effort(what: str, wait: Wait) -> Waits[Any]:

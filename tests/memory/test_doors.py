@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import io
 import threading
@@ -13,7 +14,8 @@ import pytest
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory import LessonBook, Reader
+from langgraph_reflexion.memory.ranking import Words
 from langgraph_reflexion.schemas import Episode, Lesson
 
 SLOT = "Check a proposed slot against every busy time before you answer."
@@ -128,3 +130,35 @@ def test_a_recall_costs_a_few_questions_whatever_the_evidence() -> None:
     before = store.asked
     assert book.recall("Polish the violin and the lantern for the guests.")
     assert store.asked - before <= 3
+
+
+@pytest.mark.req("I8")
+async def test_a_book_of_many_lessons_lets_others_on_the_loop_have_their_turn() -> None:
+    book = LessonBook(InMemoryStore(), ("team",))
+    lines = "".join(f'{{"kind": "rule", "text": "Weigh crate {i} beside the busy harbour."}}\n' for i in range(1000))
+    await book.aload(io.StringIO(lines))
+    turns = [0]
+
+    async def somebody_else() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(somebody_else())
+    for work in (book.arecall("A crate at the harbour is busy."), book.aadd(a_rule()), book.alessons()):
+        turns[0] = 0
+        await work
+        assert turns[0] >= 8
+    other.cancel()
+
+
+def test_what_a_text_is_about_is_found_out_once_by_all_who_share_a_reader() -> None:
+    reader = Reader(most=2)
+    first = reader.words(SLOT)
+    assert reader.words("".join(SLOT)) is first
+    for i in range(5):
+        assert reader.words(f"crate {i}") == Words.of(f"crate {i}")
+    one, two = (LessonBook(InMemoryStore(), (name,), reader=reader) for name in ("ada", "bob"))
+    one.add(a_rule())
+    assert one.recall("Propose a slot that is not busy.")
+    assert two.recall("Propose a slot that is not busy.") == []
