@@ -49,13 +49,9 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     spent, failures, aside = [0, 0, 0, 0], list[Failure](), state.get("aside")
     step = state["tally"]["steps"] + 1
     for _again in range(1 + kit.limits.decision_retries):
-        try:
-            prompt, reply = yield from _reply(kit, state, config, model, aside)
-        except Exception as fault:  # noqa: BLE001 — any provider's own exception; what only a person mends is raised
-            let_pass(fault)
-            if model_fault(fault) == "setting" or isinstance(fault, _CallersFault):
-                raise (fault.__cause__ or fault) if isinstance(fault, _CallersFault) else fault from None
-            return _fault(kit, state, fault, spent, failures)
+        prompt, reply = yield from _reply(kit, state, config, model, aside)
+        if isinstance(reply, Exception):
+            return _unasked(kit, state, reply, spent, failures)
         spent = plus(spent, reply.spent)
         # The same in every run of the same story, and another for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
@@ -82,24 +78,28 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     }
 
 
-class _CallersFault(Exception):  # noqa: N818 — never leaves this file
-    """An exception of the caller's own prompt: theirs to mend, raised as it is."""
-
-
 def _reply(
     kit: Kit, state: State, config: RunnableConfig, model: Model, aside: Aside | None
-) -> Waits[tuple[list[AnyMessage], Reply]]:
-    """Ask with the whole prompt; once more with a shorter one where it was too long for the model."""
+) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
+    """Ask with the whole prompt; once more with a shorter one where it was too long for the model.
+
+    Where the model could not be asked, its exception is given back. What only a person can mend is raised: a wrong
+    setting, and an exception of the caller's own prompt.
+    """
     ask = asked if isinstance(kit.speech, Native) or not kit.speech.rules() else asked_for_object
-    prompt = yield from _prompt(kit, state, config, aside, harder=False)
-    try:
-        return prompt, (yield from ask(model, prompt, config, seconds=seconds_left(state, kit.limits, kit.now())))
-    except Exception as fault:
-        let_pass(fault)
-        if model_fault(fault) != "overflow":
-            raise
-    prompt = yield from _prompt(kit, state, config, aside, harder=True)
-    return prompt, (yield from ask(model, prompt, config, seconds=seconds_left(state, kit.limits, kit.now())))
+    harder = False
+    while True:
+        prompt = yield from _prompt(kit, state, config, aside, harder=harder)
+        try:
+            return prompt, (yield from ask(model, prompt, config, seconds=seconds_left(state, kit.limits, kit.now())))
+        except Exception as fault:
+            let_pass(fault)
+            kind = model_fault(fault)
+            if kind == "setting":
+                raise
+            if kind != "overflow" or harder:
+                return prompt, fault
+            harder = True
 
 
 def _prompt(
@@ -111,12 +111,9 @@ def _prompt(
         conversation = shortened(conversation, (kit.limits.history_tokens or 0) // 2, harder=True)
     elif kit.limits.history_tokens is not None:
         conversation = shortened(conversation, kit.limits.history_tokens)
-    view = lambda: kit.view.of({**state, "messages": conversation})  # noqa: E731
-    try:
-        prompt = yield from kit.instructions.around(conversation, view, config)
-    except Exception as fault:
-        let_pass(fault)
-        raise _CallersFault from fault
+    prompt = yield from kit.instructions.around(
+        conversation, lambda: kit.view.of({**state, "messages": conversation}), config
+    )
     prompt = under_system(prompt, kit.speech.rules(), block.at_start(state["recalled"], kit.words))
     notes = _notes(kit, state, aside)
     if aside is not None:
@@ -234,7 +231,7 @@ def _under_own_id(state: State, message: AIMessage) -> AIMessage:
     return message.model_copy(update={"id": f"{message.id}-{state['about']['id']}-{state['tally']['steps'] + 1}"})
 
 
-def _fault(kit: Kit, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
+def _unasked(kit: Kit, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
     """The model could not be asked: the run is kept and ends, by its deadline if that is what was reached."""
     now = kit.now()
     late = overspent(state, kit.limits, now)

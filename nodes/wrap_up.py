@@ -126,8 +126,9 @@ def _prompt(
     answer = fenced(bounded(last.answer)) if last is not None and last.answer else "none"
     asking = kit.words.render("wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none")
     conversation = as_text(paired(state["messages"]), _in_prose)
-    view = lambda: kit.view.of({**state, "messages": conversation})  # noqa: E731
-    prompt = yield from kit.instructions.around(conversation, view, kit.inside(config))
+    prompt = yield from kit.instructions.around(
+        conversation, lambda: kit.view.of({**state, "messages": conversation}), kit.inside(config)
+    )
     return as_text([*prompt, HumanMessage(asking)], _in_prose)
 
 
