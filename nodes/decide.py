@@ -136,9 +136,8 @@ def _notes(kit: Kit, state: State, aside: Aside | None) -> str:
 def _read(kit: Kit, reply: AIMessage, stem: str) -> Stood | Invalid:
     refusal = refusal_in(reply)
     if refusal is not None and not reply.tool_calls:
-        return Stood(
-            Decision(action="finish", final=refusal), reply.model_copy(update={"content": refusal}), refused=True
-        )
+        said = reply.model_copy(update={"content": refusal, "name": kit.name or reply.name})
+        return Stood(Decision(action="finish", final=refusal), said, refused=True)
     reply = with_ids(reply)
     decision = kit.speech.read(reply)
     if isinstance(decision, Invalid):

@@ -127,7 +127,7 @@ def _chosen(state: State, ending: Ending) -> Attempt | None:
     waiting = state["decision"]
     if ending.status == "needs_input" and waiting is not None:
         return Attempt(answer=waiting["text"])
-    if ending.status != "failure":
+    if ending.stop_reason in ("accepted", "unchecked"):
         return state["attempts"][-1] if state["attempts"] else None
     if waiting is not None and waiting["message"] is not None:
         return Attempt(answer=waiting["text"])

@@ -55,7 +55,8 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
         if loop is not None:  # an error stands in the conversation, a loop has to be told
             update["aside"] = _with_hint(state, kit.words.render("failed", evidence=fenced(failure.evidence)))
         for one in failures:
-            emit(config, "failure", failure=one.model_dump(mode="json"), message_id=turn.id)
+            # The turn stands in the conversation, and so do its tokens.
+            emit(config, "failure", failure=one.model_dump(mode="json"), message_id=None)
     elif (direct := _direct(kit, turn, answers)) is not None:
         update["decision"] = direct
     return update

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import re
 import time
+from contextlib import suppress
 from typing import Any, Literal
 
 from langchain_core.exceptions import (
@@ -24,7 +25,10 @@ ModelFault = Literal["overflow", "setting", "model_error"]
 LONGEST_FAULT = 4_000
 
 _MISSET = (ModelAuthenticationError, ModelPermissionDeniedError, ModelNotFoundError, ModelInvalidRequestError)
-_OVERFLOW = re.compile(r"context[ _](length|window|size)|maximum context|too many tokens|prompt is too long", re.I)
+_OVERFLOW = re.compile(
+    r"context[ _](length|window|size)|maximum (context|number of tokens)|too many tokens|(prompt|input) is too long",
+    re.I,
+)
 _MISSET_STATUS = {400, 401, 403, 404, 405, 422}
 
 
@@ -45,11 +49,12 @@ def model_fault(fault: Exception) -> ModelFault:
 
 
 def status_of(fault: BaseException) -> int | None:
-    """The HTTP status an exception carries, on itself or on its response."""
+    """The HTTP status an exception carries, on itself or on its response, by any client's name for it."""
     for holder in (fault, getattr(fault, "response", None)):
-        status = getattr(holder, "status_code", None)
-        if isinstance(status, int):
-            return status
+        for name in ("status_code", "status", "code"):
+            status = getattr(holder, name, None)
+            if isinstance(status, int) and 100 <= status < 600:
+                return status
     return None
 
 
@@ -86,16 +91,28 @@ def is_passing(fault: BaseException) -> bool:
 
 def pause_before(fault: BaseException, attempt: int) -> float:
     """Seconds to wait before the next try: what the server names, else a doubling from a quarter of a second."""
-    named = _retry_after(getattr(getattr(fault, "response", None), "headers", None) or {})
+    named = _seconds_in(getattr(fault, "retry_after", None))
+    for holder in (getattr(fault, "response", None), fault):
+        if named is None:
+            named = _retry_after(getattr(holder, "headers", None))
     return min(named if named is not None else 0.25 * 2**attempt, 60.0)
 
 
 def _retry_after(headers: Any) -> float | None:
-    value = next((headers.get(key) for key in ("retry-after", "Retry-After") if headers.get(key)), None)
-    if value is None:
+    if not hasattr(headers, "items"):
         return None
-    try:
+    return next((_seconds_in(value) for key, value in headers.items() if str(key).lower() == "retry-after"), None)
+
+
+def _seconds_in(value: Any) -> float | None:
+    """The seconds that a server names, as a number or as a moment; None where it names none that can be read."""
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
+    if value is None or callable(value):
+        return None
+    with suppress(TypeError, ValueError):
         return max(0.0, float(value))
-    except ValueError:
-        moment = email.utils.parsedate_to_datetime(value) if re.search(r"\d", value) else None
-        return None if moment is None else max(0.0, moment.timestamp() - time.time())
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(str(value)).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -13,11 +13,15 @@ from typing import Any
 from langgraph_reflexion.nodes.acting.faults import OutOfTimeError
 from langgraph_reflexion.nodes.step import Wait
 
+LONGEST = 1e8
+"""Seconds that every clock can count to: some years."""
+
 
 def within(seconds: float | None, sync: Callable[[], Any], later: Callable[[], Awaitable[Any]]) -> Wait:
     """Wait at most so long; past it `OutOfTimeError` is raised and a sync call runs on unheard in its thread."""
     if seconds is None:
         return Wait(sync, later)
+    seconds = min(seconds, LONGEST)
     return Wait(lambda: _in_time(seconds, sync), lambda: _later_in_time(seconds, later))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 Namespace = tuple[str, ...]
 """Where in a store something lives; nothing crosses it."""
@@ -17,6 +17,14 @@ class _Settings(BaseModel):
     """Frozen, and strict about names: a misspelt setting is an error, not a silence."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[str(info.field_name)]
+        if isinstance(value, bool) and field.annotation is not bool:
+            raise ValueError(f"is no number, got {value!r}")
+        return value
 
 
 class Limits(_Settings):

@@ -150,7 +150,10 @@ class Fix(Value):
 class Memo(Value):
     """Something a reflection asks to be remembered."""
 
-    kind: Kind = Field(description="`rule`: always or never; `pattern`: how to go about a sort of problem.")
+    kind: Kind = Field(
+        description="`rule`: always or never; `pattern`: how to go about a sort of problem; `strategy`: what has worked; "
+        "`project`: a fact or a decision; `preference`: what the user likes."
+    )
     text: str = Field(description="One imperative sentence that names no detail of this task.")
     when: str = Field(default="", description="The situation in which it applies.")
     tags: list[str] = Field(default_factory=list)
@@ -314,8 +317,8 @@ class Outcome(Value):
 
     @property
     def best(self) -> Attempt | None:
-        """The accepted attempt, else the answered one with the highest score; the later of equals."""
-        if self.status == "success" or not self.attempts:
+        """The attempt that was not refused, else the answered one with the highest score; the later of equals."""
+        if self.stop_reason in ("accepted", "unchecked") or not self.attempts:
             return self.last
         return max(enumerate(self.attempts), key=lambda one: (_rank(one[1]), one[0]))[1]
 

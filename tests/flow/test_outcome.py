@@ -176,6 +176,13 @@ def test_a_failure_names_the_message_whose_tokens_do_not_stand(protocol):
     assert not any("root_cause" in text for text in said.values())
 
 
+@pytest.mark.req("I6", "B11")
+def test_a_failed_call_names_no_message_for_its_turn_stands(run, desk, protocol):
+    desk.answers = lambda _: ValueError("no such day")
+    seen = run(RoleModel([call("search", query="x"), say("11:00")], reflection()), [desk.search], protocol=protocol)
+    assert [one["message_id"] for one in seen.told("failure")] == [None]
+
+
 @pytest.mark.req("I6")
 async def test_every_mode_of_a_stream_ends_in_the_same_outcome():
     for mode in ("values", "updates", "messages", "custom", "debug", "tasks", "checkpoints"):
@@ -189,7 +196,8 @@ async def test_every_mode_of_a_stream_ends_in_the_same_outcome():
 @pytest.mark.req("I1", "F3", "J1")
 def test_a_refusal_is_the_answer_and_told_as_what_it_is(run):
     refusal = AIMessage("", additional_kwargs={"refusal": "I can't help with that."})
-    seen = run(RoleModel([refusal]))
+    seen = run(RoleModel([refusal]), name="planner")
+    assert seen.messages[-1].name == "planner"
     assert seen.answer == seen.outcome.answer == "I can't help with that."
     assert seen.told("step")[0]["decided"] == "refusal"
     assert "refused" in seen.outcome.reason

@@ -150,6 +150,15 @@ def test_of_a_success_the_accepted_attempt_is_the_best(run):
     assert (outcome.answer, outcome.score) == ("b", 50)
 
 
+@pytest.mark.req("F11", "I1")
+def test_of_an_answer_nobody_refused_the_attempt_is_the_best_whatever_was_refused_before(run):
+    verdicts = iter([Verdict(passed=False, score=70), Verdict()])
+    outcome = run(RoleModel([say("a"), say("b")], reflection()), checks=[lambda *_: next(verdicts)]).outcome
+    assert outcome.status == "unverified"
+    assert outcome.best is outcome.last
+    assert outcome.answer == outcome.best.answer == "b"
+
+
 @pytest.mark.req("F11")
 @pytest.mark.parametrize("most", [6, 8, 11, 14])
 def test_langgraphs_own_limit_is_wrapped_up_before_in_time(run, desk, protocol, most):

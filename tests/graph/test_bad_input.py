@@ -95,6 +95,7 @@ def test_controls_that_do_not_exist_are_refused(controls: Any) -> None:
     ("name", "value"),
     [
         ("max_steps", 0),
+        ("max_steps", True),
         ("max_attempts", 0),
         ("max_reflections", -1),
         ("decision_retries", -1),

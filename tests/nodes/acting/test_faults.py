@@ -1,0 +1,99 @@
+"""What an exception means, whichever client it came from."""
+
+from __future__ import annotations
+
+import io
+import threading
+import urllib.error
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from langgraph_reflexion.nodes.acting.faults import is_passing, model_fault, pause_before, tool_error_class
+from langgraph_reflexion.nodes.acting.timing import within
+
+
+class Told(Exception):  # noqa: N818
+    """An exception with whatever a client puts on it."""
+
+    def __init__(self, message: str = "busy", **fields: Any) -> None:
+        super().__init__(message)
+        vars(self).update(fields)
+
+
+class Response:
+    def __init__(self, status_code: int, headers: dict[str, Any]) -> None:
+        self.status_code, self.headers = status_code, headers
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize("name", ["status_code", "status", "code"])
+@pytest.mark.parametrize(
+    ("status", "passing", "error_class"),
+    [
+        (429, True, "rate_limit"),
+        (503, True, "exception"),
+        (504, True, "timeout"),
+        (403, False, "permission"),
+        (404, False, "exception"),
+    ],
+)
+def test_a_status_is_read_by_any_clients_name_for_it(name, status, passing, error_class):
+    fault = Told(**{name: status})
+    assert is_passing(fault) is passing
+    assert tool_error_class(fault) == error_class
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize(
+    ("fault", "seconds"),
+    [
+        (Told(response=Response(429, {"Retry-After": "7"})), 7.0),
+        (Told(response=Response(429, {"RETRY-AFTER": b"7"})), 7.0),
+        (Told(response=Response(429, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"})), 0.0),
+        (Told(status=429, headers={"Retry-After": 7}), 7.0),
+        (Told(status_code=429, retry_after=7), 7.0),
+    ],
+)
+def test_the_time_a_server_names_is_found_wherever_it_stands(fault, seconds):
+    assert pause_before(fault, 0) == seconds
+
+
+@pytest.mark.req("A5")
+def test_an_http_error_of_the_standard_library_tells_its_status_and_its_time():
+    headers = Message()
+    headers["Retry-After"] = "7"
+    with urllib.error.HTTPError("http://x", 429, "busy", headers, io.BytesIO()) as fault:
+        assert (is_passing(fault), tool_error_class(fault), pause_before(fault, 0)) == (True, "rate_limit", 7.0)
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize("named", ["in 5 minutes", "99:99", "", "soon", None, [], "-3 days"])
+def test_a_time_that_cannot_be_read_is_as_if_none_were_named(named):
+    assert [pause_before(Told(response=Response(429, {"Retry-After": named})), i) for i in (0, 1)] == [0.25, 0.5]
+
+
+@pytest.mark.req("B12")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "This model's maximum context length is 8192 tokens.",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "Input is too long for requested model.",
+    ],
+)
+def test_a_prompt_that_is_too_long_is_told_from_a_wrong_setting(said):
+    assert model_fault(Told(said, status_code=400)) == "overflow"
+    assert model_fault(Told("temperature is out of range", code=400)) == "setting"
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize("seconds", [float("inf"), 1e300, threading.TIMEOUT_MAX * 2])
+async def test_a_time_longer_than_any_clock_counts_is_waited_for_all_the_same(seconds):
+    async def later() -> str:
+        return "async"
+
+    wait = within(seconds, lambda: "sync", later)
+    assert (wait.sync(), await wait.later()) == ("sync", "async")
