@@ -19,7 +19,7 @@ from langgraph_reflexion.state import State, Update, Waiting
 
 REASONS: dict[StopReason, str] = {
     "max_steps": "there are no steps left ({max_steps} were allowed)",
-    "max_attempts": "no answer was accepted in {max_attempts} attempts",
+    "max_attempts": "no answer was accepted in {attempts}",
     "invalid_decisions": "the model's decisions could not stand",
     "loop": "the model went round in a loop",
     "improvement_stalled": "the answers no longer got better",
@@ -107,7 +107,8 @@ def best_of(attempts: list[Attempt]) -> Attempt | None:
 def _sentence(state: State, limits: Limits, stop: StopReason) -> str:
     if stop == "max_steps" and state["tally"]["steps"] < limits.max_steps:
         return "The run stopped: the graph's `recursion_limit` leaves no room for another step."
-    return f"The run stopped: {REASONS.get(stop, stop).format(**limits.model_dump())}."
+    attempts = f"{limits.max_attempts} attempt{'' if limits.max_attempts == 1 else 's'}"
+    return f"The run stopped: {REASONS.get(stop, stop).format(**limits.model_dump(), attempts=attempts)}."
 
 
 def _explained(reason: str, best: Attempt | None) -> str:

@@ -151,8 +151,8 @@ class Memo(Value):
     """Something a reflection asks to be remembered."""
 
     kind: Kind = Field(
-        description="`rule`: always or never; `pattern`: how to go about a sort of problem; `strategy`: what has worked; "
-        "`project`: a fact or a decision; `preference`: what the user likes."
+        description="`rule`: always or never; `pattern`: how to go about a sort of problem; "
+        "`strategy`: what has worked; `project`: a fact or a decision; `preference`: what the user likes."
     )
     text: str = Field(description="One imperative sentence that names no detail of this task.")
     when: str = Field(default="", description="The situation in which it applies.")
