@@ -13,6 +13,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
+from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.testing import WordEmbeddings
@@ -44,6 +45,13 @@ def opened(name: str, folder: Path) -> Iterator[BaseStore]:
         yield InMemoryStore()
     elif name == "indexed":
         yield InMemoryStore(index={"dims": 64, "embed": WordEmbeddings(dims=64), "fields": ["text"]})
+    elif name == "faiss":
+        with FaissStore(folder / "lessons.db") as store:
+            yield store
+    elif name == "faiss indexed":
+        index = {"dims": 64, "embed": WordEmbeddings(dims=64), "fields": ["text"]}
+        with FaissStore(folder / "lessons.db", index=index) as store:
+            yield store
     elif name == "sqlite":
         with SqliteStore.from_conn_string(str(folder / "lessons.db")) as store:
             store.setup()
@@ -57,7 +65,16 @@ def opened(name: str, folder: Path) -> Iterator[BaseStore]:
             yield store
 
 
-@pytest.fixture(params=["plain", "indexed", "sqlite", pytest.param("postgres", marks=pytest.mark.external)])
+@pytest.fixture(
+    params=[
+        "plain",
+        "indexed",
+        "sqlite",
+        "faiss",
+        "faiss indexed",
+        pytest.param("postgres", marks=pytest.mark.external),
+    ]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
     """Each sort of store in turn."""
     if request.param == "postgres" and POSTGRES not in os.environ:

@@ -1,0 +1,125 @@
+"""The file: what may be opened, what a fault says, and what is left of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langgraph_reflexion import FaissStore
+from langgraph_reflexion.errors import StoreError
+
+NS = ("team",)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def refused(path: Path, told: str, **settings: Any) -> None:
+    before = digest(path) if path.is_file() else ""
+    with pytest.raises(StoreError, match=told) as fault:
+        FaissStore(path, **settings)
+    assert path.name in str(fault.value)
+    assert before == (digest(path) if path.is_file() else "")
+
+
+def test_what_cannot_be_opened_is_named_and_left_as_it_is(path: Path, tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere" / "lessons.db", "nowhere")
+    refused(tmp_path, "folder")
+    path.write_bytes(b"no database at all" * 300)
+    refused(path, "damaged")
+    path.unlink()
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE mine (a)")
+    other.commit()
+    other.close()
+    refused(path, "another program")
+
+
+def test_a_newer_version_is_refused(path: Path) -> None:
+    FaissStore(path).close()
+    raw = sqlite3.connect(path)
+    raw.execute("PRAGMA user_version = 99")
+    raw.close()
+    refused(path, "version")
+
+
+def test_a_damaged_page_is_found_on_opening(path: Path) -> None:
+    with FaissStore(path) as store:
+        for i in range(200):
+            store.put(NS, f"k{i}", {"text": "x" * 200})
+    data = bytearray(path.read_bytes())
+    data[4096 * 3 : 4096 * 9] = os.urandom(4096 * 6)
+    path.write_bytes(data)
+    refused(path, "damaged")
+
+
+def test_a_cut_file_is_refused(path: Path) -> None:
+    with FaissStore(path) as store:
+        for i in range(200):
+            store.put(NS, f"k{i}", {"text": "x" * 200})
+    path.write_bytes(path.read_bytes()[: 4096 * 5])
+    refused(path, "damaged")
+
+
+def test_other_dimensions_are_refused_until_no_vector_is_left(opened: Callable[..., FaissStore], path: Path) -> None:
+    def index(dims: int) -> dict[str, Any]:
+        return {"dims": dims, "embed": lambda texts: [[1.0] * dims for _ in texts]}
+
+    store = opened(index=index(3))
+    store.put(NS, "a", {"text": "x"})
+    refused(path, r"(?s)3.*5", index=index(5))
+    store.delete(NS, "a")
+    store.close()
+    assert opened(index=index(5)).search(NS, query="x") == []
+
+
+def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.touch()
+    with FaissStore(str(path)) as store:
+        store.put(NS, "a", {"n": 1})
+    assert FaissStore(path).get(NS, "a") is not None
+
+
+async def test_a_closed_store_says_so(path: Path) -> None:
+    async with FaissStore(path) as store:
+        await store.aput(NS, "a", {"n": 1})
+    store.close()
+    for call in (lambda: store.get(NS, "a"), lambda: store.put(NS, "b", {}), lambda: store.search(NS, query="x")):
+        with pytest.raises(StoreError, match="closed"):
+            call()
+    with pytest.raises(StoreError, match="closed"):
+        await store.aget(NS, "a")
+
+
+def test_each_durability_has_its_setting(opened: Callable[..., FaissStore], tmp_path: Path) -> None:
+    for durability, level in (("process", 1), ("power", 2)):
+        store = opened(path=tmp_path / durability, durability=durability)
+        with store._file.writing() as connection:
+            assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_the_package_is_imported_without_numpy_and_faiss() -> None:
+    code = "import sys, langgraph_reflexion as p; assert 'faiss' not in sys.modules; p.FaissStore; p.NgramEmbeddings"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_forked_child_uses_connections_of_its_own(path: Path) -> None:
+    code = (
+        "import os, sys\nfrom langgraph_reflexion import FaissStore\n"
+        "store = FaissStore(sys.argv[1])\nstore.put(('a',), 'parent', {'n': 1})\n"
+        "child = os.fork()\n"
+        "if not child:\n    store.put(('a',), 'child', {'n': 2}); os._exit(len(store.search(('a',))))\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2\n"
+        "assert len(store.search(('a',))) == 2\nstore.close()\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], check=True, timeout=60)

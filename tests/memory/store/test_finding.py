@@ -1,0 +1,224 @@
+"""Finding: by vectors, by words, by both; and what becomes of vectors when items or the index change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from langgraph.store.base import PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import FaissStore, NgramEmbeddings
+from langgraph_reflexion.memory.store import vectors
+
+NS = ("team", "lessons")
+Opened = Callable[..., FaissStore]
+
+
+def keys(found: Any) -> list[str]:
+    return [item.key for item in found]
+
+
+def test_a_deleted_item_is_not_found_and_does_not_come_back_with_its_key(opened: Opened, index: Any) -> None:
+    store = opened(index=index)
+    store.put(NS, "a", {"text": "@0"})
+    store.delete(NS, "a")
+    assert store.search(NS, query="@0") == []
+    store.put(NS, "a", {"text": "@0"}, index=False)
+    assert store.search(NS, query="@0") == []
+
+
+def test_an_overwrite_without_indexing_takes_the_old_text_away(opened: Opened, index: Any) -> None:
+    store = opened(index=index)
+    store.put(NS, "a", {"text": "@0"})
+    store.put(NS, "a", {"text": "@0"}, index=False)
+    assert store.search(NS, query="@0") == []
+
+
+@pytest.mark.parametrize(
+    ("distance", "want"),
+    [
+        ("cosine", {"same": 1.0, "long": 1.0, "across": 0.0}),
+        ("inner_product", {"long": 3.0, "same": 1.0, "across": 0.0}),
+        ("l2", {"same": 0.0, "across": -math.sqrt(2), "long": -2.0}),
+    ],
+)
+def test_the_nearest_comes_first_by_every_distance(opened: Opened, distance: str, want: dict[str, float]) -> None:
+    plane = {"same": [1.0, 0.0], "long": [3.0, 0.0], "across": [0.0, 1.0]}
+    store = opened(
+        index={"dims": 2, "embed": lambda ts: [plane[t] for t in ts], "fields": ["t"], "distance_type": distance}
+    )
+    for key in ("across", "same", "long"):
+        store.put(NS, key, {"t": key})
+    found = store.search(NS, query="same")
+    assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
+    assert {item.key: item.score for item in found} == pytest.approx(want, abs=1e-5)
+
+
+def test_every_page_is_full_and_an_item_of_many_vectors_counts_once(opened: Opened, index: Any) -> None:
+    store = opened(index={**index, "fields": ["parts[*]"]})
+    for i in range(12):
+        store.put(NS, f"k{i:02}", {"parts": [f"@{i / 10 + j / 1000}" for j in range(20)]})
+    pages = [keys(store.search(NS, query="@0", limit=5, offset=at)) for at in (0, 5, 10)]
+    assert [key for page in pages for key in page] == [f"k{i:02}" for i in range(12)]
+
+
+def test_the_same_text_twice_in_a_batch_is_embedded_once(opened: Opened, index: Any, angles: Any) -> None:
+    store = opened(index=index)
+    store.batch([PutOp(NS, "a", {"text": "@0"}), PutOp(NS, "b", {"text": "@0"})])
+    assert angles.seen == ["@0"]
+    assert keys(store.search(NS, query="@0")) == ["a", "b"]
+
+
+def test_many_vectors_are_found_as_if_each_had_been_compared(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a size FAISS names candidates by short codes: deletes, changes and reopening leave the answers true."""
+    monkeypatch.setattr(vectors, "FLAT_UP_TO", 2000)
+    monkeypatch.setattr(vectors, "CANDIDATES", 200)
+    rng = np.random.default_rng(7)
+    data = rng.standard_normal((4100, 32)).astype(np.float32)
+    index = {"dims": 32, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
+    truth = data / np.linalg.norm(data, axis=1, keepdims=True)
+
+    def right(store: FaissStore, gone: set[int]) -> float:
+        hits = 0
+        for query in range(4000, 4060):
+            order = [i for i in np.argsort(-(truth[:4000] @ truth[query])) if i not in gone][:5]
+            hits += len(set(keys(store.search(NS, query=str(query), limit=5))) & {str(i) for i in order})
+        return hits / 300
+
+    store = opened(index=index)
+    store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(4000)])
+    assert right(store, set()) >= 0.99
+    gone = set(range(0, 4000, 3))
+    store.batch([PutOp(NS, str(i), None) for i in gone])
+    assert right(store, gone) >= 0.99
+    store.close()
+    store = opened(index=index)
+    assert right(store, gone) >= 0.99
+    store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in gone])
+    assert right(store, set()) >= 0.99
+
+
+def test_a_snapshot_is_used_for_unchanged_items_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "FLAT_UP_TO", 500)
+    monkeypatch.setattr(vectors, "CANDIDATES", 100)
+    monkeypatch.setattr("langgraph_reflexion.memory.store.mirror.FLAT_UP_TO", 500)
+    rng = np.random.default_rng(8)
+    data = rng.standard_normal((1100, 16)).astype(np.float32)
+    index = {"dims": 16, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
+    with FaissStore(path, index=index) as store:
+        store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(1000)])
+        store.search(NS, query="1000", limit=3)
+    beside = path.with_name("lessons.db.faiss")
+    kept = beside.read_bytes()
+    with FaissStore(path, index=index) as store:
+        store.batch([PutOp(NS, str(i), {"t": str(i + 50)}) for i in range(40)])
+        store.delete(NS, "500")
+    for found in (kept, kept[:-100], b"", b"{}", b"no snapshot", kept.replace(b'"format": 1', b'"format": 9')):
+        beside.write_bytes(found)
+        with FaissStore(path, index=index) as store:
+            assert keys(store.search(NS, query="55", limit=2)) == ["5", "55"]
+            assert "500" not in keys(store.search(NS, query="500", limit=5))
+            assert len(store.search(NS, query="1001", limit=1000)) == 999
+
+
+def test_an_index_of_other_fields_embeds_again_what_it_changes(opened: Opened, index: Any, angles: Any) -> None:
+    store = opened(index=index)
+    store.put(NS, "a", {"text": "@0", "note": "@2"})
+    store.put(NS, "own", {"text": "@1", "note": "@1"}, index=["note"])
+    store.put(NS, "quiet", {"text": "@2", "note": "@2"}, index=False)
+    store.close()
+    angles.seen.clear()
+    store = opened(index={**index, "fields": ["note"]})
+    assert angles.seen == [], "opening embeds nothing"
+    assert [(item.key, round(item.score, 3)) for item in store.search(NS, query="@2")] == [
+        ("a", 1.0),
+        ("own", round(math.cos(1), 3)),
+    ]
+    assert sorted(angles.seen) == ["@2", "@2"], "one item, one query: the item that chose its own path is as it was"
+
+
+async def test_what_was_written_without_the_index_is_embedded_by_the_async_door_too(opened: Opened, index: Any) -> None:
+    opened().put(NS, "a", {"text": "@1"})
+    store = opened(index=index)
+    assert keys(await store.asearch(NS, query="@1")) == ["a"]
+
+
+def test_an_index_that_cannot_be_meant_is_refused() -> None:
+    embed = NgramEmbeddings(16)
+    for index, named in [
+        ({"dims": 0, "embed": embed}, "dims"), ({"embed": embed}, "dims"), ({"dims": 3}, "embed"),
+        ({"rank": "best"}, "rank"), ({"rank": "vectors"}, "embed"),
+        ({"dims": 16, "embed": embed, "distance_type": "l3"}, "distance_type"),
+        ({"fields": "text"}, "fields"), ({"dims": 16, "embed": embed, "feilds": []}, "feilds"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=named):
+            FaissStore(":memory:", index=index)
+    with pytest.raises(ValueError, match="disk"):
+        FaissStore(":memory:", durability="disk")  # type: ignore[arg-type]
+
+
+LESSONS = {
+    "retry": "Retry the request with a longer pause when the server answers that it is too busy.",
+    "units": "Convert every length to metres before adding two measurements.",
+    "cursor": "Call `close_cursor()` before the transaction is committed.",
+    "page": "翻页时要一直请求，直到下一页为空。",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "want"),
+    [
+        ("retrying requests", "retry"), ("mesurement", "units"), ("closeCursor", "cursor"), ("如何翻页", "page"),
+        ("transactions commit", "cursor"), ("volcano", None), ("how do you do it", None), ("", "retry"),
+    ],
+)  # fmt: skip
+def test_words_find_what_they_are_about_and_nothing_else(store: FaissStore, query: str, want: str | None) -> None:
+    for key, text in LESSONS.items():
+        store.put(NS, key, {"text": text})
+    found = store.search(NS, query=query)
+    assert keys(found)[:1] == ([want] if want else [])
+    if query:
+        assert all(item.score is not None and 0 < item.score <= 1.0001 for item in found)
+
+
+def test_fusing_lifts_what_both_rankings_like(opened: Opened, index: Any) -> None:
+    store = opened(index={**index, "rank": "fused"})
+    store.put(NS, "near", {"text": "volcano @.4"})
+    store.put(NS, "both", {"text": "zanzibar @.5"})
+    store.put(NS, "far", {"text": "meadow @2"})
+    found = store.search(NS, query="zanzibar @.3")
+    assert keys(found)[0] == "both"
+    assert {item.key: round(item.score, 2) for item in found} == {"near": 1.0, "both": 0.98, "far": -0.13}
+
+
+def test_a_ranked_page_in_a_batch_is_that_of_the_plain_store(opened: Opened, index: Any, angles: Any) -> None:
+    store = opened(index=index)
+    peer = InMemoryStore(index={**index, "embed": type(angles)()})
+    for one in (store, peer):
+        one.batch([PutOp(("a", f"n{i % 3}"), f"k{i}", {"text": f"@{i / 10}", "i": i}) for i in range(30)])
+    ops = [
+        SearchOp(("a", "n1"), {"i": {"$gt": 5}}, 4, 2, "@1.2"),
+        SearchOp(("a",), None, 7, 0, "@0.56"),
+        SearchOp((), {"i": {"$lte": 9}}, 50, 3, "@2"),
+    ]
+    for ours, theirs in zip(store.batch(ops), peer.batch(ops), strict=True):
+        assert keys(ours) == keys(theirs)
+        assert [item.score for item in ours] == pytest.approx([item.score for item in theirs], abs=1e-5)
+
+
+def test_the_local_embeddings_learn_what_is_common() -> None:
+    plain = NgramEmbeddings()
+    assert plain.embed_query("close the cursor") == NgramEmbeddings().embed_documents(["close the cursor"])[0]
+    texts = ["cursor lesson", "lesson about volcano", "lesson of zanzibar", "lesson for meadow"]
+    learned = NgramEmbeddings.learned_from(texts)
+
+    def like(embeddings: NgramEmbeddings, a: str, b: str) -> float:
+        return float(np.dot(embeddings.embed_query(a), embeddings.embed_query(b)))
+
+    assert like(learned, "lesson volcano", "lesson zanzibar") < like(plain, "lesson volcano", "lesson zanzibar")
+    assert like(plain, "", "") == pytest.approx(1)

@@ -1,0 +1,229 @@
+"""Items, namespaces, filters and batches: the contract of a LangGraph store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+
+from langgraph_reflexion import FaissStore
+from langgraph_reflexion.memory.store.filters import OPERATORS
+
+NS = ("team", "lessons")
+
+
+def keys(found: Any) -> list[str]:
+    return [item.key for item in found]
+
+
+def test_what_is_put_is_got_back_as_it_was(store: FaissStore) -> None:
+    value = {"n": 2**70, "f": 0.1, "t": "naïve ½ 时区 \ud800", "l": [1, [None, True]], "": {"a b": {}}}
+    store.put(NS, "a key with . and 'quotes'", value)
+    assert store.get(NS, "a key with . and 'quotes'").value == value
+    assert store.search(NS)[0].value == value
+
+
+def test_times_have_a_zone_and_the_first_one_survives_an_overwrite(store: FaissStore) -> None:
+    before = datetime.now(UTC)
+    store.put(NS, "a", {"n": 1})
+    first = store.get(NS, "a")
+    time.sleep(0.002)
+    store.put(NS, "a", {"n": 2})
+    second = store.get(NS, "a")
+    assert before - timedelta(milliseconds=1) <= first.created_at == second.created_at
+    assert second.updated_at > second.created_at
+    assert second.updated_at.tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"n": {1}}, {"n": float("nan")}, {1: "a"}, {"n": {2: "b"}}, {"n": datetime.now(UTC)}, "text", [1]],
+    ids=str,
+)
+def test_what_is_no_json_is_refused_and_nothing_changes(store: FaissStore, value: Any) -> None:
+    store.put(NS, "a", {"n": 1})
+    with pytest.raises((TypeError, ValueError)):
+        store.put(NS, "a", value)
+    assert store.get(NS, "a").value == {"n": 1}
+
+
+@pytest.mark.parametrize("namespace", [(), ("",), ("a.b",), ("a\0b",), ("langgraph", "x"), (1,)], ids=str)
+def test_a_namespace_that_is_none_is_refused(store: FaissStore, namespace: Any) -> None:
+    with pytest.raises(InvalidNamespaceError):
+        store.put(namespace, "k", {"n": 1})
+
+
+def test_labels_are_taken_letter_by_letter(store: FaissStore) -> None:
+    names = ["user_1", "userX1", "a%b", "axxb", "star*", "starX", "Foo", "foo", "foo!", "foo-", "foo0", "foo\n", "ф"]
+    for name in names:
+        store.put((name,), "k", {"n": 1})
+        store.put((name, "below"), "k", {"n": 1})
+    for name in names:
+        assert {item.namespace for item in store.search((name,), limit=100)} == {(name,), (name, "below")}
+        assert store.list_namespaces(prefix=(name,)) == [(name,), (name, "below")]
+    assert len(store.search((), limit=100)) == 2 * len(names)
+
+
+def test_namespaces_are_listed_by_what_they_match(store: FaissStore) -> None:
+    for name in ["a/b/c", "a/b/d/e", "a/b/f", "a/c/f", "b/a/f", "users/123", "users/456/settings"]:
+        store.put(tuple(name.split("/")), "k", {"n": 1})
+
+    def listed(**asked: Any) -> list[str]:
+        return ["/".join(one) for one in store.list_namespaces(**asked)]
+
+    assert listed(prefix=("a", "b")) == ["a/b/c", "a/b/d/e", "a/b/f"]
+    assert listed(suffix=("f",)) == ["a/b/f", "a/c/f", "b/a/f"]
+    assert listed(prefix=("a", "*", "f")) == ["a/b/f", "a/c/f"]
+    assert listed(suffix=("*", "settings")) == ["users/456/settings"]
+    assert listed(prefix=("a",), suffix=("f",), max_depth=2) == ["a/b", "a/c"]
+    assert listed(limit=2, offset=1) == ["a/b/d/e", "a/b/f"]
+    assert listed(prefix=("a", "b", "c", "d", "e", "f", "g")) == []
+    with pytest.raises(ValueError, match="middle"):
+        store.batch([ListNamespacesOp((MatchCondition("middle", ("a",)),))])  # type: ignore[arg-type]
+
+
+def test_a_page_goes_on_where_the_last_one_ended(store: FaissStore) -> None:
+    store.batch([PutOp(NS, f"k{i:02}", {"i": i, "even": i % 2 == 0}) for i in range(30)])
+    assert [k for at in (0, 7, 14, 21, 28) for k in keys(store.search(NS, limit=7, offset=at))] == [
+        f"k{i:02}" for i in range(30)
+    ]
+    even = [keys(store.search(NS, filter={"even": True}, limit=4, offset=at)) for at in (0, 4, 12)]
+    assert even == [["k00", "k02", "k04", "k06"], ["k08", "k10", "k12", "k14"], ["k24", "k26", "k28"]]
+    assert store.search(NS, limit=0) == []
+    for wrong in ({"limit": -1}, {"offset": -1}):
+        with pytest.raises(ValueError, match="-1"):
+            store.search(NS, **wrong)
+
+
+VALUES: dict[str, Any] = {
+    "int": 2**53 + 1, "near": 2**53, "float": 2.5, "two": 2, "text": "2", "word": "b", "true": True, "none": None,
+    "list": [1, {"a": 1}], "dict": {"a": {"b": 1}, "c": 2}, "empty": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (2**53 + 1, "int"), (2, "two"), (2.0, "two"), ("2", "text"), (True, "true"), (1, ""), (None, "none missing"),
+        ([1, {"a": 1}], "list"), ([1], ""), ({"a": {"b": 1}}, "dict"), ({"a": {"b": {"$gt": 0}}}, "dict"),
+        ({"$eq": {"a": {"b": 1}}}, ""), ({"$eq": {}}, "empty"), ({}, "dict empty"),
+        ({"$gt": 2}, "int near float"), ({"$lte": 2.5}, "float two"), ({"$gt": 2**53}, "int"),
+        ({"$gte": "2"}, "text word"), ({"$lt": "b"}, "text"), ({"$gt": None}, ""),
+        ({"$gt": float("-inf")}, "int near float two"),
+        ({"$ne": 2, "$lt": 3}, "float"), ({"$ne": None}, "int near float two text word true list dict empty"),
+        ({"$eq": float("nan")}, ""),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("more", [0, 600], ids=["few", "many"])
+def test_a_filter_keeps_what_it_says(opened: Callable[..., FaissStore], wanted: Any, found: str, more: int) -> None:
+    """Decided alike whether values are read one by one or a column of them is kept."""
+    store = opened()
+    puts = [PutOp(NS, key, {"v": value, "text": "cursor"}) for key, value in VALUES.items()]
+    store.batch([*puts, PutOp(NS, "missing", {"text": "cursor"})])
+    store.batch([PutOp(("other",), str(i), {"v": i, "text": "cursor"}) for i in range(more)])
+    assert set(keys(store.search(NS, filter={"v": wanted}, limit=50))) == set(found.split())
+    ranked = store.search((), query="cursor", filter={"v": wanted}, limit=2000)
+    assert {item.key for item in ranked if item.namespace == NS} == set(found.split())
+
+
+def test_a_filter_reaches_below_by_dots_and_takes_any_key(store: FaissStore) -> None:
+    store.put(NS, "deep", {"user": {"access level": {"x.y": "ok"}}, "123": 1, "a b": "c"})
+    store.put(NS, "plain", {"user.name": "dotted", "user": {"name": "nested"}})
+    assert keys(store.search(NS, filter={"user.access level.x.y": "ok"})) == ["deep"]
+    assert keys(store.search(NS, filter={"123": 1, "a b": "c"})) == ["deep"]
+    assert keys(store.search(NS, filter={"user.name": "dotted"})) == ["plain"]
+
+
+@pytest.mark.parametrize("wrong", [{"a": {"$near": 1}}, {"a": {"$gt": 1, "b": 2}}, {"$gt": 1}, {"a": {"b": {"$x": 1}}}])
+def test_a_filter_that_cannot_be_meant_is_refused(store: FaissStore, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"\$"):
+        store.search(NS, filter=wrong)
+    assert {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"} == set(OPERATORS)
+
+
+def test_the_reads_of_a_batch_see_what_was_there_before_it(store: FaissStore) -> None:
+    store.put(NS, "a", {"n": 1})
+    got, _, found, spaces, _ = store.batch(
+        [GetOp(NS, "a"), PutOp(NS, "a", {"n": 2}), SearchOp(NS), ListNamespacesOp(), PutOp(("new",), "b", {"n": 1})]
+    )
+    assert got.value == {"n": 1}
+    assert [item.value for item in found] == [{"n": 1}]
+    assert spaces == [NS]
+    assert store.get(NS, "a").value == {"n": 2}
+
+
+def test_an_expired_item_is_gone_and_its_key_begins_anew(opened: Callable[..., FaissStore]) -> None:
+    store = opened(ttl={"default_ttl": 0.2 / 60})
+    store.put(NS, "a", {"n": 1})
+    born = store.get(NS, "a", refresh_ttl=False).created_at
+    time.sleep(0.3)
+    assert store.get(NS, "a") is None
+    assert store.search(NS) == []
+    assert store.search(NS, query="1") == []
+    assert store.list_namespaces() == []
+    store.put(NS, "a", {"n": 2}, ttl=None)
+    assert store.get(NS, "a").created_at > born
+    assert store.sweep_ttl() == 0
+
+
+def test_expired_items_are_swept_as_often_as_it_is_asked_for(opened: Callable[..., FaissStore]) -> None:
+    store = opened(ttl={"default_ttl": 0.05 / 60, "sweep_interval_minutes": 0.1 / 60})
+    store.put(NS, "a", {"text": "zanzibar"})
+    time.sleep(0.2)
+    store.put(NS, "b", {"n": 1})
+    assert store.sweep_ttl() == 0
+    with pytest.raises(ValueError, match="-1"):
+        store.put(NS, "c", {"n": 1}, ttl=-1)
+
+
+def test_what_is_deleted_leaves_no_text_in_the_file(path: Path) -> None:
+    with FaissStore(path) as store:
+        store.put(NS, "a", {"text": "zanzibar expedition"})
+        store.delete(NS, "a")
+    assert b"zanzibar" not in path.read_bytes()
+
+
+async def test_the_async_doors_do_not_block_the_loop(store: FaissStore) -> None:
+    gaps: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.001)
+            gaps.append(time.perf_counter() - began)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*(store.aput(NS, f"k{i}", {"text": f"lesson {i}"}) for i in range(200)))
+    await asyncio.gather(*(store.asearch(NS, query=f"lesson {i}") for i in range(50)))
+    watching.cancel()
+    assert sorted(gaps)[int(0.95 * len(gaps))] < 0.05
+    assert len(await store.asearch(NS, limit=500)) == 200
+
+
+def test_threads_lose_nothing(store: FaissStore) -> None:
+    def fill(name: int) -> None:
+        for i in range(40):
+            store.put(NS, f"{name}-{i}", {"text": f"word{i}", "n": name})
+            assert store.search(NS, query=f"word{i}", filter={"n": name}, limit=50)
+
+    threads = [threading.Thread(target=fill, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.search(NS, limit=1000)) == 160
+
+
+def test_a_value_is_kept_as_json_that_people_can_read(path: Path) -> None:
+    with FaissStore(path) as store:
+        store.put(NS, "a", {"text": "时区"})
+    assert json.dumps({"text": "时区"}, ensure_ascii=False, separators=(",", ":")).encode() in path.read_bytes()
