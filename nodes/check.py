@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.speaking.models import Spent
 from langgraph_reflexion.nodes.speaking.protocols import as_text, object_of
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left
+from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left, times_seen
 from langgraph_reflexion.schemas import Failure, Run, Verdict
 from langgraph_reflexion.state import Aside, State, Update, last_turn, task_in, waiting_in
 
@@ -124,5 +124,5 @@ def _failure(kit: Kit, state: State, text: str, verdicts: list[Verdict]) -> Fail
         step=state["tally"]["steps"],
         error_class="exception" if broken else None,
         fingerprint=mark,
-        repeats=1 + sum(one.fingerprint == mark for one in state["failures"]),
+        repeats=times_seen(mark, state["failures"]),
     )

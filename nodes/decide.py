@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.speaking.models import Reply, asked, let_pass, pl
 from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, QUOTED, Native, refusal_in, with_ids
 from langgraph_reflexion.nodes.speaking.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left
+from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, times_seen
 from langgraph_reflexion.schemas import Decision, Failure, StopReason
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
 
@@ -178,7 +178,7 @@ def _failure(read: Invalid, reply: AIMessage, step: int, before: Sequence[Failur
         step=step,
         tool=read.tool,
         fingerprint=mark,
-        repeats=1 + sum(one.fingerprint == mark for one in before),
+        repeats=times_seen(mark, before),
     )
 
 

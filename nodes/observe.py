@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.acting.loops import Loop, Seen, extend, key_of, loop_in, restart
+from langgraph_reflexion.nodes.acting.loops import Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced
-from langgraph_reflexion.nodes.tally import may_reflect
-from langgraph_reflexion.schemas import Failure, Signal
+from langgraph_reflexion.nodes.tally import may_reflect, times_seen
+from langgraph_reflexion.schemas import ErrorClass, Failure, Signal
 from langgraph_reflexion.state import Aside, Blocked, State, Update, Waiting, last_turn
 
 QUOTED_RESULT = 2_000
@@ -28,22 +29,22 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
     ran = [(_as_run(state, call), answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
     keys = [key_of(call["name"], call["args"]) for call, _ in ran]
     update = _without_what_was_replaced(state)
-    blocked = {key: Blocked(**one) for key, one in state["blocked"].items()}
-    repeated = [key for key in keys if key in blocked]
-    for key in repeated:
-        blocked[key]["asked"] += 1
+    blocked = _asked_again(state["blocked"], keys)
     fresh = [(call, answer) for (call, answer), key in zip(ran, keys, strict=True) if key not in state["blocked"]]
-    failures = [_failure(state, call, answer) for call, answer in fresh if answer.status == "error"]
-    marks = {failure_of[0]: failure_of[1].fingerprint for failure_of in _by_call(fresh, failures)}
-    seen = [Seen(call["name"], call["args"], answer.text, marks.get(str(call["id"]), "")) for call, answer in fresh]
+    errors = [_error(state, call, answer) for call, answer in fresh]
+    failures = [error for error in errors if error is not None]
+    seen = [
+        Seen(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
+        for (call, answer), error in zip(fresh, errors, strict=True)
+    ]
     trail = extend(state["trail"], seen) if seen else state["trail"]
     loop = loop_in(trail, kit.limits.loop_threshold) if seen else None
     if loop is not None:
         failures.append(_looped(state, loop, fresh))
         if not may_reflect(state, kit.limits):
             blocked |= to_block(state, loop)
-            trail = restart(trail)
-    if any(blocked[key]["asked"] >= kit.limits.loop_threshold for key in repeated):
+            trail = []
+    if any(key in state["blocked"] and blocked[key]["asked"] >= kit.limits.loop_threshold for key in keys):
         update["stop"] = "loop"
         update["reason"] = "The model kept asking for a call that had been repeated without anything new."
     if blocked != state["blocked"]:
@@ -88,24 +89,29 @@ def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCa
 
 def _as_run(state: State, call: ToolCall) -> ToolCall:
     """The call that ran: a person may have put another in its place."""
-    return state["edits"].get(str(call["id"]), call)  # type: ignore[no-any-return]
+    run: ToolCall = state["edits"].get(str(call["id"]), call)
+    return run
 
 
 def _rejected(answer: ToolMessage) -> bool:
     return isinstance(answer.artifact, dict) and bool(answer.artifact.get("rejected"))
 
 
-def _by_call(ran: Sequence[tuple[ToolCall, ToolMessage]], failures: Sequence[Failure]) -> list[tuple[str, Failure]]:
-    wrong = [str(call["id"]) for call, answer in ran if answer.status == "error"]
-    return list(zip(wrong, failures, strict=True))
+def _asked_again(blocked: Mapping[str, Blocked], keys: Sequence[str]) -> dict[str, Blocked]:
+    """The blocked calls, those of this turn asked for once more."""
+    asked = Counter(keys)
+    return {key: Blocked(asked=one["asked"] + asked[key], result=one["result"]) for key, one in blocked.items()}
 
 
-def _failure(state: State, call: ToolCall, answer: ToolMessage) -> Failure:
+def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
+    """The failure of a call that ended in an error, or None where it went well."""
+    if answer.status != "error":
+        return None
     how = answer.artifact if isinstance(answer.artifact, dict) else {}
-    error_class = how.get("error_class") if how.get("error_class") else "exception"
+    error_class: ErrorClass = how.get("error_class") or "exception"
     evidence = bounded(f"{call['name']}({call['args']}) failed. {answer.text}", EVIDENCE)
     mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}")
-    return _counted(state, "tool_error", evidence, mark, call["name"], error_class=error_class)
+    return _failure(state, "tool_error", evidence, mark, call["name"], error_class)
 
 
 def _looped(state: State, loop: Loop, ran: Sequence[tuple[ToolCall, ToolMessage]]) -> Failure:
@@ -119,13 +125,21 @@ def _looped(state: State, loop: Loop, ran: Sequence[tuple[ToolCall, ToolMessage]
     }[loop.kind]
     evidence = bounded(f"{what}: {call['name']}({call['args']}), {loop.repeats} times. Result: {answer.text}", EVIDENCE)
     mark = fingerprint(signal, call["name"], loop.kind)
-    return _counted(state, signal, evidence, mark, call["name"])
+    return _failure(state, signal, evidence, mark, call["name"])
 
 
-def _counted(state: State, signal: Signal, evidence: str, mark: str, tool: str, **more: object) -> Failure:
-    repeats = 1 + sum(one.fingerprint == mark for one in state["failures"])
-    fields = {"signal": signal, "evidence": evidence, "fingerprint": mark, "tool": tool, "repeats": repeats, **more}
-    return Failure(step=state["tally"]["steps"], **fields)  # type: ignore[arg-type]
+def _failure(
+    state: State, signal: Signal, evidence: str, mark: str, tool: str, error_class: ErrorClass | None = None
+) -> Failure:
+    return Failure(
+        signal=signal,
+        evidence=evidence,
+        step=state["tally"]["steps"],
+        tool=tool,
+        error_class=error_class,
+        fingerprint=mark,
+        repeats=times_seen(mark, state["failures"]),
+    )
 
 
 def to_block(state: State, loop: Loop) -> dict[str, Blocked]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.memory import concrete, likeness
 from langgraph_reflexion.nodes.acting.faults import model_fault, told
-from langgraph_reflexion.nodes.acting.loops import loop_in, restart
+from langgraph_reflexion.nodes.acting.loops import loop_in
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.observe import to_block
@@ -39,9 +39,9 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     failure = state["failure"]
     if failure is None:
         return {}
-    again = {"trail": restart(state["trail"])}
+    anew: Update = {"trail": []}
     if (yield from _is_known(kit, state, config, failure)):
-        return again
+        return anew
     config = kit.inside(config)
     model = kit.reflector
     if model is None:
@@ -59,7 +59,7 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         spent, count, metas = plus(spent, more), 2, 1
         alike = reflection is not None and _says_again(kit, reflection, earlier)
     update: Update = {
-        **again,
+        **anew,
         "tally": counted(state, kit.now(), reflecting=spent, reflections=count, meta=metas),
     }
     if reflection is None:

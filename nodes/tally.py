@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.speaking.models import Spent, plus
-from langgraph_reflexion.schemas import Attempt, StopReason, Usage
+from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
 from langgraph_reflexion.state import Tally
 
 STEPS_TO_WRAP_UP = 3
@@ -96,6 +96,11 @@ def may_reflect(state: Mapping[str, Any], limits: Limits) -> bool:
     left: int = state.get("remaining_steps", 99)
     tally: Tally = state["tally"]
     return tally["reflections"] < limits.max_reflections and left >= STEPS_TO_END + 3
+
+
+def times_seen(mark: str, before: Iterable[Failure]) -> int:
+    """How many failures have this fingerprint, the one at hand among them."""
+    return 1 + sum(one.fingerprint == mark for one in before)
 
 
 def usage_of(spent: Spent) -> Usage:

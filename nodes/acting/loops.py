@@ -17,7 +17,7 @@ from typing import Any, Literal
 from langgraph_reflexion.memory.words import tokens
 
 Trail = list[dict[str, Any]]
-"""The last turns, oldest first."""
+"""The last turns, oldest first. On an empty one counting starts anew."""
 
 LONGEST_CYCLE = 3
 REWORDED = 3
@@ -113,11 +113,6 @@ def loop_in(trail: Sequence[Mapping[str, Any]], threshold: int) -> Loop | None:
     if newest["search"]["count"] >= REWORDED:
         return Loop("no_progress", newest["search"]["count"], calls)
     return None
-
-
-def restart(trail: Sequence[Mapping[str, Any]]) -> Trail:  # noqa: ARG001 — says what becomes of a trail
-    """Return the trail on which counting starts anew."""
-    return []
 
 
 # ---------------------------------------------------------------- errors and searches
