@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -32,7 +33,7 @@ from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.speaking.bindings import Model, bound_names, calls_tools
+from langgraph_reflexion.nodes.speaking.bindings import Model, Offer, bound_names, calls_tools
 from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice, model_named
@@ -101,15 +102,15 @@ def create_reflexion_agent(
     """
     if self_reflection != "off":
         raise ValueError(f"`self_reflection` is 'off' in this version, got {self_reflection!r}")
-    _sure(limits, Limits, "limits")
-    _sure(memory, MemoryPolicy, "memory")
+    _must_be(limits, Limits, "limits")
+    _must_be(memory, MemoryPolicy, "memory")
     state_schema = with_messages(state_schema)
     ticking = clock or (lambda: datetime.now(UTC))
     words = Prompts(prompts)
     form = None if response_format is None else ResponseForm(response_format)
     toolbox = toolbox_of(tools, controls or (), approve, deny)
     speech = _speech(model, toolbox, protocol, controls, words)
-    offer = None if isinstance(speech, Reader) else (*toolbox.offered, *speech.offered()) if speech.binds else ()
+    offer = _offer(toolbox, speech)
     binding = partial(_form_of, form if speech.binds else None, bool(offer))
     kit = Kit(
         name=name,
@@ -120,8 +121,8 @@ def create_reflexion_agent(
         words=words,
         checks=named(checks),
         form=form,
-        reflector=_other(reflector, "reflector"),
-        fallback=_other(fallback, "fallback"),
+        reflector=_model_for(reflector, "reflector"),
+        fallback=_model_for(fallback, "fallback"),
         limits=limits,
         memory=Memory(memory, name or AGENT, store, InMemoryStore(), ticking),
         view=View(state_schema),
@@ -131,7 +132,7 @@ def create_reflexion_agent(
     return _compiled(kit, shapes_of(state_schema, form), context_schema, checkpointer, store, name or AGENT)
 
 
-def _sure(value: Any, kind: type, setting: str) -> None:
+def _must_be(value: Any, kind: type, setting: str) -> None:
     if not isinstance(value, kind):
         raise ValueError(f"`{setting}` is a {kind.__name__}, got {value!r}")
 
@@ -157,11 +158,14 @@ def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str]
             raise ValueError(f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks in words")
     allowed = tuple(CONTROLS) if controls is None else tuple(controls)
     toolbox.must_leave(allowed)
-    return Json(allowed, _real(toolbox), words)
+    return Json(allowed, [tool for tool in toolbox.offered if not isinstance(tool, dict)], words)
 
 
-def _real(toolbox: Toolbox) -> list[Any]:
-    return [tool for tool in toolbox.offered if not isinstance(tool, dict)]
+def _offer(toolbox: Toolbox, speech: Speech) -> Offer | None:
+    """What is bound to the model; None where it is taken as it comes."""
+    if isinstance(speech, Reader):
+        return None
+    return (*toolbox.offered, *speech.offered()) if speech.binds else ()
 
 
 def _form_of(form: ResponseForm | None, beside_tools: bool, model: Model) -> dict[str, Any]:
@@ -169,7 +173,7 @@ def _form_of(form: ResponseForm | None, beside_tools: bool, model: Model) -> dic
     return form.bound() if form is not None and form.is_bound_to(model, beside_tools=beside_tools) else {}
 
 
-def _other(model: Any, role: str) -> Model | None:
+def _model_for(model: Any, role: str) -> Model | None:
     if model is None or isinstance(model, Runnable):
         return model
     if isinstance(model, str):
@@ -179,8 +183,6 @@ def _other(model: Any, role: str) -> Model | None:
 
 def _warn_of_unused(limits: Limits, checks: Sequence[Any]) -> None:
     if "success_score" in limits.model_fields_set and not checks:
-        import warnings
-
         warnings.warn("`success_score` is set and there is no check to give a score", UserWarning, stacklevel=3)
 
 

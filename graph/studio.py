@@ -9,6 +9,7 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.graph.agent import Graph, create_reflexion_agent
 from langgraph_reflexion.graph.demo import ScriptedPlanner, busy_times, is_free
+from langgraph_reflexion.nodes.speaking.models import model_named
 
 MODEL = "LANGGRAPH_REFLEXION_MODEL"
 DEFAULT_MODEL = "openai:gpt-4o-mini"
@@ -28,8 +29,6 @@ def agent() -> Graph:
 
 def _model_at_hand(_state: Any, _runtime: Any) -> Any:
     """The model, or a sentence on what is missing: the server starts without a key."""
-    from langgraph_reflexion.nodes.speaking.models import model_named
-
     name = os.environ.get(MODEL, DEFAULT_MODEL)
     if name.startswith("openai:") and not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
         raise ModelError(

@@ -91,7 +91,7 @@ def _formed(
         return value, "", [0, 0, 0, 0]
     config = kit.inside(config)
     _, plain = yield from kit.choice.chosen(kit.view.of(state), config)
-    if is_models and kit.binds_form(plain):
+    if is_models and kit.choice.binds_form(plain):
         return None, fault, [0, 0, 0, 0]
     return (yield from kit.form.shaped(plain, text, _shown(state), kit.words, config))
 

@@ -63,14 +63,6 @@ class Kit:
         """The clock's time in seconds."""
         return self.clock().timestamp()
 
-    def binds_form(self, model: Model) -> bool:
-        """Whether the response form goes with each request of this model, its provider enforcing it."""
-        return (
-            self.form is not None
-            and self.speech.binds
-            and self.form.is_bound_to(model, beside_tools=bool(self.toolbox.offered))
-        )
-
     def inside(self, config: RunnableConfig) -> RunnableConfig:
         """The config as the caller's functions and tools see it: with the agent's own store where it has one."""
         return with_store(config, self.memory.own)

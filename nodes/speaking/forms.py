@@ -9,8 +9,11 @@ from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin, is_typeddict
 
 import typing_extensions
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.nodes.acting.arguments import fault_in_value
@@ -163,10 +166,6 @@ class Meter:
 
 def metered(config: RunnableConfig) -> tuple[RunnableConfig, Meter]:
     """A config that counts the tokens of the model calls under it."""
-    from langchain_core.callbacks import BaseCallbackHandler
-    from langchain_core.outputs import ChatGeneration, LLMResult
-    from langchain_core.runnables.config import merge_configs
-
     meter = Meter()
 
     class Count(BaseCallbackHandler):

@@ -99,6 +99,10 @@ class Choice:
             known = ", ".join(repr(one) for one in self._plain if one) or "none is named"
             raise ValueError(f"`Context.model` is {name!r}, and the agent's models are: {known}")
 
+    def binds_form(self, model: Model) -> bool:
+        """Whether the response form goes with each request of this model, its provider enforcing it."""
+        return self._form is not None and bool(self._form(model))
+
     def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
         """The model for this question, as it decides, and alone for anything else."""
         runtime = runtime_of(config)

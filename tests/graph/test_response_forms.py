@@ -140,6 +140,21 @@ def test_over_http_native_support_is_used_as_by_langchains_own_agent(form: Any) 
     assert len(result["messages"]) == len(expected["messages"])
 
 
+class ToolsOrSchema(ScriptedModel):
+    """A model whose provider takes tools or a schema, never both, and whose profile does not say so."""
+
+    model_name: str = "gemini-2.5-flash"
+
+
+@pytest.mark.parametrize("controls", [None, ["ask_user"]])
+def test_where_a_control_takes_the_schemas_place_the_answer_is_put_into_shape(controls: list[str] | None) -> None:
+    replies = [FITTING] if controls is None else ["It is warm.", json.loads(FITTING)]
+    model = ToolsOrSchema(replies, profile={"structured_output": True})
+    result = run(model, Weather, controls=controls)
+    assert result["structured_response"] == Weather(city="Oslo", degrees=21.5)
+    assert (model.asked[0].schema is None) == (controls is not None)
+
+
 def test_a_title_that_no_provider_takes_as_a_name_is_made_one() -> None:
     form = {**SCHEMA, "title": "How warm is it, and where?"}
     with ModelServer([json.loads(FITTING)]) as server:
