@@ -8,7 +8,7 @@ from typing import Any, cast
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.speaking.models import Spent, plus
 from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
-from langgraph_reflexion.state import Tally
+from langgraph_reflexion.state import Mark, Tally
 
 STEPS_TO_WRAP_UP = 3
 """What LangGraph counts as left where there is room for `wrap_up` and `finish`: it wants one to spare."""
@@ -31,7 +31,7 @@ def fresh(now: float) -> Tally:
         waited=0.0,
         spent=[0, 0, 0, 0],
         reflecting=[0, 0, 0, 0],
-        mark=[0, 0, 0, 0, now, 0],
+        mark=Mark(spent=[0, 0, 0, 0], at=now, failures=0, waited=0.0),
     )
 
 
@@ -111,22 +111,19 @@ def usage_of(spent: Spent) -> Usage:
 def attempt_of(state: Mapping[str, Any], tally: Tally, now: float, **fields: Any) -> Attempt:
     """The attempt that ends now: what it cost, and the failures on the way to it, beside these fields."""
     mark = tally["mark"]
-    cost = [int(after - before) for after, before in zip(tally["spent"], mark[:4], strict=True)]
-    failures = (state.get("failures") or [])[int(mark[5]) :]
+    cost = [after - before for after, before in zip(tally["spent"], mark["spent"], strict=True)]
+    failures = (state.get("failures") or [])[mark["failures"] :]
     return Attempt(
         **{"failures": failures, **fields},
-        seconds=max(0.0, now - mark[4] - (tally["waited"] - _waited_at(mark))),
+        seconds=max(0.0, now - mark["at"] - (tally["waited"] - mark["waited"])),
         usage=usage_of(cost),
     )
 
 
-def _waited_at(mark: list[float]) -> float:
-    return mark[6] if len(mark) > 6 else 0.0
-
-
 def marked(tally: Tally, now: float, failures: int) -> Tally:
     """The tally with the next attempt beginning here."""
-    return cast("Tally", {**tally, "mark": [*tally["spent"], now, failures, tally["waited"]]})
+    mark = Mark(spent=tally["spent"], at=now, failures=failures, waited=tally["waited"])
+    return cast("Tally", {**tally, "mark": mark})
 
 
 def worth_going_on(attempts: list[Attempt], limits: Limits) -> bool:

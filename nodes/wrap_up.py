@@ -93,7 +93,7 @@ def cut_short(kit: Kit, state: State) -> Update:
 
 def _is_unfinished(state: State) -> bool:
     """Whether there was work after the last answer."""
-    return list(state["tally"]["spent"]) != [int(one) for one in state["tally"]["mark"][:4]] or not state["attempts"]
+    return state["tally"]["spent"] != state["tally"]["mark"]["spent"] or not state["attempts"]
 
 
 def best_of(attempts: list[Attempt]) -> Attempt | None:

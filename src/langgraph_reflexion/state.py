@@ -40,24 +40,40 @@ class About(TypedDict):
     task_id: str | None
     started: float
     namespace: list[str] | None
+    """Where its lessons live; None where it has no memory."""
     before: str | None
+    """The run that this one's feedback speaks of."""
+
+
+class Mark(TypedDict):
+    """Where the attempt at hand began: what the run had spent, failed and waited by then."""
+
+    spent: list[int]
+    at: float
+    failures: int
+    waited: float
 
 
 class Tally(TypedDict):
-    """Counts of this run, and the two moments that elapsed time is read from."""
+    """Counts of this run, its cost, and the moments that elapsed time is read from."""
 
     steps: int
     attempts: int
     reflections: int
     meta: int
+    """Reflections that judged the strategy itself; they count among `reflections` too."""
     remembered: int
+    """How many reflections `remember` has seen."""
     advised: list[int]
     """How many attempts there were when each reflection was made."""
     at: float
+    """When this was last written: what passes until a person answers is their time."""
     waited: float
+    """Seconds of waiting for a person so far."""
     spent: list[int]
+    """Input, output and total tokens, and model calls; those of reflecting apart in `reflecting`."""
     reflecting: list[int]
-    mark: list[float]
+    mark: Mark
 
 
 class Blocked(TypedDict):
@@ -107,7 +123,9 @@ class Input(TypedDict, total=False):
     """What a caller gives."""
 
     messages: Annotated[list[AnyMessage], add_messages]
+    """Written by `begin` (repairs, feedback), `decide` (calls, questions), `tool`, `ask`, `finish`."""
     feedback: str | None
+    """What the user says of the last run's answer. Taken away by `begin`."""
 
 
 class Output(TypedDict, total=False):
@@ -115,14 +133,16 @@ class Output(TypedDict, total=False):
 
     messages: Annotated[list[AnyMessage], add_messages]
     structured_response: Any
+    """The answer as a value of the response form. Written by `begin`, `check`."""
     outcome: Outcome | None
+    """Written by `begin`, `finish`."""
 
 
 class Named(TypedDict, total=False):
     """What a step leaves for the next, each in a channel of its own."""
 
     decision: Waiting | None
-    """Written by `begin`, `decide`, `observe` (a direct answer), `ask` (no one to ask), `wrap_up`."""
+    """Written by `begin`, `decide`, `observe` (a direct answer), `ask` (no one to ask), `check`, `wrap_up`."""
     failure: Failure | None
     """The failure at hand. Written by `begin`, `decide`, `observe`, `check`."""
     verdicts: list[Verdict]
@@ -147,7 +167,7 @@ class Held(TypedDict, total=False):
     trail: list[Any]
     """The last few turns as the loop detector reads them. Written by `begin`, `observe`, `reflect`."""
     blocked: dict[str, Blocked]
-    """Calls that are not run again, by their canonical key. Written by `begin`, `observe`."""
+    """Calls that are not run again, by their canonical key. Written by `begin`, `observe`, `reflect`."""
     failures: list[Failure]
     """All failures of the run. Written by the same nodes as `failure`."""
     aside: Aside | None
@@ -163,9 +183,9 @@ class Held(TypedDict, total=False):
     attempts: list[Attempt]
     """Written by `begin`, `check`, `wrap_up`."""
     stop: StopReason | None
-    """Why the run cannot go on. Written by `begin`, `decide`, `observe`, `reflect`, `wrap_up`."""
+    """Why the run cannot go on. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
     reason: str
-    """The same in a sentence. Written by `begin`, `decide`, `reflect`, `wrap_up`."""
+    """The same in a sentence. Written by the same nodes as `stop`."""
 
 
 HELD = frozenset(Held.__annotations__)
