@@ -104,6 +104,10 @@ def create_reflexion_agent(
         raise ValueError(f"`self_reflection` is 'off' in this version, got {self_reflection!r}")
     _must_be(limits, Limits, "limits")
     _must_be(memory, MemoryPolicy, "memory")
+    if store is not None:
+        _must_be(store, BaseStore, "store")
+    if clock is not None and not callable(clock):
+        raise ValueError(f"`clock` is a function that gives an aware datetime, got {clock!r}")
     state_schema = with_messages(state_schema)
     ticking = clock or (lambda: datetime.now(UTC))
     words = Prompts(prompts)
@@ -142,8 +146,9 @@ def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str]
     for control in controls or ():
         if isinstance(controls, str) or control not in CONTROLS:
             raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
+    allowed = tuple(CONTROLS) if controls is None else tuple(controls)
     if callable(protocol):
-        return Reader(protocol)
+        return Reader(protocol, allowed)
     if protocol not in ("auto", "tools", "json"):
         raise ValueError(f"`protocol` is 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
     if protocol == "auto":
@@ -156,7 +161,6 @@ def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str]
     for one in model.values() if isinstance(model, Mapping) else [model]:
         if isinstance(one, Runnable) and (names := bound_names(one)):
             raise ValueError(f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks in words")
-    allowed = tuple(CONTROLS) if controls is None else tuple(controls)
     toolbox.must_leave(allowed)
     return Json(allowed, [tool for tool in toolbox.offered if not isinstance(tool, dict)], words)
 

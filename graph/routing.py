@@ -10,6 +10,7 @@ from langgraph.types import Send
 
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.acting.loops import key_of
+from langgraph_reflexion.nodes.ask import needs_leave
 from langgraph_reflexion.nodes.tally import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, may_reflect, spent_out, worth_going_on
 from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.state import AtCrossing, edited_in, last_turn, waiting_in
@@ -49,7 +50,7 @@ class Routes:
             return "ask"
         if state["remaining_steps"] < STEPS_FOR_TOOLS:
             return "wrap_up"
-        if any(call["name"] in self.approve for call in calls):
+        if any(needs_leave(call, self.approve, state["blocked"]) for call in calls):
             return "ask"
         return self._sent(state, calls)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
+from langgraph_reflexion.nodes.acting.loops import key_of
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.protocols import CONTROLS
@@ -20,8 +21,8 @@ DECISIONS = ("approve", "edit", "reject")
 def ask(kit: Kit, state: State, config: RunnableConfig) -> Update:
     """The person's word in the conversation; where there is no one to ask, the question as the run's end."""
     turn, answers = last_turn(state["messages"])
-    question = question_in(turn, answers)
-    if turn is not None and question is None and (waiting := to_approve(kit, turn, answers)):
+    question = question_in(kit, turn, answers)
+    if turn is not None and question is None and (waiting := to_approve(kit, state, turn, answers)):
         return _approved(kit, waiting, config)
     if question is None and state.get("decision") is not None:
         question = state["decision"]["text"]  # type: ignore[index]
@@ -29,29 +30,35 @@ def ask(kit: Kit, state: State, config: RunnableConfig) -> Update:
     if not checkpoints(config):
         return {"decision": Waiting(action="ask_user", text=text, message=None, refused=False)}
     reply = _text(interrupt({"type": "question", "question": text}))
-    call = _question_call(turn) if turn is not None and not answers else None
+    call = _question_call(kit, turn) if turn is not None and not answers else None
     said: Any = HumanMessage(reply)
     if call is not None:
         said = ToolMessage(reply, tool_call_id=call["id"], name=call["name"])
     return {"messages": [said], "decision": None, "resumed_at": kit.now()}
 
 
-def question_in(turn: AIMessage | None, answers: Sequence[ToolMessage]) -> str | None:
+def question_in(kit: Kit, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> str | None:
     """The question of a control call that is not answered yet."""
     if turn is None or answers:
         return None
-    call = _question_call(turn)
+    call = _question_call(kit, turn)
     return None if call is None else str(call["args"].get(CONTROLS["ask_user"][1], ""))
 
 
-def _question_call(turn: AIMessage) -> ToolCall | None:
-    return next((call for call in turn.tool_calls if call["name"] == "ask_user"), None)
+def _question_call(kit: Kit, turn: AIMessage) -> ToolCall | None:
+    return next((call for call in turn.tool_calls if kit.is_question(call["name"])), None)
 
 
-def to_approve(kit: Kit, turn: AIMessage, answers: Sequence[ToolMessage]) -> list[ToolCall]:
+def to_approve(kit: Kit, state: State, turn: AIMessage, answers: Sequence[ToolMessage]) -> list[ToolCall]:
     """The turn's open calls that run only by leave."""
     answered = {answer.tool_call_id for answer in answers}
-    return [call for call in turn.tool_calls if call["name"] in kit.toolbox.approve and call["id"] not in answered]
+    calls = [call for call in turn.tool_calls if call["id"] not in answered]
+    return [call for call in calls if needs_leave(call, kit.toolbox.approve, state["blocked"])]
+
+
+def needs_leave(call: ToolCall, approve: Collection[str], blocked: Collection[str]) -> bool:
+    """Whether a person is asked before a call: nobody is for one that is blocked and will not run."""
+    return call["name"] in approve and (not blocked or key_of(call["name"], call["args"]) not in blocked)
 
 
 def _approved(kit: Kit, calls: Sequence[ToolCall], config: RunnableConfig) -> Update:

@@ -9,11 +9,11 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from langgraph_reflexion.context import field_of
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.host import conf, emit, has_parent, runtime_of
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, is_paired, paired
-from langgraph_reflexion.nodes.speaking.models import field_of
 from langgraph_reflexion.nodes.tally import fresh
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import BLANK, HELD, About, Aside, State, Update, task_of
@@ -23,27 +23,30 @@ LONGEST_FEEDBACK = 8_000
 
 
 def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
-    """Everything private as it is at the start of a run; what a caller gave for this run outlives it not."""
+    """Everything private as it is at the start of a run: what the run before left on this thread is put away."""
     limit = config.get("recursion_limit") or FEWEST_STEPS
     if limit < FEWEST_STEPS:
         raise ValueError(
             f"`recursion_limit` must be {FEWEST_STEPS} or more, got {limit}: a run of one decision needs as many"
         )
     given = list(state.get("messages") or [])
-    feedback = bounded((state.get("feedback") or "").strip(), LONGEST_FEEDBACK)
+    feedback = state.get("feedback") or ""
+    if not isinstance(feedback, str):
+        raise ValueError(f"`feedback` is a text, got {feedback!r}")
+    feedback = bounded(feedback.strip(), LONGEST_FEEDBACK)
     if not given and not feedback:
         raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
     context = runtime_of(config).context
     if kit.choice.example is not None:
         kit.choice.check(field_of(context, "model"))
-    kit.view.of({**state, "messages": given})
-    now = kit.now()
-    spoken = [*given, HumanMessage(feedback, id=str(uuid4()))] if feedback and not _has_new_word(given) else given
+    kit.view.of({**state, "messages": given})  # what does not fit the caller's own schema is refused before a call
+    now, run = kit.now(), run_id(config)
+    spoken = [*given, HumanMessage(feedback, id=f"{run}-feedback")] if feedback and not _has_new_word(given) else given
     word = _task_message(spoken)
     update: Update = {
         **_clean(state, now),
         "about": About(
-            id=run_id(config),
+            id=run,
             task="" if word is not None and word.id else task_of(spoken),
             task_id=word.id if word is not None else None,
             started=now,

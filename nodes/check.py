@@ -86,6 +86,9 @@ def _formed(
 ) -> Waits[tuple[Any, str, Spent]]:
     """The answer as a value of the form, shaped by one more call where its text is none."""
     assert kit.form is not None
+    waiting = waiting_in(state)
+    if waiting is not None and waiting["refused"]:  # put into shape, a refusal would become a value nobody gave
+        return None, f"the model refused: {text}", [0, 0, 0, 0]
     value, fault = kit.form.read(text)
     if not fault:
         return value, "", [0, 0, 0, 0]

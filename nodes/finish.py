@@ -80,7 +80,7 @@ def _last_messages(kit: Kit, state: State, ending: Ending) -> list[AnyMessage]:
     if waiting is not None and waiting["action"] == "ask_user" and turn is not None:
         if not turn.tool_calls:
             return []
-        if len(turn.tool_calls) == 1 and turn.tool_calls[0]["name"] == "ask_user" and not answers:
+        if len(turn.tool_calls) == 1 and kit.is_question(turn.tool_calls[0]["name"]) and not answers:
             return [AIMessage(waiting["text"], id=turn.id, name=turn.name)]
     answered = {answer.tool_call_id for answer in answers}
     open_calls = [call for call in open_calls_of(turn) if call["id"] not in answered] if turn is not None else []

@@ -63,6 +63,10 @@ class Kit:
         """The clock's time in seconds."""
         return self.clock().timestamp()
 
+    def is_question(self, name: str) -> bool:
+        """Whether a call of this name is the control that asks the user, and no tool of the caller's."""
+        return name == "ask_user" and name in self.speech.controls and not self.toolbox.has(name)
+
     def inside(self, config: RunnableConfig) -> RunnableConfig:
         """The config as the caller's functions and tools see it: with the agent's own store where it has one."""
         return with_store(config, self.memory.own)

@@ -104,7 +104,7 @@ def toolbox_of(
         node=node,
         offered=(*offered, *builtin),
         denied=frozenset(deny),
-        approve=frozenset(approve),
+        approve=frozenset(approve) - frozenset(deny),
         direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
         arguments=Arguments(node.tools_by_name.values(), _filled_in(node)),
     )

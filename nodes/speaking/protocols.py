@@ -205,10 +205,10 @@ class Reader:
     """A caller's own reader: nothing is bound, no rules are added, the model's words stay as they are."""
 
     binds = False
-    controls: tuple[str, ...] = ("replan", "ask_user")
 
-    def __init__(self, function: Callable[[AIMessage], Decision]) -> None:
+    def __init__(self, function: Callable[[AIMessage], Decision], controls: Sequence[str]) -> None:
         self._function = function
+        self.controls = tuple(controls)
 
     def rules(self) -> str:
         return ""

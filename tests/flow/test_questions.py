@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langgraph_reflexion import create_reflexion_agent
-from langgraph_reflexion.testing import RoleModel, ask, call, calls, replan, say
+from langgraph_reflexion import Decision, Limits, create_reflexion_agent
+from langgraph_reflexion.testing import RoleModel, ask, call, calls, reflection, replan, say
 
 THREAD = {"configurable": {"thread_id": "1"}}
 
@@ -68,3 +69,73 @@ def test_planning_for_ever_ends_with_the_steps(run, protocol):
     seen = run(model, protocol=protocol, controls=["replan"], limits={"max_steps": 3})
     assert seen.ending == ("failure", "max_steps")
     assert len(model.asked) == 3
+
+
+@pytest.mark.req("B7", "B9")
+@pytest.mark.parametrize("controls", [None, ["ask_user"], ["replan"], []])
+def test_a_reader_of_the_callers_own_may_ask_where_the_model_may(run, controls):
+    def read(reply: AIMessage) -> Decision:
+        return Decision(action="ask_user" if reply.text.endswith("?") else "finish", final=reply.text)
+
+    model = RoleModel([AIMessage("Which Tuesday?"), AIMessage("11:00")])
+    seen = run(model, protocol=read, controls=controls)
+    if controls is None or "ask_user" in controls:
+        assert seen.ending == ("needs_input", "asked_user")
+    else:
+        assert (seen.answer, seen.signals) == ("11:00", ["rule_violation"])
+
+
+@pytest.mark.req("B7", "K8")
+def test_a_tool_of_the_callers_own_called_ask_user_is_a_tool_also_where_it_needs_leave():
+    heard = []
+
+    @tool
+    def ask_user(question: str) -> str:
+        """Ask on the wall display."""
+        heard.append(question)
+        return "the red room"
+
+    turn = call("ask_user", question="Which room?")
+    agent = create_reflexion_agent(
+        RoleModel([turn, say("Red.")]), [ask_user], approve=["ask_user"], checkpointer=InMemorySaver()
+    )
+    (waiting,) = agent.invoke({"messages": [("user", "Book a room.")]}, THREAD)["__interrupt__"]
+    assert waiting.value["action_requests"][0]["name"] == "ask_user"
+    result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+    assert (heard, result["messages"][2].text, result["messages"][-1].text) == (
+        ["Which room?"],
+        "the red room",
+        "Red.",
+    )
+
+    alone = create_reflexion_agent(RoleModel([turn]), [ask_user], approve=["ask_user"])
+    result = alone.invoke({"messages": [("user", "Book a room.")]})
+    assert result["outcome"].stop_reason == "asked_user"
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
+    assert "no one to ask" in result["messages"][-1].text
+
+
+@pytest.mark.req("K8", "A6")
+def test_nobody_is_asked_for_leave_to_run_what_is_blocked_or_denied():
+    def book(room: str) -> str:
+        """Book a room."""
+        return "taken"
+
+    agent = create_reflexion_agent(
+        RoleModel(call("book", room="red")),
+        [book],
+        approve=["book"],
+        limits=Limits(max_reflections=0),
+        checkpointer=InMemorySaver(),
+    )
+    result = agent.invoke({"messages": [("user", "Book it.")]}, THREAD)
+    asked = 0
+    while "__interrupt__" in result:
+        asked += 1
+        result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+    assert (asked, result["outcome"].stop_reason) == (2, "loop")
+
+    never = create_reflexion_agent(
+        RoleModel([call("book", room="red"), say("No.")], reflection()), [book], approve=["book"], deny=["book"]
+    )
+    assert never.invoke({"messages": [("user", "Book it.")]})["outcome"].failures[0].error_class == "permission"

@@ -206,6 +206,7 @@ def test_feedback_on_a_finished_thread_is_reflected_on_before_anything_else(run,
     assert "10:00" in decision, "the answer that was wrong is the last decision"
     assert "Ada is on holiday at ten" in decided(model)[1].text
     assert [message.type for message in seen.messages] == ["human", "ai", "human", "ai"]
+    assert seen.messages[2].id == f"{seen.outcome.run_id}-feedback", "the same in every telling of the run"
 
 
 @pytest.mark.req("A10")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
@@ -264,3 +265,13 @@ def test_fallbacks_that_know_no_forms_are_asked_for_the_value_afterwards() -> No
 def test_what_is_no_form_is_refused_when_the_agent_is_made(form: Any) -> None:
     with pytest.raises(ValueError, match="`response_format`"):
         create_reflexion_agent(ScriptedModel([]), response_format=form)
+
+
+def test_a_refusal_is_never_put_into_shape():
+    refusal = AIMessage("", additional_kwargs={"refusal": "I can't help with that."})
+    model = RoleModel([refusal], other={"city": "Oslo", "degrees": 0.0})
+    agent = create_reflexion_agent(model, response_format=Weather, limits=Limits(max_attempts=1))
+    result = agent.invoke(HELLO)
+    assert (result["outcome"].status, result["outcome"].structured) == ("failure", None)
+    assert "the model refused" in result["outcome"].failures[0].evidence
+    assert [question.role for question in model.asked] == ["decide"]
