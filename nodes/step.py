@@ -130,4 +130,6 @@ class Route(Runnable[Any, Any]):
 def _at_crossing(values: Any, config: RunnableConfig | None) -> dict[str, Any]:
     """What a route reads. Where nothing runs, the steps left are those of the run to come."""
     read = laid_open(values)
+    if "tally" not in read:
+        raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
     return read if is_running(config or {}) else {**read, "remaining_steps": STEPS_OF_A_RUN}

@@ -257,3 +257,9 @@ def test_a_run_that_goes_on_after_an_edit_keeps_to_its_limits(make: Make, thread
     result = went_on(agent, config)
     assert result["outcome"].stop_reason == "max_steps"
     assert queries(result) == ["Friday"]
+
+
+def test_a_thread_on_which_nothing_has_run_says_that_there_is_nothing_to_edit():
+    agent = create_reflexion_agent(RoleModel([say("11:00")]), checkpointer=InMemorySaver())
+    with pytest.raises(ValueError, match="No run has begun on this thread"):
+        agent.update_state({"configurable": {"thread_id": "new"}}, {"messages": [AIMessage("11:00")]}, as_node="decide")
