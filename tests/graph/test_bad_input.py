@@ -143,6 +143,18 @@ def test_a_policy_out_of_range_is_named_with_its_value(name: str, value: Any) ->
         MemoryPolicy(**{name: value})
 
 
+@pytest.mark.parametrize(("setting", "value"), [("store", "lessons.db"), ("clock", 3)])
+def test_what_is_no_store_and_no_clock_is_refused(setting: str, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"`{setting}` is a .*, got {value!r}"):
+        make(**{setting: value})
+
+
+@pytest.mark.parametrize("feedback", [3, ["wrong"], {"text": "wrong"}])
+def test_feedback_that_is_no_text_is_refused(feedback: object) -> None:
+    with pytest.raises(ValueError, match="`feedback` is a text, got"):
+        make().invoke({**HELLO, "feedback": feedback})
+
+
 @pytest.mark.parametrize(("setting", "value"), [("limits", {"max_steps": 3}), ("memory", {"read": False})])
 def test_settings_are_values_and_not_dictionaries(setting: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"`{setting}` is a"):
