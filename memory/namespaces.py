@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from langgraph_reflexion.context import MemoryPolicy, Namespace
+from langgraph_reflexion.context import MemoryPolicy, Namespace, field_of
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 _UNFIT = re.compile("[.~*/\x00-\x1f\x7f\ud800-\udfff]")
@@ -40,16 +39,12 @@ def label(value: object) -> str:
 def _filled(pattern: str, context: Any) -> str | None:
     """The label with its fields filled; `None` where one of them has no value."""
     names = _FIELD.findall(pattern)
-    values = {name: _value(context, name) for name in names}
+    values = {name: field_of(context, name) for name in names}
     if any(value is None or str(value) == "" for value in values.values()):
         return None
     # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.
     border = "~~" if len(names) > 1 else ""
     return _FIELD.sub(lambda found: label(values[found.group(1)]) + border, pattern)
-
-
-def _value(context: Any, name: str) -> Any:
-    return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
 
 
 def _bytes(text: str) -> bytes:

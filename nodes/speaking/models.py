@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
+from langgraph_reflexion.context import field_of
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of
@@ -126,11 +127,6 @@ class Choice:
 
 def _only_async() -> Any:
     raise RuntimeError("The function that chooses the model is async: use `ainvoke` or `astream`, or give a sync one")
-
-
-def field_of(context: Any, name: str) -> Any:
-    """A field by name of whatever the context is."""
-    return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
 
 
 class Reply(NamedTuple):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from langgraph_reflexion.schemas import Depth
+
 Namespace = tuple[str, ...]
 """Where in a store something lives; nothing crosses it."""
-
-ReflectionDepth = Literal["quick", "normal", "deep", "meta"]
 
 
 class _Settings(BaseModel):
@@ -43,7 +44,7 @@ class Limits(_Settings):
     )
     stalled_attempts: int = Field(default=2, ge=1, description="Attempts in a row without progress that end the run.")
     stuck_similarity: float = Field(default=0.8, gt=0, le=1, description="Above it two reflections say the same.")
-    max_depth: ReflectionDepth = Field(default="deep", description="The deepest reflection asked for.")
+    max_depth: Depth = Field(default="deep", description="The deepest reflection asked for.")
     inline_every: int = Field(default=5, ge=1, description="Steps between two inline self-checks.")
     history_tokens: int | None = Field(default=None, ge=1, description="Old observations are shortened above it.")
     token_budget: int | None = Field(default=None, ge=1, description="Input and output tokens of every model call.")
@@ -107,3 +108,8 @@ class Context(BaseModel):
 
     user_id: str | None = Field(default=None, description="Whose run this is; fills `{user_id}` of a namespace.")
     model: str | None = Field(default=None, description="One of the factory's models by name; the first by default.")
+
+
+def field_of(context: Any, name: str) -> Any:
+    """A field by name of whatever the context is; None where it has none."""
+    return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
