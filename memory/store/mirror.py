@@ -25,7 +25,7 @@ from langgraph_reflexion.memory.store.snapshot import Snapshot, check, ordered
 from langgraph_reflexion.memory.store.snapshot import load as load_snapshot
 from langgraph_reflexion.memory.store.snapshot import save as save_snapshot
 from langgraph_reflexion.memory.store.values import words_of
-from langgraph_reflexion.memory.store.vectors import FLAT_UP_TO, Vectors
+from langgraph_reflexion.memory.store.vectors import Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Mirror:
     def save(self, connection: sqlite3.Connection) -> None:
         """Keep the codes beside the file where they have changed enough. Codes of what was deleted are not kept."""
         vectors = self.vectors
-        if self._beside is None or vectors is None or vectors.codes is None or vectors.rows <= FLAT_UP_TO:
+        if self._beside is None or vectors is None or vectors.codes is None or not vectors.large:
             return
         if not self.catch_up(connection) or self.vectors is not vectors or self.stale:
             return

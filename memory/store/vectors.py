@@ -13,10 +13,14 @@ from langgraph_reflexion.memory.store.settings import Distance
 Floats = NDArray[np.float32]
 Slots = NDArray[np.int64]
 
-FLAT_UP_TO = 20_000
-"""Vectors up to which every one is compared; beyond, FAISS picks candidates by short codes."""
+FLAT_WORK = 8_000_000
+"""Numbers up to which every vector is compared; beyond, FAISS picks candidates by short codes."""
+
+FEWEST_DIMS = 64
+"""Dimensions below which codes are too short to tell vectors apart, and comparing them all is cheap."""
 
 CANDIDATES = 1000
+"""Rows whose true similarity is computed, and one more for each two hundred vectors."""
 
 
 class Vectors:
@@ -61,14 +65,19 @@ class Vectors:
         matrix[: self.rows], owner[: self.rows] = self.matrix[: self.rows], self.owner[: self.rows]
         self.matrix, self.owner = matrix, owner
 
+    @property
+    def large(self) -> bool:
+        """Whether codes are worth their while."""
+        return self.rows * self.dims > FLAT_WORK and self.dims >= FEWEST_DIMS
+
     def nearest(self, query: Floats, alive: NDArray[np.bool_], limit: int) -> tuple[Slots, Floats] | None:
         """The best slots of all by their exact similarity, or `None` where the exact way must be gone."""
-        if self.rows <= FLAT_UP_TO or limit > CANDIDATES // 10:
+        if not self.large or limit > CANDIDATES // 10:
             return None
         if self.codes is None:
             self.codes = Quantized(self.dims, self.distance)
         self.codes.extend(self.matrix[: self.rows])
-        rows = self.codes.candidates(self.asked(query), CANDIDATES)
+        rows = self.codes.candidates(self.asked(query), CANDIDATES + self.rows // 200)
         rows = rows[alive[self.owner[rows]]]
         slots, scores = self._best(self.owner[rows], self._similarity(self.matrix[rows], query))
         # Few live ones among the candidates say little of the others: then all are compared.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from langgraph_reflexion.memory.store.schema import set_setting, setting
+from langgraph_reflexion.memory.store.schema import set_setting
 from langgraph_reflexion.memory.store.values import now
 from langgraph_reflexion.memory.store.work import Put
 
@@ -96,12 +96,15 @@ def refresh(connection: sqlite3.Connection, items: Iterable[int]) -> None:
 
 
 def recipe_number(connection: sqlite3.Connection, text: str) -> int:
-    connection.execute("INSERT OR IGNORE INTO recipes (text) VALUES (?)", (text,))
-    return int(connection.execute("SELECT id FROM recipes WHERE text = ?", (text,)).fetchone()[0])
+    query = "SELECT id FROM recipes WHERE text = ?"
+    row = connection.execute(query, (text,)).fetchone()
+    if row is None:
+        connection.execute("INSERT INTO recipes (text) VALUES (?)", (text,))
+        row = connection.execute(query, (text,)).fetchone()
+    return int(row[0])
 
 
 def next_seq(connection: sqlite3.Connection) -> int:
     """The number of this write, one more than that of the last."""
-    seq = int(setting(connection, "seq") or 0) + 1
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'seq'", (seq,))
-    return seq
+    [[seq]] = connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'seq' RETURNING value").fetchall()
+    return int(seq)

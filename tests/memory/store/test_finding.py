@@ -76,11 +76,11 @@ def test_the_same_text_twice_in_a_batch_is_embedded_once(opened: Opened, index: 
 
 def test_many_vectors_are_found_as_if_each_had_been_compared(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a size FAISS names candidates by short codes: deletes, changes and reopening leave the answers true."""
-    monkeypatch.setattr(vectors, "FLAT_UP_TO", 2000)
+    monkeypatch.setattr(vectors, "FLAT_WORK", 2000 * 64)
     monkeypatch.setattr(vectors, "CANDIDATES", 200)
     rng = np.random.default_rng(7)
-    data = rng.standard_normal((4100, 32)).astype(np.float32)
-    index = {"dims": 32, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
+    data = rng.standard_normal((4100, 64)).astype(np.float32)
+    index = {"dims": 64, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
     truth = data / np.linalg.norm(data, axis=1, keepdims=True)
 
     def right(store: FaissStore, gone: set[int]) -> float:
@@ -104,12 +104,11 @@ def test_many_vectors_are_found_as_if_each_had_been_compared(opened: Opened, mon
 
 
 def test_a_snapshot_is_used_for_unchanged_items_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "FLAT_UP_TO", 500)
+    monkeypatch.setattr(vectors, "FLAT_WORK", 500 * 64)
     monkeypatch.setattr(vectors, "CANDIDATES", 100)
-    monkeypatch.setattr("langgraph_reflexion.memory.store.mirror.FLAT_UP_TO", 500)
     rng = np.random.default_rng(8)
-    data = rng.standard_normal((1100, 16)).astype(np.float32)
-    index = {"dims": 16, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
+    data = rng.standard_normal((1100, 64)).astype(np.float32)
+    index = {"dims": 64, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
     with FaissStore(path, index=index) as store:
         store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(1000)])
         store.search(NS, query="1000", limit=3)
