@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
@@ -49,36 +49,35 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
             said = yield from one.verdict(value, run, seconds_left(state, kit.limits, kit.now()))
             verdicts.append(consistent(said, kit.limits.success_score))
     accepted, score = together(verdicts, kit.limits.success_score)
-    now = kit.now()
-    tally = counted(state, now, spent=spent, attempts=1)
-    fields: dict[str, Any] = {"answer": text, "score": score, "verdicts": verdicts}
-    update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"]}
-    if kit.form is not None and accepted is not False and not _form_refused(verdicts):
-        update["structured_response"] = value
+    update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}
+    failures = state["failures"]
     if accepted is False:
         failure = _failure(kit, state, text, verdicts)
         emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=message.id if message else None)
-        failures = [*state["failures"], failure]
-        attempt = attempt_of({**state, "failures": failures}, tally, now, **fields)
-        tally = marked(tally, now, len(failures))
-        feedback = fenced(complaints(verdicts, kit.limits.success_score))
-        hint = kit.words.render("refused", feedback=feedback)
-        later = kit.words.render("refused_before", answer=fenced(bounded(text, EVIDENCE // 2)), feedback=feedback)
-        # With an id, as an answer of the conversation has one: it is told in the protocol's own form.
-        turn = [AIMessage(text, id=f"{state['about']['id']}-{len(state['attempts'])}")] if text.strip() else []
-        update |= {"failure": failure, "failures": failures, "aside": Aside(turn=[*turn], hint=hint, later=later)}
-    else:
-        attempt = attempt_of(state, tally, now, **fields)
-        tally = marked(tally, now, len(state["failures"]))
-        update["failure"] = None
-    update |= {"attempts": [*state["attempts"], attempt], "tally": tally}
+        failures = [*failures, failure]
+        update |= {"failure": failure, "failures": failures, "aside": _told_next(kit, state, text, verdicts)}
+    elif kit.form is not None:
+        update["structured_response"] = value
+    now = kit.now()
+    tally = counted(state, now, spent=spent, attempts=1)
+    fields: dict[str, Any] = {"answer": text, "score": score, "verdicts": verdicts}
+    attempt = attempt_of({**state, "failures": failures}, tally, now, **fields)
+    update |= {"attempts": [*state["attempts"], attempt], "tally": marked(tally, now, len(failures))}
     if waiting_in(state) is None:  # a person's answer was put in place of what waited, failed or stopped
         update |= {"decision": None, "stop": None, "reason": ""}
     return update
 
 
-def _form_refused(verdicts: list[Verdict]) -> bool:
-    return any(one.check == "response_format" for one in verdicts)
+def _told_next(kit: Kit, state: State, text: str, verdicts: list[Verdict]) -> Aside:
+    """What the next prompts say of an answer that was refused."""
+    feedback = fenced(complaints(verdicts, kit.limits.success_score))
+    hint = kit.words.render("refused", feedback=feedback)
+    later = kit.words.render("refused_before", answer=fenced(bounded(text, EVIDENCE // 2)), feedback=feedback)
+    turn: list[AnyMessage] = []
+    if text.strip():
+        # With an id, as an answer of the conversation has one: it is told in the protocol's own form.
+        turn = [AIMessage(text, id=f"{state['about']['id']}-{len(state['attempts'])}")]
+    return Aside(turn=turn, hint=hint, later=later)
 
 
 def _formed(

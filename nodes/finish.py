@@ -67,8 +67,8 @@ def _ending(kit: Kit, state: State) -> Ending:
     waiting = state["decision"]
     if waiting is not None and waiting["action"] == "ask_user":
         return Ending("needs_input", "asked_user")
-    if state.get("stop"):
-        return Ending("failure", state["stop"])  # type: ignore[arg-type]
+    if (stop := state.get("stop")) is not None:
+        return Ending("failure", stop)
     accepted, _ = together(state["verdicts"], kit.limits.success_score)
     return Ending("success", "accepted") if accepted else Ending("unverified", "unchecked")
 
@@ -184,8 +184,9 @@ def merged(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]
         return theirs
     turn = ours[0]
     answered = {one.tool_call_id for one in ours if isinstance(one, ToolMessage)}
-    rest = [(i, message) for i, message in enumerate(theirs) if not _is_of(message, turn, answered)]
-    at = next((i for i, one in enumerate(theirs) if isinstance(one, AIMessage) and (i, one) not in rest), 0)
+    told = [_is_of(message, turn, answered) for message in theirs]
+    at = next((i for i, one in enumerate(theirs) if told[i] and isinstance(one, AIMessage)), 0)
+    rest = [(i, message) for i, message in enumerate(theirs) if not told[i]]
     before = [message for i, message in rest if i < at or isinstance(message, RemoveMessage)]
     after = [message for i, message in rest if i >= at and not isinstance(message, RemoveMessage)]
     return [*before, *ours, *after]

@@ -34,8 +34,8 @@ OF_A_DECISION = ("parse_error", "schema_error", "unknown_tool", "rule_violation"
 
 def why_stopped(state: State, limits: Limits, now: float) -> StopReason:
     """The word for the end of a run that was not accepted; the routes came here by the same facts."""
-    if state.get("stop"):
-        return state["stop"]  # type: ignore[return-value]
+    if (stop := state.get("stop")) is not None:
+        return stop
     failure = state.get("failure")
     attempts = state["attempts"]
     if failure is not None and failure.signal == "check_failed":
@@ -98,10 +98,8 @@ def _is_unfinished(state: State) -> bool:
 
 def best_of(attempts: list[Attempt]) -> Attempt | None:
     """The attempt with an answer and the highest score; the later of equals."""
-    answered = [
-        (one.score if one.score is not None else -1.0, i) for i, one in enumerate(attempts) if one.answer is not None
-    ]
-    return attempts[max(answered)[1]] if answered else None
+    answered = [one for one in reversed(attempts) if one.answer is not None]
+    return max(answered, key=lambda one: -1.0 if one.score is None else one.score, default=None)
 
 
 def _sentence(state: State, limits: Limits, stop: StopReason) -> str:
