@@ -112,8 +112,8 @@ def named(checks: Sequence[Any]) -> tuple[NamedCheck, ...]:
             raise ValueError(f"`checks[{i}]` must take (answer, run), and {check!r} does not") from None
         except ValueError:  # a builtin that tells no signature: it is tried when its turn comes
             pass
-        name = getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__)
-        made.append(NamedCheck(str(name), check))
+        name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
+        made.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
     return tuple(sorted(made, key=lambda one: one.asks_model))
 
 

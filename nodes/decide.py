@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.acting.faults import model_fault, told
+from langgraph_reflexion.nodes.acting.faults import model_fault, told_as_a_sentence
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking import block
@@ -245,7 +245,7 @@ def _unasked(kit: Kit, state: State, fault: Exception, spent: list[int], failure
 
 
 def _why(fault: Exception, late: StopReason | None) -> str:
-    return "" if late is not None else f"The model could not be asked: {told(fault)}"
+    return "" if late is not None else f"The model could not be asked: {told_as_a_sentence(fault)}"
 
 
 def _tell(

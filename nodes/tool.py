@@ -110,6 +110,9 @@ def _told(kit: Kit, call: ToolCall, result: Any, config: RunnableConfig) -> Upda
     """What is written of a result: messages as they are, a `Command`'s own fields, a handover for `finish`."""
     if isinstance(result, Exception):
         return {"messages": [failed(call, f"Error: {told(result)}", tool_error_class(result), result)]}
+    if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
+        # Made elsewhere, by an agent behind the tool, say: whatever call it answered there, here it answers this one.
+        result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
     results = result if isinstance(result, list) else [result]
     if refused := _refused(call, results, config):
         return {"messages": [refused]}

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
-from langgraph_reflexion.nodes.acting.faults import model_fault, told
+from langgraph_reflexion.nodes.acting.faults import model_fault, told_as_a_sentence
 from langgraph_reflexion.nodes.checking import complaints
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
@@ -65,7 +65,8 @@ def wrap_up(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
             let_pass(fault)
             if model_fault(fault) == "setting":
                 raise
-            reason = update["reason"] = f"{reason} The fallback could not be asked either: {told(fault)}"
+            why = told_as_a_sentence(fault)
+            reason = update["reason"] = f"{reason} The fallback could not be asked either: {why}"
         else:
             spent, text, message = reply.spent, reply.message.text, reply.message
             if text.strip():

@@ -60,7 +60,17 @@ def status_of(fault: BaseException) -> int | None:
 
 def told(fault: BaseException) -> str:
     """An exception as evidence: its type and its message, however long."""
-    return bounded(f"{type(fault).__name__}: {fault}", LONGEST_FAULT) if str(fault).strip() else type(fault).__name__
+    try:
+        said = str(fault)
+    except Exception:  # noqa: BLE001 — an exception of somebody else's may not even be able to say itself
+        said = ""
+    return bounded(f"{type(fault).__name__}: {said}", LONGEST_FAULT) if said.strip() else type(fault).__name__
+
+
+def told_as_a_sentence(fault: BaseException) -> str:
+    """The same, ending as a sentence does."""
+    said = told(fault).rstrip()
+    return said if said.endswith((".", "!", "?", "…")) else f"{said}."
 
 
 def tool_error_class(fault: BaseException) -> ErrorClass:

@@ -85,6 +85,13 @@ def test_a_score_out_of_range_is_clamped_and_said(run, given, counts):
     assert "outside 0 to 100" in verdict.issues[0]
 
 
+def test_a_check_without_a_name_is_told_by_its_place(run):
+    checks = [lambda *_: None, lambda *_: "Too short."]
+    seen = run(RoleModel(decide=say("11"), reflect=reflection()), checks=checks, limits={"max_attempts": 1})
+    assert [one.check for one in seen.outcome.attempts[0].verdicts] == ["check 1", "check 2"]
+    assert seen.outcome.failures[0].evidence.endswith("check 2: Too short.")
+
+
 @pytest.mark.req("E4", "E8")
 def test_where_every_check_says_nothing_the_answer_is_unverified(run):
     seen = run(RoleModel([say("x")]), checks=[lambda *_: Verdict(feedback="I cannot tell.")])

@@ -146,6 +146,20 @@ def test_a_failed_call_tells_its_class_its_exception_and_its_message(run, desk, 
     assert str(fault) in answer.text
 
 
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise AttributeError("no message")
+
+
+def test_an_exception_that_cannot_say_itself_is_a_tool_error_by_its_type(run, desk, protocol):
+    desk.answers = lambda _: SpeechlessError()
+    model = RoleModel([call("search", query="Tuesday"), say("11:00")], reflection())
+    seen = run(model, [desk.search], protocol=protocol)
+    assert seen.signals == ["tool_error"]
+    assert "SpeechlessError" in seen.outcome.failures[0].evidence
+    assert seen.answer == "11:00"
+
+
 @pytest.mark.req("A5")
 def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflects(run, desk, protocol):
     busy = httpx.HTTPStatusError(

@@ -100,6 +100,20 @@ def test_a_tool_message_of_the_tools_own_is_passed_on() -> None:
     assert (message.text, message.artifact) == ("signed by Ada", {"seal": "Ada"})
 
 
+@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+async def test_a_tool_message_made_elsewhere_answers_the_call_it_is_given_for(door: str) -> None:
+    @tool
+    def forward(query: str) -> ToolMessage:
+        """Ask another agent."""
+        return ToolMessage(f"found {query}", tool_call_id="another-agents-call")
+
+    agent = create_reflexion_agent(ScriptedModel([call("forward", query="x"), say("done")]), [forward])
+    result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    _, asked, answer, _ = result["messages"]
+    assert (answer.tool_call_id, answer.name, answer.text) == (asked.tool_calls[0]["id"], "forward", "found x")
+    assert result["outcome"].status == "unverified"
+
+
 async def test_an_async_tool_works_under_ainvoke_and_says_so_under_invoke() -> None:
     @tool
     async def slow(city: str) -> str:
