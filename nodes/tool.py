@@ -9,7 +9,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from langgraph_reflexion.nodes.acting.faults import is_passing, pause_before, told, tool_error_class
+from langgraph_reflexion.nodes.acting.faults import (
+    LONGEST_PAUSE,
+    is_passing,
+    pause_before,
+    told,
+    tool_error_class,
+)
 from langgraph_reflexion.nodes.acting.timing import pause
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
@@ -83,7 +89,7 @@ def _result(
                 return fault
             wait = pause_before(fault, attempt)
             left = _seconds(kit, config, resumed_at) if limits.deadline is not None else None
-            if left is not None and wait >= left:
+            if wait > LONGEST_PAUSE or (left is not None and wait >= left):
                 return fault
             yield pause(wait)
     raise AssertionError("a loop that always returns")

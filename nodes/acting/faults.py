@@ -23,6 +23,7 @@ from langgraph_reflexion.schemas import ErrorClass
 ModelFault = Literal["overflow", "setting", "model_error"]
 
 LONGEST_FAULT = 4_000
+LONGEST_PAUSE = 60.0
 
 _MISSET = (ModelAuthenticationError, ModelPermissionDeniedError, ModelNotFoundError, ModelInvalidRequestError)
 _OVERFLOW = re.compile(
@@ -100,12 +101,15 @@ def is_passing(fault: BaseException) -> bool:
 
 
 def pause_before(fault: BaseException, attempt: int) -> float:
-    """Seconds to wait before the next try: what the server names, else a doubling from a quarter of a second."""
+    """Seconds to wait before the next try: what the server names, else a doubling from a quarter of a second.
+
+    What a server names is never cut short: a call that would have to wait longer than `LONGEST_PAUSE` is not repeated.
+    """
     named = _seconds_in(getattr(fault, "retry_after", None))
     for holder in (getattr(fault, "response", None), fault):
         if named is None:
             named = _retry_after(getattr(holder, "headers", None))
-    return min(named if named is not None else 0.25 * 2**attempt, 60.0)
+    return named if named is not None else min(0.25 * 2**attempt, LONGEST_PAUSE)
 
 
 def _retry_after(headers: Any) -> float | None:

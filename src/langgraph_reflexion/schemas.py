@@ -292,7 +292,7 @@ class Attempt(Value):
 
     @property
     def accepted(self) -> bool | None:
-        """What its verdicts make of it; `None` where nobody could say."""
+        """What its verdicts state; `None` where none states anything: then its score decides, or nobody could say."""
         said = [verdict.passed for verdict in self.verdicts if verdict.passed is not None]
         return all(said) if said else None
 

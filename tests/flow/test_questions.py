@@ -119,7 +119,7 @@ def test_a_tool_of_the_callers_own_called_ask_user_is_a_tool_also_where_it_needs
 def test_nobody_is_asked_for_leave_to_run_what_is_blocked_or_denied():
     def book(room: str) -> str:
         """Book a room."""
-        return "taken"
+        return f"{room} is taken"
 
     agent = create_reflexion_agent(
         RoleModel(call("book", room="red")),

@@ -184,6 +184,15 @@ def test_a_tool_is_called_again_only_after_the_time_its_server_names(run, desk):
 
 
 @pytest.mark.req("A5")
+def test_a_tool_whose_server_wants_to_be_left_alone_for_long_is_not_called_again(run, desk):
+    response = httpx.Response(429, headers={"Retry-After": "3600"})
+    desk.answers = lambda _: httpx.HTTPStatusError("busy", request=httpx.Request("GET", "http://x"), response=response)
+    seen = run(RoleModel([call("search", query="Tuesday"), say("11:00")], reflection()), [desk.search])
+    assert [failure.error_class for failure in seen.outcome.failures] == ["rate_limit"]
+    assert desk.ran == ["Tuesday"]
+
+
+@pytest.mark.req("A5")
 def test_the_same_mistake_on_another_instance_has_the_same_fingerprint(run, desk):
     desk.answers = lambda query: ValueError(f"{query!r} is no weekday")
     model = RoleModel(
