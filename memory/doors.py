@@ -39,7 +39,8 @@ def work(store: BaseStore, plan: Plan[T]) -> T:
             else:
                 ops = plan.send(done)
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        result: T = end.value
+        return result
 
 
 async def awork(store: BaseStore, plan: Plan[T]) -> T:
@@ -54,7 +55,8 @@ async def awork(store: BaseStore, plan: Plan[T]) -> T:
             else:
                 ops = plan.send(done)
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        result: T = end.value
+        return result
 
 
 def every(namespace: Namespace) -> Plan[list[Item]]:
@@ -78,8 +80,9 @@ def below(namespace: Namespace) -> Plan[list[Item]]:
 
 def read(namespace: Namespace, key: str) -> Plan[Item | None]:
     """One item."""
+    item: Item | None
     [item] = yield [GetOp(namespace, key)]
-    return item  # type: ignore[no-any-return]
+    return item
 
 
 def put(namespace: Namespace, key: str, value: dict[str, Any], fields: list[str] | None = None) -> PutOp:

@@ -24,12 +24,12 @@ def ask(kit: Kit, state: State, config: RunnableConfig) -> Update:
     question = question_in(kit, turn, answers)
     if turn is not None and question is None and (waiting := to_approve(kit, state, turn, answers)):
         return _approved(kit, waiting, config)
-    if question is None and state.get("decision") is not None:
-        question = state["decision"]["text"]  # type: ignore[index]
+    if question is None and (told := state.get("decision")) is not None:
+        question = told["text"]
     text = question or ""
     if not checkpoints(config):
         return {"decision": Waiting(action="ask_user", text=text, message=None, refused=False)}
-    reply = _text(interrupt({"type": "question", "question": text}))
+    reply = str(interrupt({"type": "question", "question": text}))
     call = _question_call(kit, turn) if turn is not None and not answers else None
     said: Any = HumanMessage(reply)
     if call is not None:
@@ -115,7 +115,3 @@ def _fault_in(kit: Kit, calls: Sequence[ToolCall], given: Any) -> str | None:
             if fault := kit.toolbox.arguments.fault_in(name, edited["args"]):
                 return f"The edited input of {name!r} does not fit: {fault}"
     return None
-
-
-def _text(reply: Any) -> str:
-    return reply if isinstance(reply, str) else str(reply)

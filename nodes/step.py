@@ -52,7 +52,8 @@ def wait_for(node: Waits[T]) -> T:
             else:
                 wait = node.send(given)
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        result: T = done.value
+        return result
 
 
 async def await_for(node: Waits[T]) -> T:
@@ -67,7 +68,8 @@ async def await_for(node: Waits[T]) -> T:
             else:
                 wait = node.send(given)
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        result: T = done.value
+        return result
 
 
 class Step(Runnable[Any, Any]):

@@ -105,8 +105,8 @@ def _model_check(schema: Any, filled_in: Set[str], config: Set[str], *, open_: b
 
 
 def _fields_of(schema: Any) -> Mapping[str, Any]:
-    fields = getattr(schema, "model_fields", None)
-    return fields if fields is not None else schema.__fields__  # type: ignore[no-any-return]
+    fields: Mapping[str, Any] = schema.model_fields if hasattr(schema, "model_fields") else schema.__fields__
+    return fields
 
 
 def _spellings(name: str, field: Any) -> set[str]:

@@ -15,7 +15,7 @@ from langchain_core.messages import (
 )
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
+from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
 

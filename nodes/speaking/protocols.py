@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.speaking.history import bounded, not_run, open_calls_of
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_object
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Decision
+from langgraph_reflexion.schemas import Action, Decision
 
 QUOTED = 4_000
 """Characters of a reply that cannot stand, shown again to the model that said it."""
@@ -116,7 +116,7 @@ class Native:
         said = reply.tool_calls[0]["args"].get(argument)
         if not isinstance(said, str) or not said.strip():
             return Invalid("schema_error", f"`{name}` needs a text in `{argument}`, got {said!r}")
-        return Decision(thought=reply.text, action=name, final=said)  # type: ignore[arg-type]
+        return Decision(thought=reply.text, action=cast("Action", name), final=said)
 
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return reply
