@@ -7,13 +7,16 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+LOOKED_AT = 1_500
+"""Characters of a text that a fingerprint is made of."""
+
 LENGTH = 120
 """Characters of a fingerprint that stay readable; what follows is hashed."""
 
 _MASKS = (
-    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)\]]+", re.IGNORECASE), "<url>"),
+    (re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://[^\s'\"<>)\]]+", re.IGNORECASE), "<url>"),
     (re.compile(r"\bwww\.[^\s'\"<>)\]]+", re.IGNORECASE), "<url>"),
-    (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<mail>"),
+    (re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<mail>"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
     (re.compile(r"(?<![\w'])'(?:[^'\\\n]|\\.)*'(?!\w)|\"(?:[^\"\\\n]|\\.)*\"|`[^`\n]*`"), "<str>"),
     (re.compile(r"“[^”\n]*”|‘[^’\n]*’|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》|«[^»\n]*»"), "<str>"),
@@ -64,5 +67,5 @@ def _last_word(text: str) -> str:
     """Of a traceback, its last line: the frames above it say where, not what."""
     if "Traceback (most recent call last)" in text:
         lines = [line for line in text.strip().splitlines() if line.strip()]
-        return lines[-1] if lines else ""
-    return text[:4000]
+        return lines[-1][:LOOKED_AT] if lines else ""
+    return text[:LOOKED_AT]

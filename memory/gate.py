@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from langgraph_reflexion.memory.guard import LOOKED_AT
 from langgraph_reflexion.memory.literals import gives_away, retold
 from langgraph_reflexion.memory.masking import without_secrets
 from langgraph_reflexion.memory.words import listed
@@ -11,6 +12,9 @@ from langgraph_reflexion.schemas import Lesson
 
 LONGEST = 300
 """Characters of a lesson's text; each text beside it is cut to so many."""
+
+TASK_LOOKED_AT = 20_000
+"""Characters of a task in which its details are looked for."""
 
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
@@ -51,7 +55,7 @@ _FILLER = listed(
     good work improve improved quality closely properly correctly right thing things slowly slow down pause stay
     concentrate vigilant cautious mindful everything all answer answering answers response responding task tasks
     step steps future going forward the a an to of in on and or not no don't you your this that these those with for
-    from at by any every is are before
+    from at by any every is are before detail details
     """
 )
 _FILLER_CHINESE = re.compile(
@@ -65,7 +69,7 @@ def tidy(lesson: Lesson) -> Lesson:
     """The lesson on one line, without double space or secrets; what stands beside its text is cut to length."""
     return lesson.model_copy(
         update={
-            "text": _line(lesson.text),
+            "text": _line(lesson.text) if len(lesson.text) <= LOOKED_AT else lesson.text,
             "when": _cut(_line(lesson.when)),
             "when_not": _cut(_line(lesson.when_not)),
             "why": _cut(_line(lesson.why)),
@@ -79,9 +83,12 @@ def malformed(lesson: Lesson) -> str | None:
     """Why a tidied lesson is no lesson at all: empty or over-long."""
     if not any(one.isalnum() for one in lesson.text):
         return "it is empty"
-    if len(lesson.text) > LONGEST:
-        return f"it is over-long: {len(lesson.text)} characters, {LONGEST} are allowed"
-    return None
+    return overlong(lesson.text)
+
+
+def overlong(text: str) -> str | None:
+    """Why a text is too long for a lesson, or `None`."""
+    return f"it is over-long: {len(text)} characters, {LONGEST} are allowed" if len(text) > LONGEST else None
 
 
 def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) -> str | None:
@@ -103,7 +110,7 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return "it is a retelling of the task: say what holds for other tasks"
     if _ANSWER.search(text) or (answer and gives_away(text, answer)):
         return "it gives an answer to the task: say how to find one"
-    detail = retold(f"{text}\n{lesson.when}", task) if task else None
+    detail = retold(f"{text}\n{lesson.when}", task[:TASK_LOOKED_AT]) if task else None
     return f"it is a retelling of the task, it names {detail}" if detail is not None else None
 
 
@@ -120,4 +127,4 @@ def _cut(text: str, most: int = LONGEST) -> str:
 
 
 def _line(text: str) -> str:
-    return without_secrets(" ".join(text.split()))
+    return without_secrets(" ".join(text[:LOOKED_AT].split()))

@@ -8,21 +8,21 @@ from langgraph_reflexion.memory.likeness import likeness
 from langgraph_reflexion.memory.words import fold, listed, tokens
 
 _QUOTED = re.compile(
-    r"[\"“]([^\"”\n]{3,})[\"”]|(?<!\w)['‘]([^'’\n]{3,})['’](?!\w)|`([^`\n]{3,})`|[「『《]([^」』》\n]{2,})[」』》]"
+    r"[\"“]([^\"”\n]{3,200})[\"”]|(?<!\w)['‘]([^'’\n]{3,200})['’](?!\w)|`([^`\n]{3,200})`|[「『《]([^」』》\n]{2,200})[」』》]"
 )
 _LITERAL = re.compile(
     "|".join(
         (
-            r"[a-z][a-z0-9+.-]*://\S+",
-            r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+            r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://\S+",
+            r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
             r"\d{4}-\d{1,2}-\d{1,2}",
             r"\d{1,2}[./]\d{1,2}[./]\d{2,4}",
             r"\d{1,2}:\d{2}",
             r"\d{4}年\d{1,2}月(?:\d{1,2}[日号])?|\d{1,2}月\d{1,2}[日号]",
-            r"\b(?=[\w-]*\d)(?=[\w-]*[^\W\d_])\w+(?:-\w+)+\b",
+            r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])\w+(?:-\w+)+\b",
             r"\b(?=\w*\d)(?=\w*[a-z])[a-z0-9_]{4,}\b",
             r"[$€£¥]\s?\d[\d.,]*",
-            r"\b\d[\d,]*\.\d+\b",
+            r"(?<!\d,)\b\d[\d,]*\.\d+\b",
             r"\b\d{4,}\b|\b\d{1,3}(?:,\d{3})+\b",
         )
     ),
@@ -43,7 +43,7 @@ _COMMON = listed(
     Github Google Unicode Markdown Latex Json Celsius Fahrenheit Kelvin Roman Greek Latin Arabic Bayes Fibonacci
     Euclid Fourier Gauss Newton Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March
     April May June July August September October November December Christmas Answer Question Write Return Find Give
-    Use Make Plan The This That What When
+    Use Make Plan The This That What When Yes True False None
     """
 )
 
@@ -69,8 +69,16 @@ def gives_away(text: str, answer: str) -> bool:
         return likeness(text, answer[:2000]) >= 0.7
     if not said.isascii():
         return len(said) > 1 and said in held
+    if _is_name(answer) and re.search(rf"(?<=[\w,;:] ){re.escape(answer.strip(' .'))}(?!\w)", text):
+        return True
     telling = len(said) > 1 and (any(one.isdigit() for one in said) or " " in said or len(said) >= 6)
     return telling and re.search(rf"(?<![\w.]){re.escape(said)}(?!\w)", held) is not None
+
+
+def _is_name(answer: str) -> bool:
+    """Whether an answer is a single name, however short."""
+    word = answer.strip(" .")
+    return len(word) > 2 and word.isalpha() and word.istitle() and word not in _COMMON
 
 
 def _literals(task: str) -> list[str]:
@@ -82,7 +90,7 @@ def _literals(task: str) -> list[str]:
 
 def _names(task: str) -> list[str]:
     """The names in a task; none in one whose words are capitalised throughout, as in a heading."""
-    words = re.findall(r"\b[A-Za-z]{4,}\b", task)
+    words = re.findall(r"\b[A-Za-z]{4,}\b", _QUOTED.sub(" ", task))
     if sum(word[0].isupper() for word in words) > max(len(words) / 2, 2):
         return []
     found = [name for match in _NAME.finditer(task) for name in match.group().split(" ")]

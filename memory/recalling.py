@@ -10,6 +10,7 @@ from typing import Any
 from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.doors import Plan, every
+from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.guard import suspicion_of
 from langgraph_reflexion.memory.ranking import Words, choose, rank, shared_weight, similarity
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
@@ -21,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 VERY = 100.0
 """Lifts a lesson for this very failure above all that merely fit."""
+
+LONGEST_TASK = 8_000
+"""Characters of a task that are looked at, half of them from its end."""
 
 Filters = Mapping[str, Any]
 
@@ -42,6 +46,7 @@ def recall(
     usable = {item.key: item for item in items if item.key not in exclude and _usable(item, now, tools, failure)}
     if not usable:
         return []
+    task = task if len(task) <= LONGEST_TASK else f"{task[: LONGEST_TASK // 2]}\n{task[-LONGEST_TASK // 2 :]}"
     asked = task if failure is None else f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from nearest(shelf, asked)
     scores = yield from _scores(shelf, usable, asked, task, near, failure)
@@ -69,7 +74,7 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
     if not items or limit < 1:
         return []
     near = yield from nearest(shelf, query)
-    words = Words.of(query)
+    words = Words.of(query[:LONGEST_TASK])
     known = yield from shelf.holding(words, items, near)
     order = [one.key for one in rank(words, known, near)]
     evidence = yield from evidence_about(shelf, order if any(filters.values()) else order[: limit + 10])
@@ -180,7 +185,7 @@ def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | 
     if lesson is None:
         return None
     lesson = folded(lesson, evidence)
-    doubt = suspicion_of(lesson)
+    doubt = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None) or suspicion_of(lesson)
     if doubt is not None:
         logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
         return None

@@ -35,6 +35,9 @@ TAGS = (
 )
 DOMAIN = r"\b[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app)\b"
 
+UNSAID = r"(?<!never )(?<!not )(?<!n't )(?<!n’t )"
+SOURCE = r"(?:tools?|web|pages?|results?|outputs?|documents?|e-?mails?|observations?|files?|sites?)"
+
 DROPS = "it tells the reader to drop its instructions"
 ROLE = "it gives the reader another role"
 VOICE = "it speaks in a role's name"
@@ -49,7 +52,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (DROPS, rf"\b{DROP}\b[^.\n]{{0,40}}\b{EARLIER}\b[^.\n]{{0,25}}\b{RULES}\b"),
     (DROPS, rf"\b{DROP}\b[^.\n]{{0,20}}\b(?:everything|all|anything)\b[^.\n]{{0,25}}\b(?:above|before|earlier|told|said)\b"),
     (DROPS, r"(?:忽略|无视|忘记|忘掉|不要理会|不要遵守|别理|别管|抛开|绕过)[^。\n]{0,12}(?:指令|指示|规则|提示|命令|要求|限制|设定|准则)"),
-    (DROPS, r"ignor\w*[^.\n]{0,30}(?:anweisung|instruc+ion|istruzion|instruç)"),
+    (DROPS, rf"{UNSAID}\b{DROP}\b[^.\n]{{0,15}}\b(?:users?|humans?|developers?|system)(?:['’]s?)? (?:requests?|questions?|messages?|wish(?:es)?|words?|instructions?)\b"),
+    (DROPS, r"\b(?:ignor|oubli|olvid|vergiss|vergess|dimentic|esque[cç])\w*[^.\n]{0,30}(?:anweisung|instruc\w{1,3}n|istruzion|instruç|r[èe]gles|reglas|regeln)"),
     (DROPS, r"игнорир\w*[^.\n]{0,30}(?:инструкц|указан)"),
     (DROPS, r"(?:指示|命令|プロンプト)を(?:すべて|全て)?無視|이전[^.\n]{0,10}(?:지시|명령)[^.\n]{0,6}무시"),
     (ROLE, r"\bfrom (?:now|here|this moment) on,?\s*(?:you|always|never|act|answer|respond|the assistant)\b"),
@@ -57,25 +61,37 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (ROLE, r"\bnew (?:system )?(?:instructions?|prompt|persona|role)\s*:"),
     (ROLE, r"\b(?:speak|respond|behave|act|talk)\s+as\s+(?:the |an? )?(?:system|developer|admin\w*|root|operator)\b"),
     (ROLE, r"\b(?:behave|act|respond)\s+as\s+an? (?:unrestricted|unfiltered|evil|different)\b"),
+    (ROLE, rf"{UNSAID}\b(?:treat|trust|follow|obey|execute|believe)\b[^.\n]{{0,40}}\b(?:instructions?|commands?|orders)\b[^.\n]{{0,20}}\b(?:in|from|inside|of)\b[^.\n]{{0,20}}\b{SOURCE}\b"),
+    (ROLE, rf"{UNSAID}\btreat\b[^.\n]{{0,40}}\b{SOURCE}\b[^.\n]{{0,20}}\bas (?:an? )?(?:commands?|instructions?|orders)\b"),
+    (ROLE, r"\bobey (?:\w+ ){0,2}(?:admin\w*|operator|instructions?|commands?|orders)\b"),
+    (ROLE, r"\bthis (?:lesson|rule|advice|note|memory|entry|text)\b[^.\n]{0,30}\b(?:outranks?|overrules?|overrides?|supersedes?|over|above|precedence)\b"),
     (ROLE, r"\b(?:jailbreak\w*|developer mode|god mode|do anything now|sudo mode)\b"),
     (ROLE, rf"从(?:现在|此刻|今)(?:起|开始|以后)|你(?:现在|已经)是|(?:扮演|假装|冒充)|新的?(?:系统)?(?:指令|提示词|角色){COLON}"),
     (VOICE, rf"{START}(?:system|assistant|developer|human|user|tool|function|ai)(?: (?:prompt|message|note|override))?{COLON}"),
     (VOICE, rf"{START}(?:系统|助手|助理|开发者|用户|管理员)(?:提示|消息|指令|通知)?{COLON}"),
     (MARKS, r"<\|[^|\n]{1,40}\|>|\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"),
     (MARKS, r"\b(?:BEGIN|END) (?:SYSTEM|INSTRUCTIONS?|PROMPT)\b"),
-    (FORGES, rf"</?{TAGS}\b[^>\n]*>"),
-    (FORGES, r"\n\s*(?:</?[\w-]+[^>\n]*>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]*\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
+    (FORGES, rf"</?{TAGS}\b[^>\n]{{0,200}}>"),
+    (FORGES, r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
     (LINK, r"\b(?:https?|ftp|wss?|file|javascript|data|vbscript)\s*:\s*(?://|\w+[/,;])|\bhxxps?\b|\bwww\.\w"),
+    (LINK, rf"\b(?:visit|open|browse|fetch|ping|navigate to|go to|download from|post to)\b[^.\n]{{0,30}}{DOMAIN}"),
     (LINK, r"\b(?:curl|wget|invoke-webrequest)\s+\S|!\[[^\]]*\]\("),
     (CARRIES, rf"\b{TELL}\b[^.\n]{{0,30}}\b(?:system|hidden|secret|initial|developer) (?:prompt|message|instructions?)"),
     (CARRIES, rf"\b{TELL}\b[^.\n]{{0,30}}\byour (?:prompt|instructions?|{KEYS})"),
     (CARRIES, rf"\b(?:{SEND}|{TELL}|append|include|paste|copy|share)\b[^.\n]{{0,60}}\b(?:the |all |any |their |user'?s? |your )(?:\w+ )?{KEYS}\b[^.\n]{{0,40}}\b(?:to|into|with)\b"),
+    (CARRIES, rf"{UNSAID}\b(?:{SEND}|{TELL}|append|include|paste|copy|share)\b[^.\n]{{0,40}}\b(?:users?['’]?s?|customers?['’]?s?|their|your) (?:\w+ )?{KEYS}\b"),
     (CARRIES, rf"\b(?:{SEND}|{TELL}|append|include|paste|copy|share)\b[^.\n]{{0,60}}\b(?:conversation|chat) history\b"),
+    (CARRIES, rf"{UNSAID}\b(?:{SEND}|append|include|paste|copy)\b[^.\n]{{0,20}}\b(?:conversation|chat|transcript)\b[^.\n]{{0,10}}\b(?:to|in|into)\b[^.\n]{{0,20}}\b(?:quer(?:y|ies)|urls?|requests?|links?|headers?|calls?)\b"),
+    (CARRIES, rf"{UNSAID}\b{SEND}\b[^.\n]{{0,40}}\bto\b[^.\n]{{0,15}}\b(?:remote|external|outside|third-party|my) (?:server|host|site|address|account)\b"),
+    (CARRIES, r"\.(?:ssh|aws|gnupg)/|\bid_(?:rsa|ed25519)\b|/etc/(?:passwd|shadow)\b"),
+    (CARRIES, r"(?:把|将)[^。\n]{0,12}(?:密码|密钥|口令|凭证|令牌|数据|对话|文件)[^。\n]{0,6}(?:发送|上传|传给|发给|转发|发到)"),
     (CARRIES, rf"\b{SEND}\b[^.\n]{{0,60}}\bto\b[^.\n]{{0,20}}(?:[\w.+-]+@[\w-]+\.\w|\[mail\]|{DOMAIN})"),
     (CARRIES, r"(?:透露|泄露|输出|显示|发送|上传|打印|告诉|公开|说出|复述)[^。\n]{0,15}(?:系统提示|提示词|密码|密钥|口令|凭证|令牌|环境变量)"),
     (CODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}"),
     (CODED, r"(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
     (HARM, r"\brm\s+-rf\b|\bdrop\s+(?:table|database)\s+\w+\s*;"),
+    (HARM, rf"{UNSAID}\b(?:transfer|wire|send)\b[^.\n]{{0,20}}\b(?:money|funds|bitcoins?|crypto)\b[^.\n]{{0,20}}\bto\b"),
+    (HARM, rf"{UNSAID}\b(?:skip|bypass|omit|disable|turn off)\b[^.\n]{{0,15}}\b(?:approvals?|(?:authori[sz]ation|safety|security|permission) (?:steps?|checks?|prompts?|controls?))\b"),
     (HARM, r"\bapprove (?:every|all|any) (?:requests?|payments?|transactions?|calls?)\b"),
     (HARM, r"\b(?:without|never|don't|do not)\s+(?:ask|tell|inform|alert)\w*\s+(?:for )?(?:the )?(?:user|human|permission|anyone)\b"),
 )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import LessonBook
@@ -18,6 +17,9 @@ from langgraph_reflexion.state import State, Update, task_in
 
 QUOTE_WORDS = 6
 """So many words in a row that also stand in a tool's output are the tool's words, not the model's."""
+
+LOOKED_AT = 400_000
+"""Characters of tools' output in which a lesson's words are looked for."""
 
 
 def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
@@ -79,12 +81,23 @@ def _tool(kit: Kit, failure: Failure) -> str | None:
 
 def origin_of(state: State, failure: Failure, text: str) -> Origin:
     """What a lesson rests on; words taken from a tool's output are only observed."""
-    outputs = [message.text for message in state["messages"] if isinstance(message, ToolMessage)]
-    if quotes(text, [*outputs, failure.evidence if failure.signal == "tool_error" else ""]):
+    if quotes(text, _outputs(state, failure)):
         return "observed"
     if failure.signal == "feedback":
         return "told"
     return "verified"
+
+
+def _outputs(state: State, failure: Failure) -> list[str]:
+    """What tools have said, the newest first; of a very long history what was said last."""
+    outputs, left = [failure.evidence if failure.signal == "tool_error" else ""], LOOKED_AT
+    for message in reversed(state["messages"]):
+        if left <= 0:
+            break
+        if message.type == "tool":
+            outputs.append(message.text[:left])
+            left -= len(outputs[-1])
+    return outputs
 
 
 def quotes(text: str, outputs: Sequence[str]) -> bool:
