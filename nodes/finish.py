@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.checking import together
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
-from langgraph_reflexion.nodes.speaking.history import is_paired, not_run, open_calls_of, paired
+from langgraph_reflexion.nodes.speaking.history import calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.nodes.tally import elapsed, usage_of
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short
@@ -83,8 +83,8 @@ def _last_messages(kit: Kit, state: State, ending: Ending) -> list[AnyMessage]:
         if len(turn.tool_calls) == 1 and kit.is_question(turn.tool_calls[0]["name"]) and not answers:
             return [AIMessage(waiting["text"], id=turn.id, name=turn.name)]
     answered = {answer.tool_call_id for answer in answers}
-    open_calls = [call for call in open_calls_of(turn) if call["id"] not in answered] if turn is not None else []
-    out: list[AnyMessage] = [not_run(call["id"], call["name"]) for call in open_calls]
+    calls = calls_in(turn) if turn is not None else []
+    out: list[AnyMessage] = [not_run(call["id"], call["name"]) for call in calls if call["id"] not in answered]
     if waiting is None:
         return out
     if waiting["message"] is not None:

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from langgraph_reflexion.memory import concrete, likeness
-from langgraph_reflexion.nodes.acting.faults import model_fault, told
+from langgraph_reflexion.nodes.acting.faults import misfits, model_fault, told
 from langgraph_reflexion.nodes.acting.loops import loop_in
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
@@ -256,7 +256,7 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflecti
     try:
         return Reflection.model_validate(known), ""
     except ValidationError as fault:
-        return None, "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:5])
+        return None, misfits(fault)
 
 
 def _fix(given: Any) -> Any:

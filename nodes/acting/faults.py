@@ -23,6 +23,7 @@ from langgraph_reflexion.schemas import ErrorClass
 ModelFault = Literal["overflow", "setting", "model_error"]
 
 LONGEST_FAULT = 4_000
+MOST_MISFITS = 5
 LONGEST_PAUSE = 60.0
 
 _MISSET = (ModelAuthenticationError, ModelPermissionDeniedError, ModelNotFoundError, ModelInvalidRequestError)
@@ -72,6 +73,11 @@ def told_as_a_sentence(fault: BaseException) -> str:
     """The same, ending as a sentence does."""
     said = told(fault).rstrip()
     return said if said.endswith((".", "!", "?", "…")) else f"{said}."
+
+
+def misfits(fault: ValidationError) -> str:
+    """What a validator found, each with the field it found it in."""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:MOST_MISFITS])
 
 
 def tool_error_class(fault: BaseException) -> ErrorClass:

@@ -17,7 +17,7 @@ from langchain_core.runnables.config import merge_configs
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.nodes.acting.arguments import fault_in_value
-from langgraph_reflexion.nodes.acting.faults import model_fault, status_of, told
+from langgraph_reflexion.nodes.acting.faults import misfits, model_fault, status_of, told
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas, rebuilt
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, spent_on, unheard
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
@@ -94,8 +94,7 @@ class ResponseForm:
         try:
             return self._adapter.validate_python(value), ""
         except ValidationError as fault:
-            said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:5])
-            return None, f"the answer does not fit {self.name}: {said}"
+            return None, f"the answer does not fit {self.name}: {misfits(fault)}"
 
     def plain(self, value: Any) -> Any:
         """The value as plain JSON data."""

@@ -20,9 +20,7 @@ _TAG = re.compile(
 
 def call_ids(message: AnyMessage) -> list[str]:
     """The ids of a message's calls, unreadable ones included."""
-    if not isinstance(message, AIMessage):
-        return []
-    return [str(call["id"]) for call in [*message.tool_calls, *message.invalid_tool_calls] if call["id"] is not None]
+    return [call["id"] for call in calls_in(message)]
 
 
 def is_paired(messages: Sequence[AnyMessage]) -> bool:
@@ -53,7 +51,7 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         if isinstance(message, ToolMessage):
             continue
         out.append(message)
-        for call in open_calls_of(message):
+        for call in calls_in(message):
             answer = next((one for one in rest if one.tool_call_id == call["id"]), None)
             if answer is None:
                 out.append(not_run(call["id"], call["name"]))
@@ -63,8 +61,8 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     return out
 
 
-def open_calls_of(message: AnyMessage) -> list[dict[str, str]]:
-    """Id and name of each call of a message."""
+def calls_in(message: AnyMessage) -> list[dict[str, str]]:
+    """Id and name of each call of a message, unreadable ones included."""
     if not isinstance(message, AIMessage):
         return []
     calls = [*message.tool_calls, *message.invalid_tool_calls]

@@ -18,7 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.acting.faults import told
-from langgraph_reflexion.nodes.speaking.history import bounded, not_run, open_calls_of
+from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, not_run
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_object
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
@@ -122,12 +122,12 @@ class Native:
         return reply
 
     def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
-        calls = open_calls_of(reply)
+        calls = calls_in(reply)
         if not calls:
             return [reply] if reply.text.strip() else []
         shown = _presentable(reply)
         why = f"Not run: {reason}"
-        return [shown, *(not_run(call["id"], call["name"], why) for call in open_calls_of(shown))]
+        return [shown, *(not_run(call["id"], call["name"], why) for call in calls_in(shown))]
 
 
 def _presentable(reply: AIMessage) -> AIMessage:
@@ -274,7 +274,10 @@ def _object(
 
 
 def as_text(messages: Sequence[AnyMessage], said: Callable[[AIMessage], str]) -> list[AnyMessage]:
-    """The conversation without calls: turns as text, results as the user's turn, neighbours of the user joined."""
+    """The conversation without calls: turns as text, results as the user's turn, neighbours of the user joined.
+
+    A turn without an id is a reply that could not stand, shown as it came.
+    """
     out: list[AnyMessage] = []
     for message in messages:
         if isinstance(message, ToolMessage):
