@@ -107,6 +107,19 @@ def test_a_run_that_was_stopped_goes_on_where_it_stood(capsys, caplog):
 
 
 @pytest.mark.slow
+def test_the_time_a_run_was_stopped_for_is_not_of_its_deadline(capsys):
+    with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
+        process = started(server, "Add.", "--state", "runs.db", "--deadline", "3")
+        waited_for(server, 3, process)
+        command = shlex.split(interrupted(process).splitlines()[-1])
+    time.sleep(3)
+    with ModelServer([say("Three.")]) as server:
+        command[command.index("--base-url") + 1] = server.url
+        assert main(command[1:]) == 0
+    assert "✓ done, unchecked" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_a_run_that_nobody_keeps_says_so():
     with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
         process = started(server, "Add.")

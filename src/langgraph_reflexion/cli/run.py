@@ -9,11 +9,13 @@ import shlex
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, StateSnapshot
 
 from langgraph_reflexion.cli.daemons import Daemons
@@ -95,7 +97,10 @@ async def _run(wish: Wish, page: Page, model: Any, tools: Any) -> int:
     async with AsyncExitStack() as files:
         saver = await files.enter_async_context(runs_in(wish.state, page))
         store = files.enter_context(lessons_in(wish.store, page))
-        wanted: dict[str, Any] = {"max_steps": wish.max_steps, "deadline": wish.deadline}
+        deadline = wish.deadline
+        if deadline is not None and saver is not None and wish.task is None:
+            deadline += await _stood_still(saver, wish.thread)
+        wanted: dict[str, Any] = {"max_steps": wish.max_steps, "deadline": deadline}
         limits = Limits(**{name: value for name, value in wanted.items() if value is not None})
         try:
             agent = create_reflexion_agent(
@@ -105,6 +110,12 @@ async def _run(wish: Wish, page: Page, model: Any, tools: Any) -> int:
             raise WrongUse(sentence(fault)) from fault
         thread = (wish.thread or uuid4().hex[:8]) if saver is not None else None
         return await _told(page, agent, _Kept(wish, thread, store is not None))
+
+
+async def _stood_still(saver: BaseCheckpointSaver[str], thread: str | None) -> float:
+    """Seconds since a run that was stopped last kept a step; they are not of its time."""
+    last = await saver.aget({"configurable": {"thread_id": thread}})
+    return (datetime.now(UTC) - datetime.fromisoformat(last["ts"])).total_seconds() if last is not None else 0.0
 
 
 async def _told(page: Page, agent: Graph, kept: _Kept) -> int:
