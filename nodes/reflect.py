@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -11,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from langgraph_reflexion.memory import concrete, likeness
-from langgraph_reflexion.nodes.acting.faults import misfits, model_fault, told
+from langgraph_reflexion.nodes.acting.faults import misfits, model_fault
 from langgraph_reflexion.nodes.acting.loops import loop_in
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
@@ -32,6 +33,16 @@ KEPT_PATCHES = 3
 LONGEST_FIELD = 2_000
 MOST_ENTRIES = 10
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
+ENDS: Mapping[str, Update] = MappingProxyType(
+    {
+        "said before": {
+            "stop": "reflections_alike",
+            "reason": "The reflections say the same again: there is nothing new to try.",
+        },
+        "no plan": {"stop": "no_plan", "reason": "The reflection gave no concrete plan for another try."},
+    }
+)
+"""What ends the run, by why a reflection is not followed."""
 
 
 def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
@@ -69,19 +80,11 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         return update if loop is None else {**update, "blocked": {**state["blocked"], **to_block(state, loop)}}
     update["reflections"] = [*earlier, reflection]
     update["tally"]["advised"] = [*state["tally"]["advised"], len(state["attempts"])]
-    if alike:
-        _tell(config, state, reflection, "said before", spent)
-        update |= {
-            "stop": "reflections_alike",
-            "reason": "The reflections say the same again: there is nothing new to try.",
-        }
-    elif not concrete(reflection.patch_prompt):
-        _tell(config, state, reflection, "no plan", spent)
-        update |= {"stop": "no_plan", "reason": "The reflection gave no concrete plan for another try."}
-    else:
-        _tell(config, state, reflection, None, spent)
-        update["patch"] = [*state["patch"], reflection.patch_prompt][-KEPT_PATCHES:]
-    return update
+    dropped = "said before" if alike else None if concrete(reflection.patch_prompt) else "no plan"
+    _tell(config, state, reflection, dropped, spent)
+    if dropped is not None:
+        return update | ENDS[dropped]
+    return update | {"patch": [*state["patch"], reflection.patch_prompt][-KEPT_PATCHES:]}
 
 
 def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) -> Waits[bool]:
@@ -133,11 +136,10 @@ def _reflection(
     native = knows_schemas(model)
     schema = reply_schema()
     question = _question(kit, state, failure, depth)
-    if not native:
-        question += "\n\n" + kit.words.render("form", schema=json.dumps(schema, ensure_ascii=False))
+    in_words = f"{question}\n\n{kit.words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
     form = {"type": "json_schema", "json_schema": {"name": "Reflection", "schema": schema}}
     asking = model.bind(response_format=form) if native else model
-    messages: list[AnyMessage] = [HumanMessage(question)]
+    messages: list[AnyMessage] = [HumanMessage(question if native else in_words)]
     spent: Spent = [0, 0, 0, 0]
     for again in (False, True):
         if again and _is_late(kit, state, plus(before or [0, 0, 0, 0], spent)):
@@ -151,10 +153,7 @@ def _reflection(
             if model_fault(fault) == "setting":
                 if not native:
                     raise
-                asking, native = model, False
-                words = kit.words.render("form", schema=json.dumps(schema, ensure_ascii=False))
-                messages = [HumanMessage(f"{question}\n\n{words}")]
-            reason = told(fault)
+                asking, native, messages = model, False, [HumanMessage(in_words)]
             continue
         spent = plus(spent, reply.spent)
         reflection, reason = read_reflection(reply.message.text, failure, depth)
