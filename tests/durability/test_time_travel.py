@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import Limits
+from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.nodes.speaking.history import is_paired
-from langgraph_reflexion.testing import ask, call, say
+from langgraph_reflexion.testing import RoleModel, ask, call, say
 
 Make = Callable[..., tuple[Any, Any]]
 Thread = Callable[[], dict[str, Any]]
