@@ -11,8 +11,9 @@ from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together
 from langgraph_reflexion.nodes.host import emit, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.speaking.forms import Meter
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
-from langgraph_reflexion.nodes.speaking.models import Spent
+from langgraph_reflexion.nodes.speaking.models import Spent, plus
 from langgraph_reflexion.nodes.speaking.protocols import as_text, object_of
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left, times_seen
@@ -44,10 +45,11 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
-        run = _run(state, config)
+        run, meter = _run(state, config), Meter()
         for one in kit.checks:
-            said = yield from one.verdict(value, run, seconds_left(state, kit.limits, kit.now()))
+            said = yield from one.verdict(value, run, meter, seconds_left(state, kit.limits, kit.now()))
             verdicts.append(consistent(said, kit.limits.success_score))
+        spent = plus(spent, meter.spent)
     accepted, score = together(verdicts, kit.limits.success_score)
     update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}
     failures = state["failures"]

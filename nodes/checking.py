@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.speaking.forms import Meter, metered
 from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
@@ -30,12 +35,20 @@ class NamedCheck:
         """Whether it is dear; those come last."""
         return bool(getattr(self.function, "asks_model", False))
 
-    def verdict(self, answer: Any, run: Run, seconds: float | None = None) -> Waits[Verdict]:
+    def verdict(self, answer: Any, run: Run, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """What it says. An exception of it, or too long a silence, refuses the answer, with the error as evidence."""
         function = self.function
+
+        def sync() -> Any:
+            with _aside(meter):
+                return function(answer, run)
+
+        async def later() -> Any:
+            with _aside(meter):
+                return await function(answer, run)
+
         try:
-            plain = in_thread(lambda: function(answer, run))
-            wait = Wait(_only_async, lambda: function(answer, run)) if is_async(function) else plain
+            wait = Wait(_only_async, later) if is_async(function) else in_thread(sync)
             said = yield within(seconds, wait.sync, wait.later)
         except _NeedsAsync:
             raise RuntimeError(f"The check {self.name!r} is async: use `ainvoke` or `astream`") from None
@@ -68,6 +81,21 @@ class _NeedsAsync(Exception):  # noqa: N818 — never leaves this file
 
 def _only_async() -> Any:
     raise _NeedsAsync
+
+
+@contextmanager
+def _aside(meter: Meter) -> Iterator[None]:
+    """Within it a model that a check asks streams no tokens to the user, and what it costs is counted."""
+    config = var_child_runnable_config.get()
+    if config is None:
+        yield
+        return
+    quiet = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
+    token = var_child_runnable_config.set(metered(cast("RunnableConfig", quiet), meter))
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def is_async(function: Any) -> bool:

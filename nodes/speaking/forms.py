@@ -112,7 +112,8 @@ class ResponseForm:
             asking = [SystemMessage(self.prompt), *asking]
         structured = self._structured(model)
         if structured is not None:
-            quiet, meter = metered(unheard(config, "shape"))
+            meter = Meter()
+            quiet = metered(unheard(config, "shape"), meter)
             try:
                 value = yield Wait(lambda: structured.invoke(asking, quiet), lambda: structured.ainvoke(asking, quiet))
             except Exception as fault:
@@ -157,15 +158,14 @@ def is_form(thing: Any) -> bool:
 
 
 class Meter:
-    """What a call through somebody else's runnable cost."""
+    """What the calls through somebody else's code cost."""
 
     def __init__(self) -> None:
         self.spent: Spent = [0, 0, 0, 0]
 
 
-def metered(config: RunnableConfig) -> tuple[RunnableConfig, Meter]:
-    """A config that counts the tokens of the model calls under it."""
-    meter = Meter()
+def metered(config: RunnableConfig, meter: Meter) -> RunnableConfig:
+    """A config under which the meter counts the tokens of each model call."""
 
     class Count(BaseCallbackHandler):
         run_inline = True
@@ -176,4 +176,4 @@ def metered(config: RunnableConfig) -> tuple[RunnableConfig, Meter]:
                     if isinstance(one, ChatGeneration) and isinstance(one.message, AIMessage):
                         meter.spent = [a + b for a, b in zip(meter.spent, spent_on(one.message), strict=True)]
 
-    return merge_configs(config, {"callbacks": [Count()]}), meter
+    return merge_configs(config, {"callbacks": [Count()]})

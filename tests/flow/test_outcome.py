@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
-from langgraph_reflexion import Outcome, create_reflexion_agent
-from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from langgraph_reflexion import Limits, Outcome, create_reflexion_agent
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
 THREAD = {"configurable": {"thread_id": "1"}}
 
@@ -114,6 +114,32 @@ def test_every_call_beside_the_decisions_is_quiet_and_has_a_name_of_its_own():
     assert result["structured_response"] == Hour(hour=11)
     assert [quiet for _, quiet in called] == [False, True, True, False, True]
     assert called[2][0] == "reflect"
+
+
+@pytest.mark.req("I5", "I6", "F13")
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("deadline", [None, 60])
+async def test_a_model_that_a_check_asks_is_not_heard_by_the_user_and_is_paid_for_by_the_run(waits, deadline):
+    judge = ScriptedModel(["The judge says: fine."], usage=(100, 50))
+
+    def fine(answer, _run):
+        return "fine" in judge.invoke(answer).text
+
+    async def fine_later(answer, _run):
+        return "fine" in (await judge.ainvoke(answer)).text
+
+    checks = [fine_later if waits else fine]
+    agent = create_reflexion_agent(RoleModel([say("11:00")]), checks=checks, limits=Limits(deadline=deadline))
+    heard, result = "", {}
+    asked = {"messages": [("user", "Plan an hour.")]}
+    async for mode, chunk in agent.astream(asked, stream_mode=["messages", "values"]):
+        if mode == "values":
+            result = chunk
+        elif isinstance(chunk[0], AIMessageChunk):
+            heard += chunk[0].text
+    assert heard == "11:00"
+    assert result["outcome"].usage.total == 165
+    assert result["outcome"].usage.calls == result["outcome"].attempts[0].usage.calls == 2
 
 
 @pytest.mark.req("I3", "I5", "B11")
