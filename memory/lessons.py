@@ -52,16 +52,20 @@ class LessonBook:
 
     # ------------------------------------------------------------ for runs
 
-    def add(self, lesson: Lesson, *, task: str | None = None, answer: str | None = None) -> Written:
-        """Offer a lesson. `task` and `answer` are what it must not retell.
+    def add(
+        self, lesson: Lesson, *, task: str | None = None, answer: str | None = None, heard: Collection[str] = ()
+    ) -> Written:
+        """Offer a lesson. `task` and `answer` are what it must not retell, `heard` what it must not be copied from.
 
         It is kept as a candidate at most; one known already, in whatever spelling, gains the evidence.
         """
-        return work(self.store, writing.add(self._shelf, lesson, task, answer))
+        return work(self.store, writing.add(self._shelf, lesson, task, answer, heard))
 
-    async def aadd(self, lesson: Lesson, *, task: str | None = None, answer: str | None = None) -> Written:
+    async def aadd(
+        self, lesson: Lesson, *, task: str | None = None, answer: str | None = None, heard: Collection[str] = ()
+    ) -> Written:
         """The same, awaited."""
-        return await awork(self.store, writing.add(self._shelf, lesson, task, answer))
+        return await awork(self.store, writing.add(self._shelf, lesson, task, answer, heard))
 
     def recall(
         self,

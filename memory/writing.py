@@ -8,7 +8,7 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, every, put
-from langgraph_reflexion.memory.gate import malformed, refusal, tidy
+from langgraph_reflexion.memory.gate import copied, malformed, refusal, tidy
 from langgraph_reflexion.memory.guard import suspicion_of
 from langgraph_reflexion.memory.merging import link, merge, source_records, twin_of
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record
@@ -18,14 +18,14 @@ from langgraph_reflexion.memory.worth import usefulness
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 
-def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None) -> Plan[Written]:
+def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None, heard: Iterable[str] = ()) -> Plan[Written]:
     """Keep a lesson as a candidate, if it passes the gate."""
     offered = tidy(lesson)
     reason = malformed(offered)
     if reason is not None:
         return Written("refused", None, reason)
     # Looked at as it came, too: on one line a role's name at the head of the second is hard to see.
-    doubt = suspicion_of(lesson.model_copy(update={"why": ""})) or suspicion_of(offered)
+    doubt = suspicion_of(lesson.model_copy(update={"why": ""})) or suspicion_of(offered) or copied(offered.text, heard)
     reason = None if doubt else refusal(offered, task, answer)
     if reason is not None:
         return Written("refused", None, reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import LessonBook
@@ -18,7 +19,7 @@ from langgraph_reflexion.state import State, Update, task_in
 QUOTE_WORDS = 6
 """So many words in a row that also stand in a tool's output are the tool's words, not the model's."""
 
-LOOKED_AT = 400_000
+LOOKED_AT = 200_000
 """Characters of tools' output in which a lesson's words are looked for."""
 
 
@@ -53,7 +54,11 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
 
 def _added(book: LessonBook, lesson: Lesson, state: State) -> Wait:
     task, answer = task_in(state), _answer(state)
-    return Wait(lambda: book.add(lesson, task=task, answer=answer), lambda: book.aadd(lesson, task=task, answer=answer))
+    heard = [text for text, is_error in _said(state) if not is_error]
+    return Wait(
+        lambda: book.add(lesson, task=task, answer=answer, heard=heard),
+        lambda: book.aadd(lesson, task=task, answer=answer, heard=heard),
+    )
 
 
 def _answer(state: State) -> str | None:
@@ -81,23 +86,25 @@ def _tool(kit: Kit, failure: Failure) -> str | None:
 
 def origin_of(state: State, failure: Failure, text: str) -> Origin:
     """What a lesson rests on; words taken from a tool's output are only observed."""
-    if quotes(text, _outputs(state, failure)):
+    outputs = [text for text, _ in _said(state)]
+    if quotes(text, [*outputs, failure.evidence if failure.signal == "tool_error" else ""]):
         return "observed"
     if failure.signal == "feedback":
         return "told"
     return "verified"
 
 
-def _outputs(state: State, failure: Failure) -> list[str]:
-    """What tools have said, the newest first; of a very long history what was said last."""
-    outputs, left = [failure.evidence if failure.signal == "tool_error" else ""], LOOKED_AT
+def _said(state: State) -> list[tuple[str, bool]]:
+    """What tools have said and whether as an error, the newest first; of a very long history what was said last."""
+    said: list[tuple[str, bool]] = []
+    left = LOOKED_AT
     for message in reversed(state["messages"]):
         if left <= 0:
             break
-        if message.type == "tool":
-            outputs.append(message.text[:left])
-            left -= len(outputs[-1])
-    return outputs
+        if isinstance(message, ToolMessage):
+            said.append((message.text[:left], message.status == "error"))
+            left -= len(said[-1][0])
+    return said
 
 
 def quotes(text: str, outputs: Sequence[str]) -> bool:
