@@ -12,6 +12,13 @@ from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 
+class Deaf(InMemorySaver):
+    """A saver that is not to be told of more types."""
+
+    def with_allowlist(self, extra_allowlist: object) -> Deaf:
+        return self
+
+
 @tool
 def search(query: str) -> str:
     """Look up free hours."""
@@ -33,7 +40,7 @@ def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_o
     agent = create_reflexion_agent(
         model, [search], checks=[lambda answer, _run: answer != "10:00" or "Ten is taken."], store=InMemoryStore()
     )
-    agent.checkpointer = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=()))
+    agent.checkpointer = Deaf(serde=JsonPlusSerializer(allowed_msgpack_modules=()))
     config = {"configurable": {"thread_id": "t"}}
     result = agent.invoke({"messages": [("user", "When?")]}, config, interrupt_before="*")
     while agent.get_state(config).next:
