@@ -45,7 +45,7 @@ def _in_time(seconds: float, sync: Callable[[], Any]) -> Any:
     try:
         fine, value = result.get(timeout=max(seconds, 0.0))
     except queue.Empty:
-        raise OutOfTimeError(f"no result after {seconds:g} s; it may still be running") from None
+        raise OutOfTimeError(f"no result after {round(seconds, 3):g} s; it may still be running") from None
     if fine:
         return value
     raise value
@@ -60,5 +60,5 @@ async def _later_in_time(seconds: float, later: Callable[[], Awaitable[Any]]) ->
         raise
     if not done:
         work.cancel()
-        raise OutOfTimeError(f"no result after {seconds:g} s; it may still be running")
+        raise OutOfTimeError(f"no result after {round(seconds, 3):g} s; it may still be running")
     return work.result()
