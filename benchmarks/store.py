@@ -202,9 +202,10 @@ def opening(data: Data, path: Path) -> Figure:
     return figure(data, "open, first answer", "FaissStore", times)
 
 
-def measured(items: int, dims: int, peers: int) -> list[Figure]:
+def measured(items: int, dims: int, graph: int = 10_000, plain: int = 1000) -> list[Figure]:
+    """All figures of one set of data; some of the others only up to a size for which they take seconds."""
     data = Data(items, dims)
-    made = bare(data, graph=items <= peers)
+    made = bare(data, graph=items <= graph)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         made.append(commits(data, folder, "NORMAL", "put"))
@@ -224,7 +225,7 @@ def measured(items: int, dims: int, peers: int) -> list[Figure]:
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{items:>7} × {dims:<5} file {beside / 2**20:.0f} MB ({beside / items / dims / 4:.2f} × the vectors), "
               f"this process at most {memory:.0f} MB")  # fmt: skip
-        if items <= peers:
+        if items <= plain:
             peer: BaseStore = InMemoryStore(index=data.index)
             made += [*filled(data, peer, "InMemoryStore"), *searches(data, peer, "InMemoryStore")]
         if not hasattr(sqlite3.Connection, "enable_load_extension"):
@@ -264,7 +265,7 @@ def main() -> int:
     made: list[Figure] = []
     print(f"{'items × dims':<15} {'what':<22} {'who':<14} {'p50 ms':>10} {'p95 ms':>10}")
     for items, dims in sizes:
-        made += measured(items, dims, peers=10_000)
+        made += measured(items, dims)
     print()
     ratios(made)
     if asked.json:

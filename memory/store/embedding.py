@@ -39,19 +39,22 @@ def _checked(
         raise ValueError(f"the embedder gave {len(found)} vectors for {len(texts)} texts")
     dims = int(settings.dims or 0)
     return (
-        {text: _vector(one, dims) for text, one in zip(texts, found, strict=True)},
-        {query: _vector(one, dims) for query, one in asked.items()},
+        dict(zip(texts, _vectors(found, dims), strict=True)),
+        dict(zip(asked, _vectors(list(asked.values()), dims), strict=True)),
     )
 
 
-def _vector(numbers: Any, dims: int) -> Floats:
+def _vectors(found: list[Any], dims: int) -> Floats:
+    if not found:
+        return np.zeros((0, dims), np.float32)
+    for numbers in found:
+        size = len(numbers) if hasattr(numbers, "__len__") else None
+        if size != dims:
+            raise ValueError(f"the embedder gave a vector of {size} dimensions, the index has {dims}")
     try:
-        vector = np.asarray(numbers, np.float32)
+        vectors = np.asarray(found, np.float32)
     except (TypeError, ValueError) as fault:
-        raise ValueError(f"the embedder gave no vector of numbers: {numbers!r:.100}") from fault
-    if vector.shape != (dims,):
-        size = vector.shape[0] if vector.ndim == 1 else vector.shape
-        raise ValueError(f"the embedder gave a vector of {size} dimensions, the index has {dims}")
-    if not np.isfinite(vector).all():
-        raise ValueError("the embedder gave a vector with numbers that are not finite")
-    return vector
+        raise ValueError(f"the embedder gave no vectors of numbers: {found[0]!r:.100}") from fault
+    if vectors.shape != (len(found), dims) or not np.isfinite(vectors).all():
+        raise ValueError("the embedder gave a vector with numbers that are not finite, or are no numbers")
+    return vectors

@@ -148,6 +148,7 @@ class File:
         connection.execute(f"PRAGMA synchronous = {self._sync}")
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA cache_size = -8000")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
         with self._lock:
             self._open.append(connection)
         return connection

@@ -275,9 +275,11 @@ class _Column:
         self.codes[first:need] = [self._code(found_at(value, self.key)) for value in values]
 
     def keep(self, slots: Slots, wanted: Any) -> Slots:
-        if isinstance(wanted, str):  # equality is asked for most, and needs no look at the other values
-            code = self._code_of.get((str, wanted), -1)
-            return np.asarray(slots[self.codes[slots] == code], np.int64)
+        if isinstance(wanted, str | int) and not isinstance(wanted, bool):
+            # Equality is asked for most, and needs no look at the other values: a number has two forms at the most.
+            forms = (str,) if isinstance(wanted, str) else (int, float)
+            codes = [self._code_of.get((form, wanted), -1) for form in forms]
+            return np.asarray(slots[np.isin(self.codes[slots], codes)], np.int64)
         good = np.fromiter((holds(value, wanted) for value in self.values), bool, len(self.values))
         return np.asarray(slots[good[self.codes[slots]]], np.int64)
 

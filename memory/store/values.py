@@ -6,9 +6,10 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
-from langgraph.store.base import SearchItem, get_text_at_path
+from langgraph.store.base import SearchItem, get_text_at_path, tokenize_path
 
 from langgraph_reflexion.memory.store.settings import WHOLE
 
@@ -47,7 +48,7 @@ def item_of(row: tuple[Any, ...], score: float | None = None) -> SearchItem:
 
 def texts_of(value: Any, fields: tuple[str, ...]) -> list[str]:
     """The texts that are embedded for these fields, each once."""
-    found = (text for path in fields for text in get_text_at_path(value, path))
+    found = (text for path in fields for text in _texts_at(value, path))
     return list(dict.fromkeys(text for text in found if text))
 
 
@@ -55,7 +56,16 @@ def words_of(value: Any, fields: tuple[str, ...]) -> str:
     """The text that words are looked for in. Of a whole value that is what it holds, without the names of its keys."""
     if fields == WHOLE:
         return "\n".join(_leaves(value))
-    return "\n".join(text for path in fields for text in get_text_at_path(value, path))
+    return "\n".join(text for path in fields for text in _texts_at(value, path))
+
+
+def _texts_at(value: Any, path: str) -> list[str]:
+    return get_text_at_path(value, path if path in ("", "$") else _steps(path))
+
+
+@lru_cache(maxsize=1000)
+def _steps(path: str) -> list[str]:
+    return tokenize_path(path)
 
 
 def _leaves(value: Any) -> Iterator[str]:
