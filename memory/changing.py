@@ -23,11 +23,10 @@ def move(
     *,
     by: By,
     why: str = "",
-    run: str | None = None,
 ) -> Plan[Lesson]:
-    """Give a lesson another status and record the change. An unknown id is a `KeyError`."""
+    """Give a lesson another status, or none, and record the change. An unknown id is a `KeyError`."""
     found = yield from read_one(shelf, lesson)
-    return (yield from moved(shelf, found, status, action, by=by, why=why, run=run))
+    return (yield from moved(shelf, found, status, action, by=by, why=why))
 
 
 def moved(
@@ -40,7 +39,7 @@ def moved(
     why: str = "",
     run: str | None = None,
 ) -> Plan[Lesson]:
-    """The same for a lesson that was just read."""
+    """The same for a lesson that was just read, under the run that it is due to if it is due to one."""
     item, lesson, evidence = found
     change = Change(
         "", lesson.id, action, shelf.clock(), by, why, status, run, {"status": lesson.status} if status else {}

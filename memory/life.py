@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -24,8 +22,6 @@ from langgraph_reflexion.memory.shelf import Read, Shelf, fit_for_a_label, read_
 from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.memory.worth import next_status, result_of
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
-
-logger = logging.getLogger(__name__)
 
 SIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
 
@@ -55,7 +51,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     yield ops
     # Read again after writing: of several writers at once, the last one to read sees what all have written.
     for found in (yield from read_some(shelf, known)).values():
-        step = next_status(found[1], found[2])
+        step = next_status(found.lesson, found.evidence)
         if step is not None:
             status, why = step
             action: ChangeAction = "promoted" if status == "active" else "demoted"
@@ -92,19 +88,22 @@ def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
 
 
 def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
+    """Active, whatever it was; from here on the evidence moves it no more."""
     return (yield from move(shelf, lesson, "active", "approved", by="person"))
 
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
+    """Kept with the reason, and shown no more."""
     return (yield from move(shelf, lesson, "retired", "retired", by="person", why=why))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     """Back to where it stood before it was set aside; one that was never shown becomes a candidate."""
     found = yield from read_one(shelf, lesson)
-    if found[1].status not in SIDE:
-        raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {found[1].status}")
-    held = [change.before.get("status") for change in found[2].changes if change.status in SIDE]
+    status_now = found.lesson.status
+    if status_now not in SIDE:
+        raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
+    held = [change.before.get("status") for change in found.evidence.changes if change.status in SIDE]
     status: LessonStatus = "active" if held and held[-1] == "active" else "candidate"
     return (yield from moved(shelf, found, status, "restored", by="person"))
 
@@ -136,8 +135,9 @@ def _without(episode: Episode, text: Any) -> Episode:
 
 
 def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
+    """What happened to a lesson, in order."""
     found = yield from read_one(shelf, lesson)
-    return list(found[2].changes)
+    return list(found.evidence.changes)
 
 
 def explain(shelf: Shelf, run_id: str) -> Plan[dict[str, Any]]:
@@ -155,11 +155,11 @@ def explain(shelf: Shelf, run_id: str) -> Plan[dict[str, Any]]:
         "score": episode.score,
         "shown": [_told(one, known.get(one), run_id) for one in episode.shown],
         "withheld": [_told(one, known.get(one), run_id) for one in episode.withheld],
-        "written": [one[1].id for one in everything.values() if run_id in one[1].sources],
+        "written": [one.lesson.id for one in everything.values() if run_id in one.lesson.sources],
         "changes": [
             {"lesson": change.lesson, "action": change.action, "why": change.why}
             for one in everything.values()
-            for change in one[2].changes
+            for change in one.evidence.changes
             if change.run == run_id
         ],
     }
@@ -180,7 +180,8 @@ def _told(lesson: str, found: Read | None, run_id: str) -> dict[str, Any]:
 
 
 def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
-    found = [one[1] for one in (yield from read_all(shelf)).values()]
+    """How many lessons and episodes there are, of what sort, and how the lessons did."""
+    found = [one.lesson for one in (yield from read_all(shelf)).values()]
     episodes = yield from every(shelf.episodes)
     return {
         "lessons": len(found),
@@ -207,7 +208,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         found = {one: (yield from read_one(shelf, one))}
     else:
         found = yield from read_all(shelf)
-    meant = [change for read in found.values() for change in read[2].changes if _meant(change, what, since)]
+    meant = [change for _, _, evidence in found.values() for change in evidence.changes if _meant(change, what, since)]
     if what is not None and one is None:
         meant = yield from _with_run(shelf, what, meant)
     if what is not None and one is not None and not meant:
@@ -258,5 +259,4 @@ def _rests_elsewhere(lesson: Lesson, change: Change) -> bool:
 
 
 def _last_wording(evidence: Evidence, change: Change) -> bool:
-    later: Iterable[Change] = (one for one in evidence.changes if one.id > change.id and one.action == "merged")
-    return not any(later)
+    return not any(one.id > change.id and one.action == "merged" for one in evidence.changes)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
@@ -22,8 +22,13 @@ logger = logging.getLogger(__name__)
 NEAREST = 50
 """Lessons that a store with an index is asked for."""
 
-Read = tuple[Item, Lesson, Evidence]
-"""A lesson as it is now, with the item it was read from and the evidence it was folded with."""
+
+class Read(NamedTuple):
+    """A lesson as it is now, with the item it was read from and the evidence it was folded with."""
+
+    item: Item
+    lesson: Lesson
+    evidence: Evidence
 
 
 class Reader:
@@ -139,7 +144,7 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
     items = yield from every(shelf.lessons)
     evidence = yield from all_evidence(shelf)
     found = yield from _together(items, evidence)
-    return dict(sorted(found.items(), key=lambda one: (one[1][1].created_at or shelf.clock(), one[0])))
+    return dict(sorted(found.items(), key=lambda one: (one[1].lesson.created_at or shelf.clock(), one[0])))
 
 
 def evidence_about(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Evidence]]:
@@ -212,5 +217,5 @@ def _together(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[d
         lesson = lesson_in(item)
         if lesson is not None:
             about = evidence.get(lesson.id, Evidence())
-            found[lesson.id] = (item, folded(lesson, about), about)
+            found[lesson.id] = Read(item, folded(lesson, about), about)
     return found
