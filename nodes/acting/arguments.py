@@ -13,8 +13,6 @@ from pydantic import BaseModel
 
 from langgraph_reflexion.nodes.acting.json_schema import MOST_FAULTS, fault_in_value, told
 
-__all__ = ["Arguments", "fault_in", "fault_in_value"]
-
 Check = Callable[[dict[str, Any]], str | None]
 """Says what is wrong with a call's arguments, or nothing."""
 

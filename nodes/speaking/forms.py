@@ -16,8 +16,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from langgraph_reflexion.nodes.acting.arguments import fault_in_value
 from langgraph_reflexion.nodes.acting.faults import misfits, model_fault, status_of, told
+from langgraph_reflexion.nodes.acting.json_schema import fault_in_value
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas, rebuilt
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, spent_on, unheard
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json

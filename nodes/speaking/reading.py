@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from langchain_core.messages.tool import tool_call
 
-from langgraph_reflexion.nodes.speaking.final_text import FinalText
+from langgraph_reflexion.nodes.acting.json_schema import told
 from langgraph_reflexion.nodes.speaking.json_text import (
     Found,
     TangledError,
@@ -21,8 +21,6 @@ from langgraph_reflexion.nodes.speaking.json_text import (
     whole,
 )
 from langgraph_reflexion.schemas import Action, Decision, Signal
-
-__all__ = ["FIELDS", "FinalText", "Invalid", "read_json", "read_object"]
 
 FIELDS = ("thought", "action", "tool", "tool_input", "final")
 CONTROLS = ("replan", "ask_user")
@@ -196,13 +194,13 @@ def _faults(value: dict[str, Any], controls: Collection[str]) -> Iterator[str]:
     if missing:
         yield "missing: " + ", ".join(f"`{name}`" for name in missing) + "; all five fields are required"
     if not isinstance(value.get("thought", ""), str | None):
-        yield f"`thought` must be a string, got {_told(value['thought'])}"
+        yield f"`thought` must be a string, got {told(value['thought'])}"
     if "action" not in value:
         return
     action = value["action"]
     allowed = [one for one in get_args(Action) if one in ("tool_call", "finish") or one in controls]
     if action not in allowed:
-        yield f"`action` must be one of {', '.join(allowed)}, got {_told(action)}"
+        yield f"`action` must be one of {', '.join(allowed)}, got {told(action)}"
     elif action == "tool_call":
         yield from _call_faults(value)
     else:
@@ -214,29 +212,23 @@ def _faults(value: dict[str, Any], controls: Collection[str]) -> Iterator[str]:
 def _call_faults(value: dict[str, Any]) -> Iterator[str]:
     tool = value.get("tool", "-")
     if not isinstance(tool, str) or not tool.strip():
-        yield f"with `action` tool_call, `tool` must be the name of a tool, got {_told(tool)}"
+        yield f"with `action` tool_call, `tool` must be the name of a tool, got {told(tool)}"
     if not isinstance(value.get("tool_input", {}), dict):
-        yield f"with `action` tool_call, `tool_input` must be an object, got {_told(value['tool_input'])}"
+        yield f"with `action` tool_call, `tool_input` must be an object, got {told(value['tool_input'])}"
     if value.get("final") is not None:
-        told = _told(value["final"])
-        yield f"with `action` tool_call, `final` must be null, got {told}: first see what the tool returns"
+        said = told(value["final"])
+        yield f"with `action` tool_call, `final` must be null, got {said}: first see what the tool returns"
 
 
 def _said_faults(value: dict[str, Any], action: str) -> Iterator[str]:
     for name in ("tool", "tool_input"):
         if value.get(name) is not None:
-            yield f"with `action` {action}, `{name}` must be null, got {_told(value[name])}"
+            yield f"with `action` {action}, `{name}` must be null, got {told(value[name])}"
     final = value.get("final", "-")
     if not isinstance(final, str):
-        yield f"with `action` {action}, `final` must be a string, got {_told(final)}"
+        yield f"with `action` {action}, `final` must be a string, got {told(final)}"
     elif not final.strip():
         yield f"with `action` {action}, `final` must say something, got an empty string"
-
-
-def _told(value: Any) -> str:
-    """A value as JSON, cut."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _twice(key: str) -> Invalid:
