@@ -57,6 +57,10 @@ class _StaleError(Exception):
         self.rows = rows
 
 
+class _OlderError(Exception):
+    """A view of the file is older than what the mirror has seen."""
+
+
 class FaissStore(BaseStore):
     """Keeps items in the SQLite file at `path`, or in memory for `":memory:"`.
 
@@ -190,8 +194,7 @@ class FaissStore(BaseStore):
     def _done(self, work: Work, texts: Vectors, queries: Vectors) -> list[Result]:
         results: list[Result] = [None] * work.size
         if not work.puts:
-            with self._file.reading() as connection:
-                used = self._read(connection, work, queries, results)
+            used = self._read_anew(work, queries, results)
             if used:
                 with self._file.writing() as connection:
                     refresh(connection, used)
@@ -202,6 +205,14 @@ class FaissStore(BaseStore):
             write(connection, work.puts.values(), texts)
             self._sweep_in_time(connection)
         return results
+
+    def _read_anew(self, work: Work, queries: Vectors, results: list[Result]) -> list[int]:
+        while True:
+            try:
+                with self._file.reading() as connection:
+                    return self._read(connection, work, queries, results)
+            except _OlderError:
+                continue  # another thread was quicker: what it has seen is there for us too
 
     def _read(self, connection: sqlite3.Connection, work: Work, queries: Vectors, results: list[Result]) -> list[int]:
         reader = Reader(connection)
@@ -220,9 +231,7 @@ class FaissStore(BaseStore):
         with self._lock:
             mirror = self._mirror
             if not mirror.catch_up(reader.connection, words=self._settings.by_words):
-                # Another thread has read a later state: rank by what this view holds, without the shared mirror.
-                mirror = Mirror(self._settings)
-                mirror.catch_up(reader.connection, words=self._settings.by_words)
+                raise _OlderError
             if mirror.stale and self._settings.embedder is not None:
                 raise _StaleError(_rows(reader.connection, mirror.stale))
             slots, scores = reader.ranked(op, mirror, query)
