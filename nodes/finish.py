@@ -12,13 +12,16 @@ from langgraph.types import Command
 from langgraph_reflexion.nodes.checking import together
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.remembering import best_effort
-from langgraph_reflexion.nodes.speaking.history import calls_in, is_paired, not_run, paired
+from langgraph_reflexion.nodes.remembering import best_effort, to_write
+from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.step import Wait, Waits
-from langgraph_reflexion.nodes.tally import elapsed, usage_of
+from langgraph_reflexion.nodes.tally import elapsed, seconds_left, usage_of
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short
 from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason
 from langgraph_reflexion.state import State, Update, last_turn, task_in
+
+LONGEST_TASK = 4_000
+"""Characters of a task that an episode keeps."""
 
 
 class Ending(NamedTuple):
@@ -39,9 +42,11 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
     if book is not None:
         if (before := state["about"]["before"]) is not None:
             # The user says that the run before was wrong: what it won is lost, whatever becomes of this one.
-            yield from best_effort("feedback", Wait(lambda: book.feedback(before), lambda: book.afeedback(before)))
+            lost = Wait(lambda: book.feedback(before), lambda: book.afeedback(before))
+            yield from best_effort("feedback", lost, to_write(seconds_left(state, kit.limits, kit.now())))
         episode = _episode(kit, state, outcome)
-        yield from best_effort("credit", Wait(lambda: book.credit(episode), lambda: book.acredit(episode)))
+        count = Wait(lambda: book.credit(episode), lambda: book.acredit(episode))
+        yield from best_effort("credit", count, to_write(seconds_left(state, kit.limits, kit.now())))
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handover(state, messages, outcome)
@@ -138,7 +143,7 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
     success = {"success": True, "failure": False}.get(outcome.status)
     return Episode(
         id=outcome.run_id,
-        task=task_in(state),
+        task=bounded(task_in(state), LONGEST_TASK),
         success=success,
         score=outcome.score,
         shown=[one.lesson.id for one in state["recalled"] if one.shown],

@@ -11,6 +11,7 @@ from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
 from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.state import Recalled, State, Update, task_in
 
@@ -48,7 +49,7 @@ def lessons_for(
         lambda: book.recall(task, names, failure, exclude=leave),
         lambda: book.arecall(task, names, failure, exclude=leave),
     )
-    found: list[Lesson] | None = yield from best_effort("recall", wait)
+    found: list[Lesson] | None = yield from best_effort("recall", wait, seconds_left(state, kit.limits, kit.now()))
     most = kit.limits.stuck_similarity
     return found and [one for one in found if all(likeness(one.text, patch) <= most for patch in state["patch"])]
 

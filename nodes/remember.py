@@ -11,8 +11,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.remembering import best_effort
+from langgraph_reflexion.nodes.remembering import best_effort, to_write
 from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.schemas import Failure, Lesson, Memo, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, task_in
 
@@ -38,7 +39,9 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
             continue
         for memo in reflection.memory_to_write:
             lesson = _lesson(kit, state, failure, reflection, memo)
-            said = yield from best_effort("remember", _added(book, lesson, state))
+            said = yield from best_effort(
+                "remember", _added(book, lesson, state), to_write(seconds_left(state, kit.limits, kit.now()))
+            )
             if said is None:
                 continue
             kept = (

@@ -14,11 +14,15 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook, Reader, resolve_namespace
 from langgraph_reflexion.memory.namespaces import label
+from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of, user_of
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits
 
 log = logging.getLogger("langgraph_reflexion")
+
+LAST_WRITE = 3.0
+"""Seconds that a write is given after the deadline."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,15 @@ class Memory:
         return LessonBook(store, tuple(namespace), self.policy, self.clock, self.reader)
 
 
-def best_effort(what: str, wait: Wait) -> Waits[Any]:
-    """The result, or None where the store fails: that costs lessons, not the answer."""
+def to_write(left: float | None) -> float | None:
+    """How long a write may take, with so much left of the deadline: a late run is recorded all the same."""
+    return None if left is None else max(left, LAST_WRITE)
+
+
+def best_effort(what: str, wait: Wait, seconds: float | None = None) -> Waits[Any]:
+    """The result, or None where the store fails or takes longer: that costs lessons, not the answer."""
     try:
-        return (yield wait)
+        return (yield within(seconds, wait.sync, wait.later))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
         let_pass(fault)
         log.warning("%s failed, and the run goes on without: %r", what, fault)

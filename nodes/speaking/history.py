@@ -13,7 +13,8 @@ NOT_RUN = "Not run: the run ended or moved on before this call."
 LONGEST_RESULT = 100_000
 _KEPT = 400
 _TAG = re.compile(
-    r"<(?=\s*/?\s*(?:task|decision|failure|transcript|earlier|attempts|lessons|patch|hint|answer|feedback|tools)\b)",
+    r"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+    r"(?:task|decision|failure|transcript|earlier|attempts|lessons|patch|hint|answer|feedback|tools)\b)",
     re.IGNORECASE,
 )
 

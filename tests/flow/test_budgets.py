@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
 from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion.nodes import remembering
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 
@@ -183,3 +186,25 @@ async def test_the_deadline_holds_under_ainvoke_too():
     result = await agent.ainvoke({"messages": [("user", "Plan an hour.")]})
     assert result["outcome"].stop_reason == "deadline"
     assert time.monotonic() - began < 2
+
+
+class Hanging(InMemoryStore):
+    """Answers in its own time."""
+
+    def batch(self, ops):
+        time.sleep(60)
+        return super().batch(ops)
+
+    async def abatch(self, ops):
+        await asyncio.sleep(60)
+        return await super().abatch(ops)
+
+
+@pytest.mark.req("F13")
+def test_a_store_that_hangs_holds_a_run_no_longer_than_its_deadline(monkeypatch):
+    monkeypatch.setattr(remembering, "LAST_WRITE", 0.1)
+    agent = create_reflexion_agent(RoleModel([say("11:00")]), store=Hanging(), limits=Limits(deadline=0.3))
+    asked = {"messages": [("user", "Find a free hour.")]}
+    for result in (agent.invoke(asked), asyncio.run(agent.ainvoke(asked))):
+        assert result["outcome"].stop_reason == "deadline"
+        assert result["outcome"].seconds < 10
