@@ -13,6 +13,7 @@ from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory import exchange, life, recalling, writing
 from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
+from langgraph_reflexion.memory.namespaces import filled_in
 from langgraph_reflexion.memory.recalling import passes
 from langgraph_reflexion.memory.records import lesson_in
 from langgraph_reflexion.memory.shelf import Reader, Shelf, read_all, read_episode, read_some
@@ -29,6 +30,8 @@ class LessonBook:
     Any LangGraph store will do, with or without an index. Every method that waits has a twin whose name begins
     with `a`. Many books, threads and processes may share a namespace: nothing is lost or counted twice. Books that
     are made anew for each run find faster with one `reader` between them.
+
+    A namespace with fields, such as `("planner", "{user_id}")`, is filled from `context`, as it is for a run.
     """
 
     def __init__(
@@ -38,14 +41,23 @@ class LessonBook:
         policy: MemoryPolicy | None = None,
         clock: Callable[[], datetime] | None = None,
         reader: Reader | None = None,
+        context: Any = None,
     ) -> None:
+        if not hasattr(store, "batch"):
+            raise ValueError(f"`store` is a LangGraph store, got {store!r}")
         if isinstance(namespace, str) or not namespace:
             raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
         for label in namespace:
             if not isinstance(label, str) or not label or "." in label:
-                raise ValueError(f"`namespace` holds labels without dots and none empty, got {label!r}")
+                raise ValueError(
+                    f"`namespace` holds labels without dots and none empty, got {label!r}; "
+                    "give such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
+                )
+        filled = filled_in(namespace, context)
+        if filled is None:
+            raise ValueError(f"`namespace` has a field that `context` does not fill: {tuple(namespace)!r}")
         self.store = store
-        self.namespace = tuple(namespace)
+        self.namespace = filled
         self.policy = policy or MemoryPolicy()
         reader = reader or Reader(4 * self.policy.max_kept + 1000)
         self._shelf = Shelf(self.namespace, self.policy, clock or _now, reader)

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph_reflexion.context import MemoryPolicy, Namespace, field_of
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
-_UNFIT = re.compile("[.~*/\x00-\x1f\x7f\ud800-\udfff]")
+_UNFIT = re.compile("[.~*/{}\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def resolve_namespace(policy: MemoryPolicy, agent_name: str, context: Any = None) -> Namespace | None:
@@ -19,8 +19,13 @@ def resolve_namespace(policy: MemoryPolicy, agent_name: str, context: Any = None
     """
     if policy.namespace is None:
         return ("reflexion", label(agent_name) or "reflexion_agent")
+    return filled_in(policy.namespace, context)
+
+
+def filled_in(namespace: Namespace, context: Any) -> Namespace | None:
+    """The namespace with its fields filled from the context, as for a run; `None` where one has no value."""
     labels = []
-    for pattern in policy.namespace:
+    for pattern in namespace:
         filled = _filled(pattern, context)
         if not filled:
             return None

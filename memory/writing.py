@@ -20,6 +20,8 @@ from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None, heard: Iterable[str] = ()) -> Plan[Written]:
     """Keep a lesson as a candidate, if it passes the gate."""
+    if not isinstance(lesson, Lesson):
+        raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
     offered = tidy(lesson)
     reason = malformed(offered)
     if reason is not None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, MemoryPolicy
-from langgraph_reflexion.memory import resolve_namespace
+from langgraph_reflexion.memory import LessonBook, resolve_namespace
 from langgraph_reflexion.memory.namespaces import label
 
 
@@ -65,3 +66,26 @@ def test_labels_are_one_to_one_and_fit_for_any_store(one: str, other: str) -> No
 def test_two_fields_in_one_label_stay_apart(a: str, b: str, c: str, d: str) -> None:
     one, other = place("{x}-{y}", context={"x": a, "y": b}), place("{x}-{y}", context={"x": c, "y": d})
     assert (one == other) == ((a, b) == (c, d))
+
+
+@pytest.mark.parametrize("who", ["ada", "ada@post.example", "{user_id}", "a/b", "{x}"])
+def test_a_book_for_people_is_opened_by_the_same_fields_as_that_of_a_run(who: str) -> None:
+    context = Context(user_id=who)
+    book = LessonBook(InMemoryStore(), namespace=("team", "{user_id}"), context=context)
+    assert book.namespace == place("team", "{user_id}", context=context)
+    again = LessonBook(book.store, namespace=book.namespace)
+    assert again.namespace == book.namespace
+
+
+def test_a_book_of_nobody_is_refused() -> None:
+    with pytest.raises(ValueError, match="`context` does not fill"):
+        LessonBook(InMemoryStore(), namespace=("team", "{user_id}"))
+    with pytest.raises(ValueError, match=r"without dots.*'ada\.b'.*as a field"):
+        LessonBook(InMemoryStore(), namespace=("team", "ada.b"))
+
+
+def test_what_is_no_store_and_no_lesson_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"`store` is a LangGraph store, got 'lessons\.db'"):
+        LessonBook("lessons.db")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"`add` takes a Lesson, got 'Be brief\.'"):
+        LessonBook(InMemoryStore()).add("Be brief.")  # type: ignore[arg-type]
