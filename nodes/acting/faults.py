@@ -31,6 +31,8 @@ _OVERFLOW = re.compile(
     r"context[ _](length|window|size)|maximum (context|number of tokens)|too many tokens|(prompt|input) is too long",
     re.I,
 )
+_PASSING = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
+"""What clients call the faults that pass; theirs are seldom Python's own."""
 _MISSET_STATUS = {400, 401, 403, 404, 405, 422}
 
 
@@ -103,7 +105,7 @@ def is_passing(fault: BaseException) -> bool:
     if status is not None:
         return status in (408, 425, 429) or status >= 500
     name = type(fault).__name__.lower()
-    return isinstance(fault, (TimeoutError, ConnectionError)) or "timeout" in name or "ratelimit" in name
+    return isinstance(fault, (TimeoutError, ConnectionError)) or any(word in name for word in _PASSING)
 
 
 def pause_before(fault: BaseException, attempt: int) -> float:

@@ -47,6 +47,23 @@ def test_a_status_is_read_by_any_clients_name_for_it(name, status, passing, erro
 
 @pytest.mark.req("A5")
 @pytest.mark.parametrize(
+    ("name", "passing"),
+    [
+        ("ConnectError", True),
+        ("APIConnectionError", True),
+        ("ReadTimeout", True),
+        ("RateLimitError", True),
+        ("TooManyRequests", True),
+        ("LookupError", False),
+        ("DisconnectedGraphError", False),
+    ],
+)
+def test_without_a_status_a_passing_fault_is_known_by_what_clients_call_it(name, passing):
+    assert is_passing(type(name, (Exception,), {})("busy")) is passing
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize(
     ("fault", "seconds"),
     [
         (Told(response=Response(429, {"Retry-After": "7"})), 7.0),
