@@ -9,7 +9,7 @@ from typing import Any
 from langgraph.store.base import Op, PutOp
 
 from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
-from langgraph_reflexion.memory.doors import Plan, below, drop, every, put, read
+from langgraph_reflexion.memory.doors import Plan, drop, every, put, read
 from langgraph_reflexion.memory.masking import without_secrets
 from langgraph_reflexion.memory.records import (
     FIELDS,
@@ -18,7 +18,16 @@ from langgraph_reflexion.memory.records import (
     lesson_of_change,
     run_record,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, fit_for_a_label, read_all, read_episode, read_one, read_some
+from langgraph_reflexion.memory.shelf import (
+    Read,
+    Shelf,
+    evidence_items,
+    fit_for_a_label,
+    read_all,
+    read_episode,
+    read_one,
+    read_some,
+)
 from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.memory.worth import next_status, result_of
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
@@ -225,7 +234,7 @@ def _meant(change: Change, what: str | None, since: datetime | None) -> bool:
 
 
 def _with_run(shelf: Shelf, run_id: str, meant: list[Change]) -> Plan[list[Change]]:
-    items = yield from below(shelf.evidence)
+    items = yield from evidence_items(shelf)
     left = [item for item in items if item.value.get("run") == run_id and item.value.get("type") == "run"]
     if not left and not meant and (yield from read_episode(shelf, run_id)) is None:
         raise KeyError(run_id)

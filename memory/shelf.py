@@ -31,6 +31,10 @@ class Read(NamedTuple):
     evidence: Evidence
 
 
+ROOMS = ("lessons", "episodes", "evidence", "notebook")
+"""What lies directly in a namespace."""
+
+
 class Reader:
     """What texts were found to be about, each looked at once.
 
@@ -163,13 +167,19 @@ def evidence_about(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Evidence]
     return found
 
 
+def evidence_items(shelf: Shelf) -> Plan[list[Item]]:
+    """Everything appended about the lessons of this namespace; a label like `evidence` may open another one below."""
+    items = yield from below(shelf.evidence)
+    deep = len(shelf.evidence) + 1
+    return [one for one in items if len(one.namespace) == deep and one.namespace[-1] not in ROOMS]
+
+
 def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
     """What was appended about every lesson."""
-    items = yield from below(shelf.evidence)
+    items = yield from evidence_items(shelf)
     of: dict[str, list[Item]] = {}
     for item in items:
-        if len(item.namespace) == len(shelf.evidence) + 1:
-            of.setdefault(item.namespace[-1], []).append(item)
+        of.setdefault(item.namespace[-1], []).append(item)
     about = {}
     for i, (one, found) in enumerate(of.items(), 1):
         about[one] = evidence_in(found)

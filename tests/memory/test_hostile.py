@@ -95,3 +95,18 @@ def test_a_record_that_was_made_too_long_is_not_shown() -> None:
     assert item is not None
     mine.store.put(("team", "lessons"), kept.id, {**item.value, "when": "The busy slot. " + "\n" * 50_000})
     assert mine.recall("Find a busy slot in the calendar.") == []
+
+
+@pytest.mark.req("D7")
+def test_a_user_whose_name_is_one_of_our_own_labels_keeps_a_memory_apart() -> None:
+    store = InMemoryStore()
+    names = ("lessons", "evidence", "episodes", "notebook")
+    ours, theirs = LessonBook(store, ("team",)), [LessonBook(store, ("team", name)) for name in names]
+    for one in (ours, *theirs):
+        kept = one.add(Lesson(kind="rule", text="Check the busy slot of the calendar.", sources=["r"])).lesson
+        assert kept is not None
+        one.credit(Episode(id="r", task="t", success=True, shown=[kept.id]))
+    assert (ours.stats()["lessons"], ours.stats()["wins"], ours.stats()["episodes"]) == (1, 1, 1)
+    ours.undo("r")
+    assert ours.stats()["wins"] == 0
+    assert [(one.stats()["live"], one.stats()["wins"]) for one in theirs] == [(1, 1)] * 4
