@@ -74,8 +74,8 @@ def _result(
     kit: Kit, call: ToolCall, state: Any, config: RunnableConfig, resumed_at: float | None = None
 ) -> Waits[Any]:
     """What the tool gave, or the exception that outlasted its repeats."""
-    limits = kit.limits
-    for attempt in range(limits.tool_retries + 1):
+    attempt = 0
+    while True:
         try:
             return (yield kit.toolbox.run(call, state, config, _seconds(kit, config, resumed_at)))
         except Exception as fault:
@@ -84,15 +84,14 @@ def _result(
                 raise
             if _needs_await(fault):
                 raise RuntimeError(f"The tool {call['name']!r} is async: use `ainvoke` or `astream`") from fault
-            last = attempt == limits.tool_retries
-            if last or not is_passing(fault) or resumed_at is not None:
+            if attempt == kit.limits.tool_retries or not is_passing(fault) or resumed_at is not None:
                 return fault
             wait = pause_before(fault, attempt)
-            left = _seconds(kit, config, resumed_at) if limits.deadline is not None else None
+            left = _left(kit, config, resumed_at)
             if wait > LONGEST_PAUSE or (left is not None and wait >= left):
                 return fault
             yield pause(wait)
-    raise AssertionError("a loop that always returns")
+            attempt += 1
 
 
 def _needs_await(fault: Exception) -> bool:
@@ -101,15 +100,19 @@ def _needs_await(fault: Exception) -> bool:
 
 
 def _seconds(kit: Kit, config: RunnableConfig, resumed_at: float | None) -> float | None:
-    """The time a call may take: its own limit, and what is left of the run's; a person's time is not of the run."""
-    limit = kit.limits.tool_timeout
-    if kit.limits.deadline is None:
-        return limit
-    books = values_now(config, ("run",)).get("run")
-    if books and resumed_at is not None:
+    """The time a call may take: its own limit, and what is left of the run's."""
+    limits = (kit.limits.tool_timeout, _left(kit, config, resumed_at))
+    return min((one for one in limits if one is not None), default=None)
+
+
+def _left(kit: Kit, config: RunnableConfig, resumed_at: float | None) -> float | None:
+    """What is left of the run's deadline; a person's time is not of the run."""
+    books = values_now(config, ("run",)).get("run") if kit.limits.deadline is not None else None
+    if not books:
+        return None
+    if resumed_at is not None:
         books = {**books, "resumed_at": resumed_at}
-    left = seconds_left(books, kit.limits, kit.now()) if books else None
-    return min(one for one in (limit, left) if one is not None)
+    return seconds_left(books, kit.limits, kit.now())
 
 
 def _told(kit: Kit, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:
@@ -165,8 +168,8 @@ def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
 
 def _handed(call: ToolCall, command: Command[Any]) -> ToolMessage:
     """The answer to a call that hands over: the tool's own, else one that says so."""
-    for key, value in updates_of(command):
-        for message in (value if isinstance(value, (list, tuple)) else [value]) if key == "messages" else []:
+    for value in (value for key, value in updates_of(command) if key == "messages"):
+        for message in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
                 return message
     return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"], id=f"handed-{call['id']}")
