@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -106,10 +107,8 @@ def is_async(function: Any) -> bool:
 def _cut(verdict: Verdict) -> Verdict:
     """The verdict with its overlong texts cut."""
     sides = verdict.dimensions
-    if (
-        len(verdict.feedback) + sum(map(len, verdict.issues)) + sum(len(one.feedback) for one in sides.values())
-        <= LONGEST_COMPLAINT
-    ):
+    texts = [verdict.feedback, *verdict.issues, *(one.feedback for one in sides.values())]
+    if sum(map(len, texts)) <= LONGEST_COMPLAINT:
         return verdict
     most = LONGEST_COMPLAINT // 2
     cut = {name: one.model_copy(update={"feedback": bounded(one.feedback, most)}) for name, one in sides.items()}
@@ -121,9 +120,9 @@ def _within_range(verdict: Verdict) -> Verdict:
     score = verdict.score
     if score is None or 0.0 <= score <= 100.0:
         return verdict
-    within = min(max(score, 0.0), 100.0) if score == score else 0.0
-    issue = f"the score {score:g} is outside 0 to 100 and counts as {within:g}"
-    return verdict.model_copy(update={"score": within, "issues": [*verdict.issues, issue]})
+    nearest = 0.0 if math.isnan(score) else min(max(score, 0.0), 100.0)
+    issue = f"the score {score:g} is outside 0 to 100 and counts as {nearest:g}"
+    return verdict.model_copy(update={"score": nearest, "issues": [*verdict.issues, issue]})
 
 
 def named(checks: Sequence[Any]) -> tuple[NamedCheck, ...]:

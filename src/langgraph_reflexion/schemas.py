@@ -320,7 +320,7 @@ class Outcome(Value):
         """The attempt that was not refused, else the answered one with the highest score; the later of equals."""
         if self.stop_reason in ("accepted", "unchecked") or not self.attempts:
             return self.last
-        return max(enumerate(self.attempts), key=lambda one: (_rank(one[1]), one[0]))[1]
+        return max(reversed(self.attempts), key=_rank)
 
     @property
     def mean(self) -> float | None:
