@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from langgraph.store.base import BaseStore
 
@@ -18,7 +18,7 @@ from langgraph_reflexion.memory.recalling import passes
 from langgraph_reflexion.memory.records import lesson_in
 from langgraph_reflexion.memory.shelf import Reader, Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
-from langgraph_reflexion.schemas import Episode, Failure, Lesson
+from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
 
 Wanted = str | Collection[str] | None
 """A word to filter by, or several of which one must hold."""
@@ -311,4 +311,9 @@ def _now() -> datetime:
 
 
 def _filters(kind: Wanted, status: Wanted, topic: Wanted, tag: Wanted, origin: Wanted) -> recalling.Filters:
+    """What is asked for; a word that no lesson can hold is a slip, and would read as an empty book."""
+    for name, wanted, words in (("kind", kind, Kind), ("status", status, LessonStatus), ("origin", origin, Origin)):
+        for word in [wanted] if isinstance(wanted, str) else wanted or ():
+            if word not in get_args(words):
+                raise ValueError(f"`{name}` is one of {', '.join(get_args(words))}, got {word!r}")
     return {"kind": kind, "status": status, "topic": topic, "tag": tag, "origin": origin}

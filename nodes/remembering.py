@@ -43,7 +43,8 @@ class Memory:
         namespace = resolve_namespace(self.policy, self.agent, runtime_of(config).context)
         if namespace is None:
             log.warning(
-                "No memory for this run: the context fills not every field of the namespace %s", self.policy.namespace
+                "No memory for this run: the context does not fill every field of the namespace %s",
+                self.policy.namespace,
             )
             return None
         user = user_of(config) if self.policy.by_user else None
