@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -19,7 +20,7 @@ from langgraph_reflexion.nodes.acting.faults import (
 from langgraph_reflexion.nodes.acting.timing import pause
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.speaking.history import bounded, whole
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import seconds_left
@@ -187,14 +188,14 @@ def bounded_message(message: ToolMessage) -> ToolMessage:
     if isinstance(content, str):
         short: Any = bounded(content)
         return message if short is content else message.model_copy(update={"content": short})
-    if sum(len(part if isinstance(part, str) else str(part.get("text", ""))) for part in content) < 100_000:
-        return message
-    parts = [bounded(part) if isinstance(part, str) else _bounded_part(part) for part in content]
-    return message.model_copy(update={"content": parts})
+    size = sum(len(part if isinstance(part, str) else str(part.get("text", ""))) for part in content)
+    cut = bounded if size >= 100_000 else whole
+    parts = [cut(part) if isinstance(part, str) else _with_text(part, cut) for part in content]
+    return message if parts == content else message.model_copy(update={"content": parts})
 
 
-def _bounded_part(part: dict[str, Any]) -> dict[str, Any]:
-    return {**part, "text": bounded(part["text"])} if isinstance(part.get("text"), str) else part
+def _with_text(part: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
+    return {**part, "text": cut(part["text"])} if isinstance(part.get("text"), str) else part
 
 
 def _as_edited(call: ToolCall, update: Update | list[Any]) -> Update | list[Any]:

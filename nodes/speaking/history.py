@@ -75,8 +75,18 @@ def not_run(call_id: str, name: str, why: str = NOT_RUN) -> ToolMessage:
     return ToolMessage(why, tool_call_id=call_id, name=name or None, status="error", id=f"not-run-{call_id}")
 
 
+def whole(text: str) -> str:
+    """The text itself; where it holds half characters, which no provider takes, with a question mark for each."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
 def bounded(text: str, most: int = LONGEST_RESULT) -> str:
     """The text, or its two ends with a word on what is missing."""
+    text = whole(text)
     if len(text) <= most:
         return text
     head, tail = most * 3 // 4, most // 4

@@ -204,3 +204,13 @@ def test_streamed_it_is_the_same(desk, serve, protocol):
             said.append(chunk[0].text)
     assert "".join(said) == "11:00" == result["messages"][-1].text
     assert desk.ran == ["Tuesday"]
+
+
+@pytest.mark.req("K5", "B11")
+@pytest.mark.parametrize("fails", [False, True])
+def test_half_a_character_in_a_result_does_not_end_the_run(run, desk, serve, protocol, fails):
+    torn = b"eleven \xed is free".decode(errors="surrogateescape")
+    desk.answers = lambda _: LookupError(torn) if fails else torn
+    seen = run(serve(story()).chat(), [desk.search], protocol=protocol)
+    assert seen.answer == "11:00"
+    assert any("eleven ? is free" in message.text for message in seen.messages)
