@@ -110,8 +110,17 @@ def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     how = answer.artifact if isinstance(answer.artifact, dict) else {}
     error_class: ErrorClass = how.get("error_class") or "exception"
     evidence = bounded(f"{call['name']}({call['args']}) failed. {answer.text}", EVIDENCE)
-    mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}")
+    # The call's own values are an instance's: quoted back in an error, they do not make it another mistake.
+    mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}", _texts_in(call["args"]))
     return _failure(state, "tool_error", evidence, mark, call["name"], error_class)
+
+
+def _texts_in(value: object) -> list[str]:
+    """The texts among a call's arguments, at any depth."""
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in held for text in _texts_in(one)]
 
 
 def _looped(state: State, loop: Loop, ran: Sequence[tuple[ToolCall, ToolMessage]]) -> Failure:

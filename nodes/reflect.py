@@ -29,6 +29,8 @@ from langgraph_reflexion.state import State, Update, task_in
 
 TRANSCRIPT_TOKENS = 4_000
 QUICK_TOKENS = 1_500
+LATEST = 50
+"""Messages that are looked back over after feedback."""
 KEPT_PATCHES = 3
 LONGEST_FIELD = 2_000
 MOST_ENTRIES = 10
@@ -180,7 +182,7 @@ def _question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
         task=fenced(bounded(task_in(state), 4_000)),
         decision=fenced(_decision(last)),
         evidence=fenced(failure.evidence),
-        transcript=transcript(state["messages"], size),
+        transcript=transcript(_of_this_run(state, failure), size),
         earlier=fenced(earlier),
         depth=_depth_words(kit, state, depth),
         signal=failure.signal,
@@ -192,6 +194,16 @@ def _decision(message: AnyMessage | None) -> str:
         return "none"
     calls = [f"{call['name']}({call['args']})" for call in getattr(message, "tool_calls", [])]
     return bounded("\n".join([message.text, *calls]).strip() or "nothing", 4_000)
+
+
+def _of_this_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
+    """The messages since the task; after feedback, what it speaks of stands before it."""
+    messages = state["messages"]
+    if failure.signal == "feedback":
+        return messages[-LATEST:]
+    task_id = state["about"]["task_id"]
+    since = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].id == task_id), 0) if task_id else 0
+    return messages[since:]
 
 
 def _depth_words(kit: Kit, state: State, depth: Depth) -> str:
