@@ -86,6 +86,7 @@ def waited_for(server, questions, process):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.req("I6")
 def test_a_run_that_was_stopped_goes_on_where_it_stood(capsys, caplog):
     with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:

@@ -60,6 +60,7 @@ def process(file: Path, protocol: str, task: str) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.req("S12", "D4", "D19", "B11")
 def test_what_one_process_learned_another_knows_and_it_is_kept_once(tmp_path, protocol):
     pytest.importorskip("langgraph.store.sqlite")

@@ -104,6 +104,7 @@ def killed(path: Path, rounds: int) -> None:
             assert {f"{key}-{i}" for i in range(5)} <= set(found), "half a batch is there"
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_it_had_acknowledged(path: Path) -> None:
     killed(path, 3)
 
@@ -122,6 +123,7 @@ def shared(path: Path, seconds: float) -> None:
     assert max(float(worst) for _, worst in told) < 1, "a process was starved"
 
 
+@pytest.mark.slow
 def test_processes_share_a_file_and_none_is_starved(path: Path) -> None:
     shared(path, 1.5)
 
