@@ -55,6 +55,10 @@ def work_of(ops: Iterable[Op], settings: Settings) -> Work:
         work.size = place + 1
         validate_op_namespace(op)
         if isinstance(op, PutOp):
+            if any(
+                "\0" in label for label in op.namespace
+            ):  # LangGraph before 4.3.2 of its checkpoints lets it through
+                raise InvalidNamespaceError(f"A label of a namespace holds no NUL, got {op.namespace!r}")
             put = _put(op, settings)
             work.puts.pop((put.namespace, put.key), None)
             work.puts[put.namespace, put.key] = put
