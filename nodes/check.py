@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together
+from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together, verdicts_on
 from langgraph_reflexion.nodes.host import emit, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.forms import Meter
@@ -18,7 +19,7 @@ from langgraph_reflexion.nodes.speaking.protocols import as_text, object_of
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left, times_seen
 from langgraph_reflexion.schemas import Failure, Run, Verdict
-from langgraph_reflexion.state import Aside, State, Update, last_turn, task_in, waiting_in
+from langgraph_reflexion.state import Aside, State, Update, Waiting, edited_in, last_turn, task_in, waiting_in
 
 EVIDENCE = 8_000
 
@@ -40,16 +41,18 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     verdicts: list[Verdict] = []
     spent: Spent = [0, 0, 0, 0]
     value: Any = text
+    edited: str | None = None
     if kit.form is not None:
         value, fault, spent = yield from _formed(kit, state, text, config, is_models=message is not None)
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
-        run, meter = _run(state, config), Meter()
-        for one in kit.checks:
-            said = yield from one.verdict(value, run, meter, seconds_left(state, kit.limits, kit.now()))
-            verdicts.append(consistent(said, kit.limits.success_score))
+        run, meter = (yield from _run(kit, state, config)), Meter()
+        judged = yield from verdicts_on(kit.checks, value, run, meter, partial(_left, kit, state), **_reread(kit))
+        verdicts = [consistent(one, kit.limits.success_score) for one in judged.verdicts]
+        value, edited = judged.answer, judged.edited
         spent = plus(spent, meter.spent)
+        text = text if edited is None else edited
     accepted, score = together(verdicts, kit.limits.success_score)
     update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}
     failures = state["failures"]
@@ -67,7 +70,28 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     update |= {"attempts": [*state["attempts"], attempt], "tally": marked(tally, now, len(failures))}
     if waiting_in(state) is None:  # a person's answer was put in place of what waited, failed or stopped
         update |= {"decision": None, "stop": None, "reason": ""}
+    if edited is not None and accepted is not False:
+        update["decision"] = _edited(kit, state, text, message)
     return update
+
+
+def _left(kit: Kit, state: State) -> float | None:
+    return seconds_left(state, kit.limits, kit.now())
+
+
+def _reread(kit: Kit) -> dict[str, Any]:
+    """How an edited answer becomes the value that the checks of a form are given."""
+    return {} if kit.form is None else {"reread": kit.form.read}
+
+
+def _edited(kit: Kit, state: State, text: str, message: AIMessage | None) -> Waiting:
+    """The answer as a person put it, in the place of the one that waits or stands in the conversation."""
+    standing = message if message is not None else edited_in(state)
+    if standing is not None:
+        message = standing.model_copy(update={"content": text})
+    else:  # a tool's direct answer stays as the tool gave it
+        message = AIMessage(text, id=f"{state['about']['id']}-edited-{len(state['attempts'])}", name=kit.name)
+    return Waiting(action="finish", text=text, message=message, refused=False)
 
 
 def _told_next(kit: Kit, state: State, text: str, verdicts: list[Verdict]) -> Aside:
@@ -105,7 +129,10 @@ def _shown(state: State) -> list[Any]:
     return as_text(paired(state["messages"]), object_of)
 
 
-def _run(state: State, config: RunnableConfig) -> Run:
+def _run(kit: Kit, state: State, config: RunnableConfig) -> Waits[Run]:
+    model = None
+    if any(one.wants_model for one in kit.checks):
+        _, model = yield from kit.choice.chosen(kit.view.of(state), kit.inside(config))
     messages = state["messages"]
     since = max((i for i, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
     return Run(
@@ -115,6 +142,9 @@ def _run(state: State, config: RunnableConfig) -> Run:
         step=state["tally"]["steps"],
         attempt=state["tally"]["attempts"] + 1,
         context=runtime_of(config).context,
+        success_score=kit.limits.success_score,
+        model=model,
+        prompts=kit.words,
     )
 
 

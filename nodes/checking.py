@@ -1,4 +1,8 @@
-"""Checks: any callable of (answer, run), what its return says, and what all verdicts together decide."""
+"""Checks: any callable of (answer, run), what its return says, and what all verdicts together decide.
+
+A check may be told apart by three attributes: `asks_model` (it is dear, and comes last), `wants_model` (it asks the
+agent's own, which it finds in `run.model`), and `acall`, its async door beside `__call__`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
@@ -24,6 +28,10 @@ CHECK_FAULT = "the check itself failed: "
 LONGEST_COMPLAINT = 8_000
 
 
+class NeedsAsyncError(RuntimeError):
+    """An async check was asked through a sync door: only the caller can mend it."""
+
+
 @dataclass(frozen=True)
 class NamedCheck:
     """A caller's check and the name its verdicts carry."""
@@ -36,9 +44,15 @@ class NamedCheck:
         """Whether it is dear; those come last."""
         return bool(getattr(self.function, "asks_model", False))
 
+    @property
+    def wants_model(self) -> bool:
+        """Whether it has no model of its own, and so asks the agent's: `run.model`."""
+        return bool(getattr(self.function, "wants_model", False))
+
     def verdict(self, answer: Any, run: Run, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """What it says. An exception of it, or too long a silence, refuses the answer, with the error as evidence."""
         function = self.function
+        twin = getattr(function, "acall", None)
 
         def sync() -> Any:
             with _aside(meter):
@@ -46,17 +60,23 @@ class NamedCheck:
 
         async def later() -> Any:
             with _aside(meter):
-                return await function(answer, run)
+                return await (twin or function)(answer, run)
 
         try:
-            wait = Wait(_only_async, later) if is_async(function) else in_thread(sync)
+            if twin is not None:
+                wait = Wait(sync, later)
+            else:
+                wait = Wait(self._only_async, later) if is_async(function) else in_thread(sync)
             said = yield within(seconds, wait.sync, wait.later)
-        except _NeedsAsync:
-            raise RuntimeError(f"The check {self.name!r} is async: use `ainvoke` or `astream`") from None
+        except NeedsAsyncError:
+            raise
         except Exception as fault:  # noqa: BLE001 — the caller's own code
             let_pass(fault)
             return Verdict(passed=False, issues=[f"{CHECK_FAULT}{told(fault)}"], check=self.name)
         return self.read(said)
+
+    def _only_async(self) -> Any:
+        raise NeedsAsyncError(f"The check {self.name!r} is async: use `ainvoke` or `astream`")
 
     def read(self, said: Any) -> Verdict:
         """A check's return as a verdict."""
@@ -74,14 +94,6 @@ class NamedCheck:
             return _cut(Verdict(passed=False, feedback=said, check=self.name))
         issue = f"{CHECK_FAULT}it gave {type(said).__name__}, and no Verdict, bool, number, text or None"
         return Verdict(passed=False, issues=[issue], check=self.name)
-
-
-class _NeedsAsync(Exception):  # noqa: N818 — never leaves this file
-    pass
-
-
-def _only_async() -> Any:
-    raise _NeedsAsync
 
 
 @contextmanager
@@ -142,6 +154,53 @@ def named(checks: Sequence[Any]) -> tuple[NamedCheck, ...]:
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
         made.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
     return tuple(sorted(made, key=lambda one: one.asks_model))
+
+
+class Judged(NamedTuple):
+    """What the checks said of an answer, and the answer that they said it of."""
+
+    verdicts: list[Verdict]
+    answer: Any
+    edited: str | None
+    """The answer's text as a person put it, where one did."""
+
+
+def _as_it_is(text: str) -> tuple[Any, str]:
+    return text, ""
+
+
+def verdicts_on(
+    checks: Sequence[NamedCheck],
+    answer: Any,
+    run: Run,
+    meter: Meter,
+    seconds: Callable[[], float | None] = lambda: None,
+    reread: Callable[[str], tuple[Any, str]] = _as_it_is,
+    enough: Callable[[Verdict], bool] = lambda _: False,
+) -> Waits[Judged]:
+    """What each check says.
+
+    An answer that a person edits is another answer: the checks before are asked anew, those after see it alone.
+    `seconds` tells how long the next check may take; `reread` makes of an edited text what checks are given, or says
+    what is wrong with it. No check is asked after a verdict that is `enough`. A verdict that says nothing at all, not
+    even why, is none.
+    """
+    said: list[Verdict] = []
+    edited: str | None = None
+    for i, one in enumerate(checks):
+        verdict = yield from one.verdict(answer, run, meter, seconds())
+        if verdict.edited is not None:
+            value, fault = reread(verdict.edited)
+            if fault:
+                verdict = Verdict(passed=False, feedback=f"the edited answer: {fault}", check=verdict.check)
+            else:
+                answer, edited, said = value, verdict.edited, []
+                for before in checks[:i]:
+                    said.append((yield from before.verdict(answer, run, meter, seconds())))
+        said.append(verdict)
+        if any(map(enough, said)):
+            break
+    return Judged([one for one in said if one != Verdict(check=one.check)], answer, edited)
 
 
 def decided(verdict: Verdict, success_score: float) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Self
 
@@ -118,6 +118,7 @@ class Verdict(Value):
     dimensions: dict[str, Dimension] = Field(default_factory=dict)
     feedback: str = ""
     check: str = Field(default="", description="The name of the check that says it.")
+    edited: str | None = Field(default=None, description="The answer as a person put it, in place of the one judged.")
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,12 @@ class Run:
     step: int = 0
     attempt: int = 1
     context: Any = None
+    success_score: float = 80.0
+    """The score that accepts where a verdict states nothing."""
+    model: Any = field(default=None, repr=False, compare=False)
+    """The agent's own chat model, for a check that says `wants_model`."""
+    prompts: Any = field(default=None, repr=False, compare=False)
+    """The agent's prompts, for a check that asks a model."""
 
 
 # ---------------------------------------------------------------- reflecting

@@ -224,3 +224,50 @@ def test_a_score_asked_for_without_a_check_warns_when_the_agent_is_built_and_not
         agent.invoke({"messages": [("user", "hi")]})
         create_reflexion_agent(RoleModel([say("x")]), limits=Limits(success_score=90), checks=[lambda *_: 95])
         create_reflexion_agent(RoleModel([say("x")]), limits=Limits(max_steps=3))
+
+
+class Doored:
+    """A check with an async door of its own, that asks the agent's model."""
+
+    name = "doored"
+    asks_model = wants_model = True
+
+    def __init__(self):
+        self.by = []
+
+    def __call__(self, _answer, run):
+        self.by.append(("sync", run.model.invoke("Is it so?").text))
+
+    async def acall(self, _answer, run):
+        self.by.append(("async", (await run.model.ainvoke("Is it so?")).text))
+
+
+@pytest.mark.req("E3", "E8")
+async def test_a_check_may_have_both_doors_and_ask_the_agents_own_model():
+    check = Doored()
+    agent = create_reflexion_agent(
+        RoleModel(decide=[say("11:00"), "so it is", say("11:00"), "so it is"]), checks=[check]
+    )
+    task = {"messages": [("user", "Plan an hour.")]}
+    result = agent.invoke(task)
+    again = await agent.ainvoke(task)
+    assert check.by == [("sync", "so it is"), ("async", "so it is")]
+    assert result["outcome"].usage.calls == again["outcome"].usage.calls == 2
+
+
+@pytest.mark.req("E3")
+def test_an_answer_that_a_person_edits_is_judged_anew_and_stands(run):
+    asked = []
+
+    def on_the_hour(answer, _run):
+        asked.append(answer)
+        return answer.endswith(":00")
+
+    def person(answer, _run):
+        return Verdict(passed=True, edited="11:00") if answer != "11:00" else True
+
+    seen = run(RoleModel([say("11:30")]), checks=[on_the_hour, person, on_the_hour], limits=ONCE)
+    assert asked == ["11:30", "11:00", "11:00"]
+    assert seen.ending == ("success", "accepted")
+    assert seen.outcome.answer == seen.result["messages"][-1].content == "11:00"
+    assert [verdict.passed for verdict in seen.outcome.attempts[0].verdicts] == [True] * 3
