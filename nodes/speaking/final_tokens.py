@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import hears_tokens
 from langgraph_reflexion.nodes.speaking.bindings import Model
 from langgraph_reflexion.nodes.speaking.final_text import FinalText
-from langgraph_reflexion.nodes.speaking.models import Reply, asked, spent_on, unheard
+from langgraph_reflexion.nodes.speaking.models import Reply, asked, received, unheard
 from langgraph_reflexion.nodes.step import Waits
 
 
@@ -38,7 +38,7 @@ def asked_for_object(
         return voice.whole()
 
     message = yield within(seconds, sync, later)
-    return Reply(message, spent_on(message))
+    return received(message)
 
 
 class _Voice:

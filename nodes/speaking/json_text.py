@@ -61,7 +61,7 @@ class TangledError(ValueError):
 
 def whole(text: str) -> str:
     """Return the text with surrogate pairs joined and lone surrogates replaced, so that it can be encoded."""
-    if not _SURROGATE.search(text):
+    if text.isascii() or not _SURROGATE.search(text):
         return text
     return _SURROGATE.sub("\ufffd", _PAIR.sub(lambda pair: join(*pair[0]), text))
 

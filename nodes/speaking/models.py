@@ -17,6 +17,7 @@ from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.speaking.bindings import Form, Model, Offer, configured, is_configurable, offering, plain
+from langgraph_reflexion.nodes.speaking.json_text import whole
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
 
 Spent = list[int]
@@ -148,9 +149,24 @@ def asked(
     quiet = config if aside is None else unheard(config, aside)
     given = list(messages)
     message = yield within(seconds, lambda: model.invoke(given, quiet), lambda: model.ainvoke(given, quiet))
-    if not isinstance(message, AIMessage):
-        message = AIMessage(str(message))
-    return Reply(message, spent_on(message))
+    return received(message if isinstance(message, AIMessage) else AIMessage(str(message)))
+
+
+def received(message: AIMessage) -> Reply:
+    """What came back, fit to be kept and sent again: half characters, which no provider takes, are replaced."""
+    said = {
+        name: getattr(message, name) for name in ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs")
+    }
+    mended = {name: _whole_in(value) for name, value in said.items()}
+    return Reply(message if mended == said else message.model_copy(update=mended), spent_on(message))
+
+
+def _whole_in(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {_whole_in(key): _whole_in(one) for key, one in value.items()}
+    return [_whole_in(one) for one in value] if isinstance(value, list) else value
 
 
 def unheard(config: RunnableConfig, name: str) -> RunnableConfig:

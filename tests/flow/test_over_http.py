@@ -214,3 +214,12 @@ def test_half_a_character_in_a_result_does_not_end_the_run(run, desk, serve, pro
     seen = run(serve(story()).chat(), [desk.search], protocol=protocol)
     assert seen.answer == "11:00"
     assert any("eleven ? is free" in message.text for message in seen.messages)
+
+
+@pytest.mark.req("A3", "B11")
+def test_half_a_character_in_what_the_model_says_does_not_end_the_run(run, desk, serve, protocol):
+    torn = "\ud83d"
+    replies = [calls(("search", {"query": f"Tuesday {torn}"}), thought=f"first {torn}"), say(f"11:00 {torn}")]
+    seen = run(serve(replies).chat(), [desk.search], protocol=protocol)
+    assert (seen.answer, seen.ending) == ("11:00 \ufffd", ("unverified", "unchecked"))
+    assert desk.ran == ["Tuesday \ufffd"]
