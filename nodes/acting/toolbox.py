@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -94,10 +94,10 @@ def toolbox_of(
         node = ToolNode(made, handle_tool_errors=False)
     known = set(node.tools_by_name)
     for setting, names in (("approve", approve), ("deny", deny)):
-        if isinstance(names, str):
-            raise ValueError(f"`{setting}` is a list of tool names, got the text {names!r}")
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ValueError(f"`{setting}` is a list of tool names, got {names!r}")
         for name in names:
-            if name not in known:
+            if not isinstance(name, str) or name not in known:
                 raise ValueError(f"`{setting}` names {name!r}, and the tools are: {', '.join(sorted(known)) or 'none'}")
     offered = [tool for tool in node.tools_by_name.values() if tool.name not in deny]
     toolbox = Toolbox(
