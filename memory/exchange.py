@@ -24,6 +24,9 @@ from langgraph_reflexion.schemas import Lesson
 
 Place = str | os.PathLike[str] | TextIO
 
+SAID = ("text", "when", "when_not", "why", "topic", "tags", "name", "expires_at")
+"""What of a lesson somebody may have edited in a file; the rest is its record."""
+
 
 def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
     """Write one lesson a line, and say how many."""
@@ -47,10 +50,12 @@ def load(shelf: Shelf, lines: Iterable[str], strict: bool) -> Plan[Loaded]:
     """Keep all the lessons of a file that are new here, or none; under `strict` a bad line is named and raised."""
     lessons, skipped = _parsed(shelf, lines, strict)
     items = yield from every(shelf.lessons)
-    known = {item.key for item in items}
+    here = {item.key: item.value for item in items}
+    known = set(here)
     said = {(item.value.get("kind"), fold(str(item.value.get("text")))) for item in items}
     ops: list[Op] = []
     added = 0
+    otherwise = sum(lesson.id in here and _said(record(lesson)) != _said(here[lesson.id]) for lesson in lessons)
     for lesson in lessons:
         if lesson.id in known or (lesson.kind, fold(lesson.text)) in said:
             continue
@@ -62,7 +67,7 @@ def load(shelf: Shelf, lines: Iterable[str], strict: bool) -> Plan[Loaded]:
         ops += [put(shelf.lessons, lesson.id, record(lesson), FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
     if ops:
         yield from unless_embedding_fails(ops)
-    return Loaded(added=added, unchanged=len(lessons) - added, skipped=skipped)
+    return Loaded(added=added, unchanged=len(lessons) - added, skipped=skipped, otherwise=otherwise)
 
 
 def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool) -> tuple[list[Lesson], int]:
@@ -102,6 +107,10 @@ def _lesson(shelf: Shelf, line: str) -> Lesson:
     if suspicion_of(raw) or suspicion_of(lesson):
         update["status"] = "quarantined"
     return lesson.model_copy(update=update)
+
+
+def _said(value: dict[str, Any]) -> list[Any]:
+    return [value.get(name) for name in SAID]
 
 
 def _short(lesson: Lesson) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     origins = [lesson.origin, *(one["origin"] for one in evidence.sources if one.get("origin") in TRUST)]
     statuses = [change.status for change in evidence.changes if change.status is not None]
     used = max((datetime.fromisoformat(run["at"]) for run in shown), default=lesson.last_used_at)
-    changed = max((change.at for change in evidence.changes), default=lesson.updated_at)
+    changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
     named = [*lesson.sources, *(str(one["source"]) for one in evidence.sources)]
     return lesson.model_copy(
         update={

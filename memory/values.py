@@ -44,11 +44,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Loaded:
-    """How many lessons of a file were new, were known, or could not be kept."""
+    """How many lessons of a file were new, were known, or could not be kept.
+
+    `otherwise` says how many of the known ones read otherwise in the file; they stay as they are here.
+    """
 
     added: int = 0
     unchanged: int = 0
     skipped: int = 0
+    otherwise: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

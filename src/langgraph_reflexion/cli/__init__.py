@@ -1,4 +1,4 @@
-"""The command line: see the agent learn, offline, or run one with a model of your own."""
+"""The command line: see the agent learn, offline; run one with a model of your own; look into what it learned."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from langgraph_reflexion.cli.memory import add_memory, memory
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.wrong_use import WrongUse
+from langgraph_reflexion.errors import ReflexionError
 
 __all__ = ["main"]
 
@@ -29,10 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.command is None:
             parser.print_help(sys.stderr)
             return 2
-        return _demo() if asked.command == "demo" else _run(asked)
-    except WrongUse as fault:
+        return COMMANDS[asked.command](asked)
+    except (WrongUse, ReflexionError) as fault:
         Page(sys.stderr).line(f"{NAME}: {fault}", fold=False)
-        return 2
+        return 2 if isinstance(fault, WrongUse) else 1
     except KeyboardInterrupt:
         Page(sys.stderr).line(f"{NAME}: interrupted", indent="")
         return 130
@@ -42,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _demo() -> int:
+def _demo(_: argparse.Namespace) -> int:
     from langgraph_reflexion.cli.demo import demo
 
     return demo(Page(sys.stdout))
@@ -53,6 +55,13 @@ def _run(asked: argparse.Namespace) -> int:
 
     fields = {name: value for name, value in vars(asked).items() if name != "command"}
     return run(Wish(**fields), Page(sys.stderr if asked.json else sys.stdout))
+
+
+def _memory(asked: argparse.Namespace) -> int:
+    return memory(asked, Page(sys.stdout))
+
+
+COMMANDS = {"demo": _demo, "run": _run, "memory": _memory}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_run(commands)
+    add_memory(commands)
     return parser
 
 
@@ -90,7 +100,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
     run.add_argument("--max-steps", metavar="N", type=_count, help="decisions at most")
     run.add_argument("--deadline", metavar="SECONDS", type=_seconds, help="time at most")
-    run.add_argument("--store", metavar="FILE", type=Path, help="keep lessons in this SQLite file")
+    run.add_argument("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
     run.add_argument("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to go on with it")
     run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK, it goes on where it stopped")
     run.add_argument("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")

@@ -1,4 +1,4 @@
-"""Keeping: the SQLite files in which lessons and runs outlive the command, where the package for them is installed."""
+"""Keeping: where lessons outlive the command, and the SQLite file in which runs do, if its package is installed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel
 
 from langgraph_reflexion import schemas, state
+from langgraph_reflexion.cli.opening import opened
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.wrong_use import WrongUse
 
@@ -20,20 +21,12 @@ PACKAGE = "langgraph-checkpoint-sqlite"
 
 
 @contextmanager
-def lessons_in(file: Path | None, page: Page) -> Iterator[BaseStore | None]:
-    """A store in this file; `None` where there is no file, or, with a note, no package to keep it."""
-    if file is None:
+def lessons_in(address: str | None) -> Iterator[BaseStore | None]:
+    """A store in this file or at this address, made where there is none; `None` where nothing is named."""
+    if address is None:
         yield None
         return
-    try:
-        from langgraph.store.sqlite import SqliteStore
-    except ImportError:
-        _note(page, "--store", "lessons")
-        yield None
-        return
-    with _opening("--store", file), SqliteStore.from_conn_string(str(file)) as store:
-        with _opening("--store", file):
-            store.setup()
+    with opened(address, create=True) as store:
         yield store
 
 
@@ -47,15 +40,15 @@ async def runs_in(file: Path | None, page: Page) -> AsyncIterator[BaseCheckpoint
         import aiosqlite
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError:
-        _note(page, "--state", "the run")
+        page.line(f"--state needs `pip install {PACKAGE}`; without it the run will be gone with this command", "yellow")
         yield None
         return
-    with _opening("--state", file):
+    with _opening(file):
         sqlite3.connect(file).close()
     async with aiosqlite.connect(file) as connection:
         # What is read from a file becomes our own values or plain data, whatever else the file asks for.
         saver = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_our_types()))
-        with _opening("--state", file):
+        with _opening(file):
             await saver.setup()
         yield saver
 
@@ -66,12 +59,8 @@ def _our_types() -> list[tuple[str, ...]]:
 
 
 @contextmanager
-def _opening(option: str, file: Path) -> Iterator[None]:
+def _opening(file: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as fault:
-        raise WrongUse(f"{option} {file}: {fault}") from fault
-
-
-def _note(page: Page, option: str, what: str) -> None:
-    page.line(f"{option} needs `pip install {PACKAGE}`; without it {what} will be gone with this command", "yellow")
+        raise WrongUse(f"--state {file}: {fault}") from fault

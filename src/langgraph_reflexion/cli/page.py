@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import sys
-import textwrap
-from typing import Literal, TextIO
+from collections.abc import Sequence
+from typing import Any, Literal, TextIO
+
+from langgraph_reflexion.cli.width import columns, folded, table
 
 Ink = Literal["bold", "dim", "red", "green", "yellow", "magenta", "cyan"]
 
@@ -27,6 +30,7 @@ class Page:
         self._file = file
         self._color = _wants_color(file) if color is None else color
         self._width = width or min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
+        self._folds = width is not None or file.isatty()
         self._column = 0
 
     def line(
@@ -38,9 +42,21 @@ class Page:
         """
         first = f"{lead or indent}{self.inked(mark, *inks)}{' ' if mark else ''}"
         rest = " " * (len(lead or indent) + len(mark) + bool(mark))
-        parts = self._folded(clean(text), len(rest)) if fold else [clean(text)]
+        parts = folded(clean(text), max(self._width - len(rest), 20)) if fold else [clean(text)]
         for number, part in enumerate(parts):
             self._write(f"{rest if number else first}{self.inked(part, *inks)}".rstrip() + "\n")
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Rows under their head. Where nobody looks, as in a pipe, a row is one line."""
+        cells = [[" ".join(clean(cell).split()) for cell in row] for row in rows]
+        first, lines = table(head, cells, self._width if self._folds else None)
+        for line in [*(self.inked(one, "dim") for one in first), *lines]:
+            self._write(line + "\n")
+
+    def data(self, value: Any) -> None:
+        """A value as JSON, in letters that the file can hold."""
+        plain = (self._file.encoding or "utf-8").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
+        self._write(json.dumps(value, ensure_ascii=plain, indent=2) + "\n")
 
     def lead(self, lead: str) -> None:
         """Begin a line that is told piece by piece."""
@@ -53,12 +69,12 @@ class Page:
             if word == "\n":
                 self._write("\n" + INDENT)
                 self._column = len(INDENT)
-            elif self._column + len(word) > self._width and self._column > len(INDENT):
+            elif self._column + columns(word) > self._width and self._column > len(INDENT):
                 self._write("\n" + INDENT + (self.inked(word, *inks) if word.strip() else ""))
-                self._column = len(INDENT) + len(word.strip())
+                self._column = len(INDENT) + columns(word.strip())
             else:
                 self._write(self.inked(word, *inks))
-                self._column += len(word)
+                self._column += columns(word)
 
     def end(self) -> None:
         """End such a line."""
@@ -70,10 +86,6 @@ class Page:
         if not self._color or not inks or not text.strip():
             return text
         return f"\x1b[{';'.join(str(INK[ink]) for ink in inks)}m{text}\x1b[0m"
-
-    def _folded(self, text: str, indent: int) -> list[str]:
-        fold = textwrap.TextWrapper(max(self._width - indent, 20), break_long_words=False, break_on_hyphens=False)
-        return [part for line in text.split("\n") for part in fold.wrap(line) or [""]]
 
     def _write(self, text: str) -> None:
         encoding = self._file.encoding or "utf-8"

@@ -20,6 +20,7 @@ from langgraph.types import Command, StateSnapshot
 
 from langgraph_reflexion.cli.daemons import Daemons
 from langgraph_reflexion.cli.keeping import lessons_in, runs_in
+from langgraph_reflexion.cli.opening import told_place
 from langgraph_reflexion.cli.page import INDENT, Page
 from langgraph_reflexion.cli.parts import model_of, tools_of
 from langgraph_reflexion.cli.trace import STREAM, Trace, ending, told
@@ -44,7 +45,7 @@ class Wish:
     protocol: str = "auto"
     max_steps: int | None = None
     deadline: float | None = None
-    store: Path | None = None
+    store: str | None = None
     state: Path | None = None
     thread: str | None = None
     json: bool = False
@@ -70,7 +71,6 @@ class _Kept:
 
     wish: Wish
     thread: str | None
-    lessons: bool
 
     @property
     def config(self) -> RunnableConfig:
@@ -96,7 +96,7 @@ class _Kept:
 async def _run(wish: Wish, page: Page, model: Any, tools: Any) -> int:
     async with AsyncExitStack() as files:
         saver = await files.enter_async_context(runs_in(wish.state, page))
-        store = files.enter_context(lessons_in(wish.store, page))
+        store = files.enter_context(lessons_in(wish.store))
         deadline = wish.deadline
         if deadline is not None and saver is not None and wish.task is None:
             deadline += await _stood_still(saver, wish.thread)
@@ -109,7 +109,7 @@ async def _run(wish: Wish, page: Page, model: Any, tools: Any) -> int:
         except (ValueError, ReflexionError) as fault:
             raise WrongUse(sentence(fault)) from fault
         thread = (wish.thread or uuid4().hex[:8]) if saver is not None else None
-        return await _told(page, agent, _Kept(wish, thread, store is not None))
+        return await _told(page, agent, _Kept(wish, thread))
 
 
 async def _stood_still(saver: BaseCheckpointSaver[str], thread: str | None) -> float:
@@ -207,5 +207,9 @@ def _note(page: Page, kept: _Kept, outcome: Outcome, trace: Trace) -> None:
 
 def _tell_lessons(page: Page, kept: _Kept, trace: Trace) -> None:
     if trace.lessons:
-        where = f"kept in {kept.wish.store}" if kept.lessons else "gone with this command; --store FILE keeps them"
+        where = (
+            f"kept in {told_place(kept.wish.store)}"
+            if kept.wish.store
+            else "gone with this command; --store FILE keeps them"
+        )
         page.line(f"{told(len(trace.lessons), 'lesson')} written, {where}", "dim", indent=BELOW)

@@ -1,0 +1,104 @@
+"""Cards: lessons, their changes, a run and its counts, as a person reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.memory import Change
+from langgraph_reflexion.schemas import Lesson
+
+HEAD = ("ID", "KIND", "STATUS", "HELPED", "LESSON")
+CHANGES = ("ID", "WHEN", "WHAT", "BY", "WHY")
+
+
+def row(lesson: Lesson) -> tuple[str, ...]:
+    """A lesson as a row of a table."""
+    judged = lesson.wins + lesson.losses
+    return lesson.id, lesson.kind, lesson.status, f"{lesson.wins}/{judged}" if judged else "-", lesson.text
+
+
+def change(one: Change) -> tuple[str, ...]:
+    """What happened to a lesson, as a row of a table."""
+    what = f"{one.action}, now {one.status}" if one.status and one.status != one.action else one.action
+    return one.id, _time(one.at), what, one.by, one.why
+
+
+def card(page: Page, lesson: Lesson) -> None:
+    """All that is known of a lesson."""
+    trigger = lesson.trigger
+    page.line(lesson.text, "bold")
+    _fields(
+        page,
+        {
+            "id": lesson.id,
+            "name": lesson.name,
+            "kind": lesson.kind,
+            "status": lesson.status,
+            "when": lesson.when,
+            "when not": lesson.when_not,
+            "why": lesson.why,
+            "topic": lesson.topic,
+            "tags": ", ".join(lesson.tags),
+            "trust": lesson.origin,
+            "confidence": None if lesson.confidence is None else f"{lesson.confidence:g}",
+            "failure": ", ".join(filter(None, (trigger.signal, trigger.tool, trigger.fingerprint)))
+            if trigger
+            else None,
+            "shown": _shown(lesson.shown, lesson.wins, lesson.losses),
+            "withheld": _without(lesson),
+            "rests on": ", ".join(lesson.sources),
+            "in place of": ", ".join(lesson.supersedes),
+            "written": _time(lesson.created_at),
+            "changed": _time(lesson.updated_at),
+            "last used": _time(lesson.last_used_at),
+            "expires": _time(lesson.expires_at),
+        },
+    )
+
+
+def counts(page: Page, place: str, stats: dict[str, Any]) -> None:
+    """How many there are, of what sort, and how they did."""
+    page.line(f"{told(stats['lessons'], 'lesson')} in {place}", "bold")
+    sorts = {name: ", ".join(f"{word} {n}" for word, n in stats[name].items()) for name in ("status", "kind", "origin")}
+    record = _shown(stats["shown"], stats["wins"], stats["losses"])
+    _fields(page, {"may show": stats["live"], **sorts, "shown": record, "runs kept": stats["episodes"]})
+
+
+def run(page: Page, found: dict[str, Any]) -> None:
+    """What a run was shown and wrote, and what came of it."""
+    page.line(found["task"], "bold")
+    score = None if found["score"] is None else f"{found['score']:g}"
+    _fields(page, {"run": found["run"], "ended": f"{found['status']}, {found['stop_reason']}", "score": score})
+    for name in ("shown", "withheld"):
+        for one in found[name]:
+            page.line(f"{one['text'] or 'forgotten since'} ({one['result'] or 'not counted'})", lead=_lead(name))
+    for one in found["written"]:
+        page.line(one, lead=_lead("wrote"))
+    for one in found["changes"]:
+        page.line(f"{one['lesson']} {one['action']} {one['why']}", lead=_lead("changed"))
+
+
+def _fields(page: Page, fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        if value not in (None, ""):
+            page.line(str(value), lead=_lead(name))
+
+
+def _lead(name: str) -> str:
+    return f"  {name + ':':<13}"
+
+
+def _shown(times: int, wins: int, losses: int) -> str:
+    return f"{told(times, 'time')}; helped in {wins} of {wins + losses} that count" if times else "never yet"
+
+
+def _without(lesson: Lesson) -> str | None:
+    judged = lesson.withheld_wins + lesson.withheld_losses
+    return f"from {told(judged, 'run')}, {lesson.withheld_wins} of which did well" if judged else None
+
+
+def _time(at: datetime | None) -> str:
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,84 @@
+"""The desk: the book, the page and the options that a command on lessons is done with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from langgraph_reflexion.cli.opening import elsewhere, told_namespace
+from langgraph_reflexion.cli.page import Page, brief
+from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.wrong_use import WrongUse
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.schemas import Kind, Lesson, LessonStatus, Origin
+
+FILTERS = {
+    "kind": get_args(Kind),
+    "status": get_args(LessonStatus),
+    "topic": None,
+    "tag": None,
+    "origin": get_args(Origin),
+}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What a command is done with."""
+
+    book: LessonBook
+    page: Page
+    asked: argparse.Namespace
+    json: bool
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        return {name: getattr(self.asked, name) for name in FILTERS}
+
+    def note(self, text: str) -> None:
+        """Say something beside what was asked for."""
+        Page(sys.stderr).line(text, "dim")
+
+    def nothing(self) -> None:
+        """Say that there is nothing to show, and where there is."""
+        if any(self.filters.values()) and self.book.lessons():
+            self.note(f"No lesson in {told_namespace(self.book.namespace)} fits.")
+        else:
+            self.note(f"There are {elsewhere(self.book.store, self.book.namespace)}.")
+
+    def lesson(self) -> Lesson:
+        """The lesson that an id, the beginning of one, or a name means."""
+        given: str = self.asked.id
+        found = self.book.get(given)
+        if found is not None:
+            return found
+        held = self.book.lessons()
+        meant = [one for one in held if one.name == given] or [
+            one for one in held if given and one.id.startswith(given)
+        ]
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            raise WrongUse(f"{told(len(meant), 'lesson')} begin with {given!r}: {_some(meant)}")
+        place = told_namespace(self.book.namespace)
+        if not held:
+            raise WrongUse(f"no lesson {given!r}: there are {elsewhere(self.book.store, self.book.namespace)}")
+        near = get_close_matches(given, [one.id for one in held], 3, 0.5)
+        likely = (
+            f"; near it: {_some([one for one in held if one.id in near])}" if near else "; `memory list` shows them"
+        )
+        raise WrongUse(f"there is no lesson {given!r} in {place}{likely}")
+
+    def changed(self, lesson: Lesson, done: str) -> int:
+        """Tell of a lesson that was changed."""
+        if self.json:
+            self.page.data(lesson.model_dump(mode="json"))
+        else:
+            self.page.line(f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
+        return 0
+
+
+def _some(lessons: list[Lesson]) -> str:
+    return ", ".join(f"{one.id} ({brief(one.text, 60)})" for one in lessons[:3])

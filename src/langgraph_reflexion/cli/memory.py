@@ -1,0 +1,101 @@
+"""Memory: the options of the commands on lessons, and the store and book that each is given."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import datetime
+from typing import Any
+
+from langgraph_reflexion.cli.desk import FILTERS, Desk
+from langgraph_reflexion.cli.opening import namespace_of, opened, place_options, told_namespace
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.verbs import VERBS
+from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+from langgraph_reflexion.memory import LessonBook
+
+
+def add_memory(commands: Any) -> None:
+    """Its options, for the parser of the whole."""
+    place = place_options()
+    memory = commands.add_parser(
+        "memory",
+        parents=[place],
+        help="list, show, search, approve, retire, forget, export and import lessons",
+        description="Look into the lessons that agents keep in a store, and decide over them.",
+        epilog="An ID may be cut short as long as it says which. "
+        "For example: langgraph-reflexion memory list --store lessons.db --status candidate",
+        allow_abbrev=False,
+    )
+    verbs = memory.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+
+    def verb(name: str, help: str, *positionals: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = verbs.add_parser(
+            name, parents=[place], help=help, description=f"{help[0].upper()}{help[1:]}.", allow_abbrev=False
+        )
+        for one in positionals:
+            parser.add_argument(one.lower(), metavar=one)
+        return parser
+
+    _filters(verb("list", "list the lessons, the oldest first"))
+    verb("show", "show all that is known of a lesson", "ID")
+    search = verb("search", "find the lessons nearest to a text, in whatever status", "TEXT")
+    search.add_argument("--limit", metavar="N", type=_count, default=10, help="at most so many (10)")
+    _filters(search)
+    verb("stats", "count the lessons, and how they did")
+    verb("history", "tell what happened to a lesson", "ID")
+    verb("explain", "tell what a run was shown, what it wrote, and what came of it", "RUN")
+    verb("approve", "make a lesson active, so that no later loss takes it back", "ID")
+    verb("retire", "show a lesson no more, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
+    verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
+    forget = verb("forget", "remove a lesson with its vectors, evidence and history, for good", "ID")
+    forget.add_argument("--yes", action="store_true", help="do not ask")
+    undo = verb("undo", "take back a change, all that a run changed, or all since a time")
+    undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
+    undo.add_argument("--since", metavar="TIME", type=_time, help="such as 2031-03-04T12:00+01:00")
+    export = verb("export", "write lessons as JSON Lines that one can read, compare and edit")
+    export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
+    _filters(export)
+    load = verb("import", "keep the lessons of such a file that are new here: all, or none where a line is bad", "FILE")
+    load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
+    load.add_argument("--create", action="store_true", help="make the store where there is none yet")
+    memory.set_defaults(parser=memory)
+
+
+def memory(asked: argparse.Namespace, page: Page) -> int:
+    """The exit status of one command on a store's lessons."""
+    if asked.verb is None:
+        asked.parser.print_help(sys.stderr)
+        return 2
+    if not hasattr(asked, "store"):
+        raise WrongUse("say where the lessons are, by --store FILE or --store postgresql://…")
+    with opened(asked.store, create=getattr(asked, "create", False)) as store:
+        namespace = namespace_of(store, getattr(asked, "namespace", None))
+        try:
+            book = LessonBook(store, namespace)
+        except ValueError as fault:
+            raise WrongUse(f"--namespace {told_namespace(namespace)}: {sentence(fault)}") from fault
+        desk = Desk(book, page, asked, getattr(asked, "json", False))
+        return VERBS[asked.verb](desk)
+
+
+def _filters(parser: argparse.ArgumentParser) -> None:
+    for name, words in FILTERS.items():
+        told_words = f"one of {', '.join(words)}" if words else f"with this {name}"
+        parser.add_argument(
+            f"--{name}", metavar="WORD", action="append", choices=words, help=f"{told_words}; may be given again"
+        )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a time such as 2031-03-04T12:00+01:00, got {text!r}") from None
+    return time.astimezone()

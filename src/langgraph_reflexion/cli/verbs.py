@@ -1,0 +1,216 @@
+"""Verbs: what can be done with the lessons of a book, each told as a table, a few lines, or JSON."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from langgraph_reflexion.cli import cards
+from langgraph_reflexion.cli.desk import Desk
+from langgraph_reflexion.cli.opening import elsewhere, told_namespace
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion.memory.exchange import write_lines
+from langgraph_reflexion.schemas import Lesson
+
+# ---------------------------------------------------------------- looking
+
+
+def _list(desk: Desk) -> int:
+    found = desk.book.lessons(**desk.filters)
+    if desk.json:
+        desk.page.data([one.model_dump(mode="json") for one in found])
+    elif found:
+        desk.page.table(cards.HEAD, [cards.row(one) for one in found])
+    if not found:
+        desk.nothing()
+    return 0
+
+
+def _search(desk: Desk) -> int:
+    found = desk.book.search(desk.asked.text, desk.asked.limit, **desk.filters)
+    if desk.json:
+        desk.page.data([{"score": round(one.score, 4), "lesson": one.lesson.model_dump(mode="json")} for one in found])
+    elif found:
+        desk.page.table(("SCORE", *cards.HEAD), [(f"{one.score:.2f}", *cards.row(one.lesson)) for one in found])
+    if not found:
+        desk.nothing()
+    return 0
+
+
+def _show(desk: Desk) -> int:
+    lesson = desk.lesson()
+    if desk.json:
+        desk.page.data(lesson.model_dump(mode="json"))
+    else:
+        cards.card(desk.page, lesson)
+    return 0
+
+
+def _stats(desk: Desk) -> int:
+    found = desk.book.stats()
+    if desk.json:
+        desk.page.data(found)
+    else:
+        cards.counts(desk.page, told_namespace(desk.book.namespace), found)
+    if not found["lessons"]:
+        desk.note(f"There are {elsewhere(desk.book.store, desk.book.namespace)}.")
+    return 0
+
+
+def _history(desk: Desk) -> int:
+    changes = desk.book.history(desk.lesson().id)
+    if desk.json:
+        desk.page.data([_plain(asdict(one)) for one in changes])
+    else:
+        desk.page.table(cards.CHANGES, [cards.change(one) for one in changes])
+    return 0
+
+
+def _explain(desk: Desk) -> int:
+    with _known("run", desk.asked.run):
+        found = desk.book.explain(desk.asked.run)
+    if desk.json:
+        desk.page.data(found)
+    else:
+        cards.run(desk.page, found)
+    return 0
+
+
+# ---------------------------------------------------------------- deciding
+
+
+def _approve(desk: Desk) -> int:
+    return desk.changed(desk.book.approve(desk.lesson().id), "Approved")
+
+
+def _retire(desk: Desk) -> int:
+    return desk.changed(desk.book.retire(desk.lesson().id, desk.asked.why), "Retired")
+
+
+def _restore(desk: Desk) -> int:
+    lesson = desk.lesson()
+    try:
+        return desk.changed(desk.book.restore(lesson.id), "Restored")
+    except ValueError as fault:
+        raise WrongUse(sentence(fault).replace("`restore`", "restore")) from fault
+
+
+def _forget(desk: Desk) -> int:
+    lesson = desk.lesson()
+    if not desk.asked.yes and sys.stdin.isatty() and not _sure(lesson):
+        desk.note("Nothing was removed.")
+        return 1
+    desk.book.forget(lesson.id)
+    if desk.json:
+        desk.page.data({"forgotten": lesson.id})
+    else:
+        desk.page.line(f"Forgot {lesson.id}: {lesson.text}")
+    return 0
+
+
+def _sure(lesson: Lesson) -> bool:
+    page = Page(sys.stderr)
+    page.line(lesson.text, "yellow")
+    page.lead("Remove it for good? [y/N] ")
+    answer = sys.stdin.readline()
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _undo(desk: Desk) -> int:
+    what, since = desk.asked.what, desk.asked.since
+    if (what is None) == (since is None):
+        raise WrongUse("say what to undo: the id of a change, that of a run, or --since TIME")
+    with _known("change or run", what):
+        undone = desk.book.undo(what, since=since)
+    if desk.json:
+        desk.page.data([_plain(asdict(one)) for one in undone])
+    elif undone:
+        desk.page.table(cards.CHANGES, [cards.change(one) for one in undone])
+    desk.note(f"{told(len(undone), 'change')} taken back.")
+    return 0
+
+
+# ---------------------------------------------------------------- carrying
+
+
+def _export(desk: Desk) -> int:
+    found, file = desk.book.lessons(**desk.filters), desk.asked.file
+    if file == "-":
+        lines = io.StringIO()
+        write_lines(found, lines)
+        sys.stdout.write(lines.getvalue())
+        sys.stdout.flush()
+    else:
+        try:
+            write_lines(found, file)
+        except OSError as fault:
+            raise WrongUse(f"cannot write {file}: {fault.strerror or fault}") from fault
+    if not found:
+        desk.nothing()
+    elif file != "-":
+        _counted(desk, f"{told(len(found), 'lesson')} written to {file}", {"exported": len(found), "file": file})
+    return 0
+
+
+def _import(desk: Desk) -> int:
+    file = desk.asked.file
+    try:
+        loaded = desk.book.load(sys.stdin if file == "-" else file, strict=not desk.asked.keep_going)
+    except OSError as fault:
+        raise WrongUse(f"cannot read {file}: {fault.strerror or fault}") from fault
+    except UnicodeDecodeError as fault:
+        raise LessonError(f"{file} is no UTF-8 text; nothing was imported") from fault
+    except LessonError as fault:
+        raise LessonError(f"{file}: {fault}; nothing was imported, --keep-going skips such lines") from fault
+    skipped = f", {told(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
+    place = told_namespace(desk.book.namespace)
+    said = f"{told(loaded.added, 'lesson')} added to {place}, {loaded.unchanged} known already{skipped}"
+    _counted(desk, said, asdict(loaded))
+    if loaded.otherwise:
+        whose = f"{told(loaded.otherwise, 'known lesson')} read otherwise in {file}, and stay as they are here."
+        desk.note(f"{whose} A line without its `id` is a new lesson.")
+    return 0
+
+
+def _counted(desk: Desk, said: str, counts: dict[str, Any]) -> None:
+    if desk.json:
+        desk.page.data(counts)
+    else:
+        desk.page.line(said)
+
+
+@contextmanager
+def _known(what: str, id: str | None) -> Iterator[None]:
+    try:
+        yield
+    except KeyError as fault:
+        raise WrongUse(f"there is no {what} {id!r}") from fault
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    return {name: one.isoformat() if isinstance(one, datetime) else one for name, one in value.items()}
+
+
+VERBS: dict[str, Callable[[Desk], int]] = {
+    "list": _list,
+    "show": _show,
+    "search": _search,
+    "stats": _stats,
+    "history": _history,
+    "explain": _explain,
+    "approve": _approve,
+    "retire": _retire,
+    "restore": _restore,
+    "forget": _forget,
+    "undo": _undo,
+    "export": _export,
+    "import": _import,
+}

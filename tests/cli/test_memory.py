@@ -1,0 +1,380 @@
+"""The memory command: people look into the lessons of a store, and decide over them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langgraph_reflexion import Context, Episode, FaissStore, Lesson, LessonBook
+from langgraph_reflexion.cli import main
+from langgraph_reflexion.schemas import Trigger
+
+WEEKDAY = "Give the calendar a weekday, never a date."
+LENGTHS = "Convert all lengths to one unit before adding them."
+CHINESE = "提议会议时间之前，先检查所有忙碌时段。"
+PLACE = ("team", "ada")
+
+
+def fill(book: LessonBook) -> list[str]:
+    """Three lessons and a run; their ids."""
+    trigger = Trigger(signal="tool_error", tool="busy_times")
+    book.add(Lesson(kind="rule", text=WEEKDAY, when="planning a meeting", origin="told", tags=["day"], trigger=trigger))
+    book.add(Lesson(kind="pattern", text=LENGTHS, topic="maths", origin="verified", name="lengths"))
+    book.add(Lesson(kind="rule", text=CHINESE, when="安排会议", origin="told"))
+    ids = [lesson.id for lesson in book.lessons()]
+    book.credit(Episode(id="monday", task="Plan the budget meeting.", success=True, shown=[ids[0]]))
+    return ids
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ids() -> list[str]:
+    """The lessons of a file, in the folder in which the command is given."""
+    with FaissStore("lessons.db") as store:
+        return fill(LessonBook(store, PLACE))
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Any:
+    """What a command that succeeds says; with `--json`, the value."""
+
+    def asked(*argv: str, store: str = "lessons.db") -> Any:
+        assert main(["memory", *argv, "--store", store]) == 0
+        out = capsys.readouterr().out
+        return json.loads(out) if "--json" in argv else out
+
+    return asked
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Any:
+    """What a command says that cannot be done, in one line."""
+
+    def asked(*argv: str, store: str = "lessons.db", status: int = 2) -> str:
+        assert main(["memory", *argv, "--store", store]) == status
+        out, err = capsys.readouterr()
+        assert not out
+        assert err.startswith("langgraph-reflexion: ")
+        assert err.count("\n") == 1
+        return err
+
+    return asked
+
+
+def status_of(id: str) -> str:
+    with FaissStore("lessons.db") as store:
+        lesson = LessonBook(store, PLACE).get(id)
+        assert lesson is not None
+        return lesson.status
+
+
+# ---------------------------------------------------------------- looking
+
+
+@pytest.mark.req("D15")
+def test_the_lessons_are_listed_as_a_table_a_row_each(ids, told):
+    head, *rows = told("list").splitlines()
+    assert head.split() == ["ID", "KIND", "STATUS", "HELPED", "LESSON"]
+    assert [row.split()[0] for row in rows] == ids
+    assert rows[0].split()[1:4] == ["rule", "candidate", "1/1"]
+    assert {row.index(text) for row, text in zip(rows, (WEEKDAY, LENGTHS, CHINESE), strict=True)} == {
+        head.index("LESSON")
+    }
+
+
+@pytest.mark.req("D15", "D3")
+@pytest.mark.parametrize(
+    ("filters", "left"),
+    [
+        (["--kind", "pattern"], [LENGTHS]),
+        (["--kind", "rule", "--kind", "pattern"], [WEEKDAY, LENGTHS, CHINESE]),
+        (["--topic", "maths"], [LENGTHS]),
+        (["--tag", "day"], [WEEKDAY]),
+        (["--origin", "told"], [WEEKDAY, CHINESE]),
+        (["--status", "active"], []),
+    ],
+)
+@pytest.mark.usefixtures("ids")
+def test_a_list_is_narrowed_by_what_lessons_have(told, filters, left):
+    assert [one["text"] for one in told("list", "--json", *filters)] == left
+    assert [json.loads(line)["text"] for line in told("export", *filters).splitlines()] == left
+
+
+@pytest.mark.usefixtures("ids")
+def test_where_nothing_fits_the_output_is_empty_and_a_note_says_so(capsys):
+    assert main(["memory", "list", "--store", "lessons.db", "--status", "retired"]) == 0
+    assert capsys.readouterr() == ("", "No lesson in team/ada fits.\n")
+
+
+@pytest.mark.req("D15")
+def test_a_lesson_is_shown_by_its_id_the_beginning_of_it_or_its_name(ids, told):
+    shown = told("show", ids[1])
+    assert shown.splitlines()[0] == LENGTHS
+    assert "trust:       verified" in " ".join(shown.splitlines())
+    assert told("show", ids[1][:6]) == told("show", "lengths") == shown
+    assert Lesson.model_validate(told("show", ids[0], "--json")).trigger == Trigger(
+        signal="tool_error", tool="busy_times"
+    )
+
+
+@pytest.mark.req("D15")
+def test_the_nearest_lessons_are_found_with_how_near_they_are(ids, told):
+    assert WEEKDAY in told("search", "a date for the calendar").splitlines()[1]
+    assert CHINESE in told("search", "会议时间", "--limit", "1").splitlines()[1]
+    [found] = told("search", "a date for the calendar", "--limit", "1", "--json")
+    assert found["lesson"]["id"] == ids[0]
+    assert 0 < found["score"] <= 1
+
+
+@pytest.mark.req("D15")
+@pytest.mark.usefixtures("ids")
+def test_the_lessons_are_counted(told):
+    assert told("stats", "--json")["kind"] == {"rule": 2, "pattern": 1}
+    said = told("stats")
+    assert said.startswith("3 lessons in team/ada\n")
+    assert "1 time; helped in 1 of 1 that count" in said
+
+
+@pytest.mark.req("D15")
+def test_what_happened_to_a_lesson_is_told(ids, told):
+    told("approve", ids[0])
+    told("retire", ids[0], "--why", "the calendar takes dates now")
+    assert [one["action"] for one in told("history", ids[0], "--json")] == ["added", "approved", "retired"]
+    assert "the calendar takes dates now" in told("history", ids[0]).splitlines()[-1]
+
+
+def test_a_run_is_explained(ids, told, refused):
+    assert f"{WEEKDAY} (win)" in told("explain", "monday")
+    assert told("explain", "monday", "--json")["shown"][0]["lesson"] == ids[0]
+    assert "there is no run 'tuesday'" in refused("explain", "tuesday")
+
+
+# ---------------------------------------------------------------- deciding
+
+
+@pytest.mark.req("D15")
+def test_people_approve_retire_and_restore(ids, told, refused):
+    assert told("approve", ids[0]) == f"Approved {ids[0]}, now active: {WEEKDAY}\n"
+    assert status_of(ids[0]) == "active"
+    assert told("retire", ids[0], "--json")["status"] == status_of(ids[0]) == "retired"
+    assert told("restore", ids[0], "--json")["status"] == status_of(ids[0]) == "active"
+    assert "restore is for retired, superseded and quarantined lessons" in refused("restore", ids[0])
+
+
+def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, told, refused):
+    told("approve", ids[0])
+    change = told("history", ids[0], "--json")[-1]["id"]
+    assert change in told("undo", change)
+    assert status_of(ids[0]) == "candidate"
+    assert "there is no change or run 'friday'" in refused("undo", "friday")
+    assert "say what to undo" in refused("undo")
+    told("undo", "--since", "2001-01-01")
+    assert {one["status"] for one in told("list", "--json")} == {"retired"}
+
+
+@pytest.mark.req("D15")
+def test_a_forgotten_lesson_leaves_nothing_in_the_file(ids, told):
+    assert told("forget", ids[0]) == f"Forgot {ids[0]}: {WEEKDAY}\n"
+    assert told("forget", ids[1], "--json") == {"forgotten": ids[1]}
+    assert [one["text"] for one in told("list", "--json")] == [CHINESE]
+    files = b"".join(file.read_bytes() for file in Path().iterdir())
+    assert WEEKDAY.encode() not in files
+
+
+@pytest.mark.parametrize(("answer", "status", "left"), [("y\n", 0, 2), ("n\n", 1, 3), ("", 1, 3)])
+def test_at_a_terminal_it_is_asked_before_a_lesson_goes(ids, told, capsys, monkeypatch, answer, status, left):
+    monkeypatch.setattr(sys, "stdin", Typed(answer))
+    assert main(["memory", "forget", ids[0], "--store", "lessons.db"]) == status
+    err = capsys.readouterr().err
+    assert WEEKDAY in err
+    assert "Remove it for good? [y/N]" in err
+    assert len(told("list", "--json")) == left
+
+
+def test_with_yes_nothing_is_asked(ids, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Typed("n\n"))
+    assert main(["memory", "forget", ids[0], "--store", "lessons.db", "--yes"]) == 0
+    assert not capsys.readouterr().err
+
+
+def test_ctrl_c_at_the_question_removes_nothing(ids, told, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Typed(KeyboardInterrupt()))
+    assert main(["memory", "forget", ids[0], "--store", "lessons.db"]) == 130
+    assert len(told("list", "--json")) == 3
+
+
+class Typed:
+    """A terminal on which this is typed."""
+
+    def __init__(self, answer: str | BaseException) -> None:
+        self.answer = answer
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+# ---------------------------------------------------------------- carrying
+
+
+@pytest.mark.req("D15")
+def test_what_is_exported_comes_back_and_a_second_time_changes_nothing(ids, told):
+    told("approve", ids[0])
+    assert told("export", "all.jsonl") == "3 lessons written to all.jsonl\n"
+    first = Path("all.jsonl").read_text("utf-8")
+    assert told("export") == first
+    assert CHINESE in first
+    assert [next(iter(json.loads(line))) for line in first.splitlines()] == ["kind"] * 3
+
+    assert told("import", "all.jsonl") == "0 lessons added to team/ada, 3 known already\n"
+    assert told("export") == first
+    options = ("--create", "--namespace", "team/ada", "--json")
+    assert told("import", "all.jsonl", *options, store="new.db")["added"] == 3
+    assert told("export", store="new.db") == first
+
+
+@pytest.mark.req("D15")
+@pytest.mark.usefixtures("ids")
+def test_a_bad_line_is_named_and_nothing_is_imported(told, refused):
+    good = '{"kind": "rule", "text": "Read the units first."}\n'
+    Path("edited.jsonl").write_text(good + '{"kind": "poem", "text": "Do x."}\n', "utf-8")
+    said = refused("import", "edited.jsonl", status=1)
+    assert "edited.jsonl: line 2 is no lesson: kind: Input should be 'rule'" in said
+    assert len(told("list", "--json")) == 3
+    assert told("import", "edited.jsonl", "--keep-going") == (
+        "1 lesson added to team/ada, 0 known already, 1 bad line skipped\n"
+    )
+
+
+def test_a_known_lesson_that_was_edited_in_the_file_is_told_and_stays(ids, told, capsys):
+    told("export", "all.jsonl")
+    edited = Path("all.jsonl").read_text("utf-8").replace("one unit", "metres")
+    Path("all.jsonl").write_text(edited, "utf-8")
+    assert main(["memory", "import", "all.jsonl", "--store", "lessons.db"]) == 0
+    assert "1 known lesson read otherwise in all.jsonl, and stay as they are here" in capsys.readouterr().err
+    assert told("show", ids[1], "--json")["text"] == LENGTHS
+
+
+@pytest.mark.usefixtures("ids")
+def test_lessons_are_read_from_a_pipe(told, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"kind": "rule", "text": "Read the units first."}\n'))
+    assert told("import", "-").startswith("1 lesson added")
+
+
+# ---------------------------------------------------------------- wrong use
+
+
+@pytest.mark.parametrize("verb", [["list"], ["stats"], ["show", "x"], ["export"], ["import", "x.jsonl"]])
+def test_a_missing_file_is_an_error_and_is_not_created(refused, here, verb):
+    assert "--store nowhere.db: there is no such file" in refused(*verb, store="nowhere.db")
+    assert not list(here.iterdir())
+
+
+def test_what_is_no_store_is_refused_and_untouched(refused, here):
+    (here / "text.db").write_text("dear diary, " * 200)
+    (here / "empty.db").touch()
+    sqlite3.connect("other.db").execute("CREATE TABLE t (x)").connection.close()
+    before = {file.name: file.read_bytes() for file in here.iterdir()}
+    assert "it is damaged or no SQLite file" in refused("list", store="text.db")
+    assert "the file is empty" in refused("list", store="empty.db")
+    assert "it is an SQLite file of another program" in refused("list", store="other.db")
+    assert "it is a folder" in refused("list", store=".")
+    assert "there is no such file" in refused("list", store=":memory:")
+    assert "takes a file or postgresql://…, got mysql://me:***@db/x" in refused("list", store="mysql://me:secret@db/x")
+    assert {file.name: file.read_bytes() for file in here.iterdir()} == before
+
+
+@pytest.mark.parametrize("verb", [["list"], ["stats"], ["search", "calendar"], ["export"]])
+@pytest.mark.usefixtures("ids")
+def test_an_empty_namespace_says_which_ones_hold_lessons(capsys, verb):
+    assert main(["memory", *verb, "--store", "lessons.db", "--namespace", "team/adam"]) == 0
+    assert capsys.readouterr().err == "There are no lessons in team/adam; there are lessons in team/ada.\n"
+
+
+def test_where_lessons_lie_in_several_namespaces_it_is_asked_which(ids, told, refused):
+    with FaissStore("lessons.db") as store:
+        LessonBook(store, ("team", "bo")).add(Lesson(kind="rule", text="Read the units first."))
+    assert "say which by --namespace: team/ada, team/bo" in refused("list")
+    assert [one["text"] for one in told("list", "--namespace", "team/bo", "--json")] == ["Read the units first."]
+    assert "no lesson" in refused("show", ids[0], "--namespace", "team/bo")
+
+
+def test_without_a_namespace_the_usual_one_is_meant(told):
+    with FaissStore("lessons.db") as store:
+        for place in (("a",), ("reflexion", "reflexion_agent")):
+            LessonBook(store, place).add(Lesson(kind="rule", text=f"Read the units of {place[-1]} first."))
+    assert [one["text"] for one in told("list", "--json")] == ["Read the units of reflexion_agent first."]
+
+
+def test_a_user_with_dots_is_named_as_everywhere(told):
+    with FaissStore("lessons.db") as store:
+        book = LessonBook(store, ("team", "{user_id}"), context=Context(user_id="ada@x.org"))
+        book.add(Lesson(kind="rule", text="Read the units first."))
+    assert len(told("list", "--namespace", "team/ada@x.org", "--json")) == 1
+
+
+def test_an_unknown_or_ambiguous_id_names_the_near_ones(ids, refused):
+    almost = ids[0][:-1] + ("0" if ids[0][-1] != "0" else "1")
+    assert f"there is no lesson '{almost}' in team/ada; near it: {ids[0]} ({WEEKDAY})" in refused("approve", almost)
+    assert "`memory list` shows them" in refused("forget", "!")
+    with FaissStore("lessons.db") as store:
+        LessonBook(store, PLACE).load(Twice(ids[0][:4]))
+    assert "2 lessons begin with" in refused("retire", ids[0][:4])
+
+
+class Twice:
+    """A file with a lesson whose id begins like another's."""
+
+    def __init__(self, beginning: str) -> None:
+        self.beginning = beginning
+
+    def read(self) -> str:
+        return json.dumps({"kind": "rule", "text": "Count the days.", "id": f"{self.beginning}-twice"})
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["memory"], "usage: langgraph-reflexion memory"),
+        (["memory", "list"], "say where the lessons are, by --store"),
+        (["memory", "dance"], "invalid choice: 'dance'"),
+        (["memory", "list", "--store", "lessons.db", "--kind", "poem"], "invalid choice: 'poem'"),
+        (["memory", "show", "--store", "lessons.db"], "the following arguments are required: ID"),
+        (["memory", "search", "x", "--store", "lessons.db", "--limit", "0"], "a whole number from 1, got '0'"),
+        (["memory", "undo", "--store", "lessons.db", "--since", "noon"], "must be a time such as"),
+        (
+            ["memory", "list", "--store", "lessons.db", "--namespace", "a//b"],
+            "--namespace a//b: `namespace` holds labels",
+        ),
+        (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "cannot read nowhere.jsonl: No such file"),
+        (["memory", "export", "nowhere/x", "--store", "lessons.db"], "cannot write nowhere/x: No such file"),
+    ],
+)
+@pytest.mark.usefixtures("ids")
+def test_wrong_use_is_one_sentence_and_status_2(capsys, argv, said):
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert not out
+    assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("ids")
+def test_the_options_of_a_store_stand_before_the_verb_or_after_it(capsys):
+    assert main(["memory", "--store", "lessons.db", "--json", "list"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 3
