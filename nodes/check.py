@@ -121,7 +121,8 @@ def _formed(
     _, plain = yield from kit.choice.chosen(kit.view.of(state), config)
     if is_models and kit.choice.binds_form(plain):
         return None, fault, [0, 0, 0, 0]
-    return (yield from kit.form.shaped(plain, text, _shown(state), kit.words, config))
+    left = partial(_left, kit, state)
+    return (yield from kit.form.shaped(plain, text, _shown(state), kit.words, config, left))
 
 
 def _shown(state: State) -> list[Any]:

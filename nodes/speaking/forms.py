@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin, is_typeddict
@@ -18,10 +19,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.nodes.acting.faults import misfits, model_fault, status_of, told
 from langgraph_reflexion.nodes.acting.json_schema import fault_in_value
+from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas, rebuilt
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, spent_on, unheard
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
-from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.prompts import Prompts
 
 
@@ -103,9 +105,18 @@ class ResponseForm:
         return self._adapter.dump_python(value, mode="json")
 
     def shaped(
-        self, model: Model, answer: str, messages: list[AnyMessage], words: Prompts, config: RunnableConfig
+        self,
+        model: Model,
+        answer: str,
+        messages: list[AnyMessage],
+        words: Prompts,
+        config: RunnableConfig,
+        seconds: Callable[[], float | None] = lambda: None,
     ) -> Waits[tuple[Any, str, Spent]]:
-        """An answer put into the form by one more call, in the model's own way and else in words."""
+        """An answer put into the form by one more call, in the model's own way and else in words.
+
+        `seconds` tells how long it may take.
+        """
         instruction = words.render("shape", answer=answer)
         asking: list[AnyMessage] = [*messages, HumanMessage(instruction)]
         if self.prompt:
@@ -115,7 +126,9 @@ class ResponseForm:
             meter = Meter()
             quiet = metered(unheard(config, "shape"), meter)
             try:
-                value = yield Wait(lambda: structured.invoke(asking, quiet), lambda: structured.ainvoke(asking, quiet))
+                value = yield within(
+                    seconds(), lambda: structured.invoke(asking, quiet), lambda: structured.ainvoke(asking, quiet)
+                )
             except Exception as fault:
                 let_pass(fault)
                 if model_fault(fault) != "setting":
@@ -128,7 +141,7 @@ class ResponseForm:
         schema = json.dumps(self.json_schema, ensure_ascii=False)
         in_words = [*asking[:-1], HumanMessage(f"{instruction}\n\n{words.render('form', schema=schema)}")]
         try:
-            reply = yield from asked(model, in_words, config, aside="shape")
+            reply = yield from asked(model, in_words, config, seconds=seconds(), aside="shape")
         except Exception as fault:
             let_pass(fault)
             if model_fault(fault) == "setting":

@@ -10,10 +10,11 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
+from pydantic import BaseModel
 
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.nodes import remembering
-from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, TextOnlyRoleModel, call, reflection, say
 
 
 class Clock:
@@ -176,6 +177,20 @@ def test_a_fallback_that_hangs_is_given_up_too(run):
     seen = run(RoleModel([say("10:00")]), checks=[refuse], fallback=RoleModel([slowly("11:00")]), limits=limits)
     assert time.monotonic() - began < 2
     assert seen.outcome.answer == "10:00"
+
+
+@pytest.mark.req("F13")
+@pytest.mark.parametrize("kind", [RoleModel, TextOnlyRoleModel])
+def test_an_answer_that_is_put_into_shape_too_slowly_is_given_up(run, kind):
+    class Hour(BaseModel):
+        hour: str
+
+    began = time.monotonic()
+    slow = slowly({"hour": "11:00"})
+    model = kind(lambda asked: slow(asked) if '"properties"' in asked.text else say("Eleven."), reflection(), slow)
+    seen = run(model, response_format=Hour, limits={"deadline": 0.4})
+    assert time.monotonic() - began < 2
+    assert (seen.ending, seen.outcome.structured) == (("failure", "deadline"), None)
 
 
 @pytest.mark.req("F13")
