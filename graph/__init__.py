@@ -1,5 +1,6 @@
 """The graphs: which step follows which, and the factories that callers use."""
 
 from langgraph_reflexion.graph.agent import create_reflexion_agent
+from langgraph_reflexion.graph.trials import create_trial_graph
 
-__all__ = ["create_reflexion_agent"]
+__all__ = ["create_reflexion_agent", "create_trial_graph"]

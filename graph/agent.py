@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +17,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
+from langgraph_reflexion.graph.given import model_for, must_fit, now, warn_of_unused
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
 from langgraph_reflexion.nodes.acting.toolbox import Toolbox, toolbox_of
@@ -36,7 +36,7 @@ from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.speaking.bindings import Model, Offer, bound_names, calls_tools
 from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
-from langgraph_reflexion.nodes.speaking.models import Choice, model_named
+from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, Json, Native, Reader, Speech
 from langgraph_reflexion.nodes.step import Route, Step, WaitingStep
 from langgraph_reflexion.nodes.tool import run_tool
@@ -102,14 +102,9 @@ def create_reflexion_agent(
     """
     if self_reflection != "off":
         raise ValueError(f"`self_reflection` is 'off' in this version, got {self_reflection!r}")
-    _must_be(limits, Limits, "limits")
-    _must_be(memory, MemoryPolicy, "memory")
-    if store is not None:
-        _must_be(store, BaseStore, "store")
-    if clock is not None and not callable(clock):
-        raise ValueError(f"`clock` is a function that gives an aware datetime, got {clock!r}")
+    must_fit(limits, memory, store, clock)
     state_schema = with_messages(state_schema)
-    ticking = clock or (lambda: datetime.now(UTC))
+    ticking = clock or now
     words = Prompts(prompts)
     form = None if response_format is None else ResponseForm(response_format)
     toolbox = toolbox_of(tools, controls or (), approve, deny)
@@ -125,20 +120,15 @@ def create_reflexion_agent(
         words=words,
         checks=named(checks),
         form=form,
-        reflector=_model_for(reflector, "reflector"),
-        fallback=_model_for(fallback, "fallback"),
+        reflector=model_for(reflector, "reflector"),
+        fallback=model_for(fallback, "fallback"),
         limits=limits,
         memory=Memory(memory, name or AGENT, store, InMemoryStore(), ticking),
         view=View(state_schema),
         clock=ticking,
     )
-    _warn_of_unused(limits, checks)
+    warn_of_unused(limits, checks)
     return _compiled(kit, shapes_of(state_schema, form), context_schema, checkpointer, store, name or AGENT)
-
-
-def _must_be(value: Any, kind: type, setting: str) -> None:
-    if not isinstance(value, kind):
-        raise ValueError(f"`{setting}` is a {kind.__name__}, got {value!r}")
 
 
 def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, words: Prompts) -> Speech:
@@ -175,19 +165,6 @@ def _offer(toolbox: Toolbox, speech: Speech) -> Offer | None:
 def _form_of(form: ResponseForm | None, beside_tools: bool, model: Model) -> dict[str, Any]:
     """What binds the response form to a request, where the model's provider enforces schemas."""
     return form.bound() if form is not None and form.is_bound_to(model, beside_tools=beside_tools) else {}
-
-
-def _model_for(model: Any, role: str) -> Model | None:
-    if model is None or isinstance(model, Runnable):
-        return model
-    if isinstance(model, str):
-        return model_named(model)
-    raise ValueError(f"`{role}` is a chat model or its name, got {model!r}")
-
-
-def _warn_of_unused(limits: Limits, checks: Sequence[Any]) -> None:
-    if "success_score" in limits.model_fields_set and not checks:
-        warnings.warn("`success_score` is set and there is no check to give a score", UserWarning, stacklevel=3)
 
 
 def _compiled(

@@ -83,6 +83,17 @@ class Routes:
             return "wrap_up"
         return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "decide"
 
+    def after_attempt(self, state: AtCrossing) -> str:
+        """An answer is checked; without one the worker tries again, reflected on first where it said itself why."""
+        waiting = waiting_in(state)
+        if waiting is not None:
+            return "finish" if waiting["action"] == "ask_user" else "check"
+        if edited_in(state) is not None:
+            return "check"
+        if spent_out(state, self.limits, self.now()):
+            return "wrap_up"
+        return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "attempt"
+
     def after_check(self, state: AtCrossing) -> str:
         """An answer that is not refused ends the run; a refused one is reflected on, or tried again without."""
         if state["failure"] is None or state["remaining_steps"] < STEPS_TO_WRAP_UP:

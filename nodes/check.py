@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.speaking.protocols import as_text, object_of
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left, times_seen
 from langgraph_reflexion.schemas import Failure, Run, Verdict
-from langgraph_reflexion.state import Aside, State, Update, Waiting, edited_in, last_turn, task_in, waiting_in
+from langgraph_reflexion.state import Aside, State, Update, Waiting, edited_in, last_turn, shown_in, task_in, waiting_in
 
 EVIDENCE = 8_000
 
@@ -134,7 +134,7 @@ def _run(kit: Kit, state: State, config: RunnableConfig) -> Waits[Run]:
     model = None
     if any(one.wants_model for one in kit.checks):
         _, model = yield from kit.choice.chosen(kit.view.of(state), kit.inside(config))
-    messages = state["messages"]
+    messages = shown_in(state)
     since = max((i for i, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
     return Run(
         task=task_in(state),

@@ -242,3 +242,10 @@ def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
 def _said(verdict: Verdict) -> list[str]:
     sides = [f"{name}: {side.score:g}, {side.feedback}".rstrip(", ") for name, side in verdict.dimensions.items()]
     return [one for one in (verdict.feedback.strip(), *verdict.issues, *sides) if one]
+
+
+def mistakes(verdicts: Sequence[Verdict], success_score: float) -> list[str]:
+    """What refusing verdicts say, a mistake each; nothing where they only refuse."""
+    refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
+    said = [line.strip() for verdict in refusing for one in _said(verdict) for line in one.splitlines()]
+    return list(dict.fromkeys(filter(None, said)))

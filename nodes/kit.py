@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 
@@ -20,6 +20,9 @@ from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import Speech
 from langgraph_reflexion.prompts import Prompts
+
+Reflecting = Literal["run", "trial", "free"]
+"""How a model reflects: within a run, between trials, or in its own words."""
 
 
 class View:
@@ -58,6 +61,7 @@ class Kit:
     memory: Memory
     view: View
     clock: Callable[[], datetime]
+    reflecting: Reflecting = "run"
 
     def now(self) -> float:
         """The clock's time in seconds."""

@@ -24,8 +24,8 @@ from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, pl
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, usage_of
-from langgraph_reflexion.schemas import Depth, Failure, FixKind, Kind, Reflection
-from langgraph_reflexion.state import State, Update, task_in
+from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, FixKind, Kind, Reflection
+from langgraph_reflexion.state import State, Update, shown_in, task_in
 
 TRANSCRIPT_TOKENS = 4_000
 QUICK_TOKENS = 1_500
@@ -135,10 +135,13 @@ def _reflection(
     before: Spent | None = None,
 ) -> Waits[tuple[Reflection | None, Spent]]:
     """One reflection, asked for once more where it cannot be read, with what it cost."""
-    native = knows_schemas(model)
-    schema = reply_schema()
+    free = kit.reflecting == "free"
+    native = knows_schemas(model) and not free
+    schema = reply_schema(between_trials=kit.reflecting == "trial")
     question = _question(kit, state, failure, depth)
-    in_words = f"{question}\n\n{kit.words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
+    in_words = question
+    if not free:
+        in_words += f"\n\n{kit.words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
     form = {"type": "json_schema", "json_schema": {"name": "Reflection", "schema": schema}}
     asking = model.bind(response_format=form) if native else model
     messages: list[AnyMessage] = [HumanMessage(question if native else in_words)]
@@ -158,7 +161,8 @@ def _reflection(
                 asking, native, messages = model, False, [HumanMessage(in_words)]
             continue
         spent = plus(spent, reply.spent)
-        reflection, reason = read_reflection(reply.message.text, failure, depth)
+        read = read_freely if free else read_reflection
+        reflection, reason = read(reply.message.text, failure, depth)
         if reflection is not None:
             return reflection, spent
         said = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
@@ -174,11 +178,11 @@ def _is_late(kit: Kit, state: State, spent: Spent) -> bool:
 
 def _question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
     spoilt = state["aside"]["turn"] if state["aside"] else []
-    last = spoilt[0] if spoilt else next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
+    last = spoilt[0] if spoilt else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
     earlier = "\n\n".join(one.as_text() for one in state["reflections"]) or "none"
     size = QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
     return kit.words.render(
-        "reflect",
+        "reflect_free" if kit.reflecting == "free" else "reflect",
         task=fenced(bounded(task_in(state), 4_000)),
         decision=fenced(_decision(last)),
         evidence=fenced(failure.evidence),
@@ -186,6 +190,7 @@ def _question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
         earlier=fenced(earlier),
         depth=_depth_words(kit, state, depth),
         signal=failure.signal,
+        more=kit.words.render("reflect_trial") if kit.reflecting == "trial" else "",
     )
 
 
@@ -198,7 +203,7 @@ def _decision(message: AnyMessage | None) -> str:
 
 def _of_this_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
     """The messages since the task; after feedback, what it speaks of stands before it."""
-    messages = state["messages"]
+    messages = shown_in(state)
     if failure.signal == "feedback":
         return messages[-LATEST:]
     task_id = state["about"]["task_id"]
@@ -237,10 +242,11 @@ def _score(score: float | None) -> str:
     return "none" if score is None else f"{score:g}"
 
 
-def reply_schema() -> dict[str, Any]:
+def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
     """What a model is asked for: a reflection without its depth, which is not the model's to say."""
     schema = Reflection.model_json_schema()
-    schema["properties"].pop("depth")
+    for name in ("depth",) if between_trials else ("depth", "diagnosis", "lessons"):
+        schema["properties"].pop(name)
     schema["required"] = list(schema["properties"])
     return schema
 
@@ -260,6 +266,9 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflecti
             known[name] = bounded(known[name], LONGEST_FIELD)
     if isinstance(fixes, list):
         known["fix_strategy"] = [_fix(one) for one in fixes[:MOST_ENTRIES]]
+    if known.get("diagnosis") not in get_args(Diagnosis):
+        known.pop("diagnosis", None)
+    known["lessons"] = _sentences(known.get("lessons"))
     if memos is None:
         known.pop("memory_to_write", None)
     elif isinstance(memos, list):
@@ -268,6 +277,26 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflecti
         return Reflection.model_validate(known), ""
     except ValidationError as fault:
         return None, misfits(fault)
+
+
+def read_freely(text: str, failure: Failure, depth: Depth) -> tuple[Reflection | None, str]:
+    """A reflection in a model's own words: a possible reason, then `Plan:` and what to do; without it all is plan."""
+    reason, mark, plan = bounded(text.strip(), LONGEST_FIELD).rpartition("Plan:")
+    if not text.strip():
+        return None, "it is empty"
+    return Reflection(
+        failure_signal=failure.signal,
+        root_cause="other",
+        explanation=reason.removeprefix("Reason:").strip() if mark else "",
+        fix_strategy=[],
+        patch_prompt=plan.strip(),
+        depth=depth,
+    ), ""
+
+
+def _sentences(given: Any) -> list[str]:
+    some = given if isinstance(given, list) else [given]
+    return [bounded(one, LONGEST_FIELD) for one in some[:MOST_ENTRIES] if isinstance(one, str) and one.strip()]
 
 
 def _fix(given: Any) -> Any:

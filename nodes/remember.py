@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.remembering import best_effort, to_write
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.schemas import Failure, Lesson, Memo, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update, task_in
+from langgraph_reflexion.state import State, Update, shown_in, task_in
 
 QUOTE_WORDS = 6
 """So many words in a row that also stand in a tool's output are the tool's words, not the model's."""
@@ -101,7 +101,7 @@ def _said(state: State) -> list[tuple[str, bool]]:
     """What tools have said and whether as an error, the newest first; of a very long history what was said last."""
     said: list[tuple[str, bool]] = []
     left = LOOKED_AT
-    for message in reversed(state["messages"]):
+    for message in reversed(shown_in(state)):
         if left <= 0:
             break
         if isinstance(message, ToolMessage):

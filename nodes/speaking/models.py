@@ -126,6 +126,20 @@ class Choice:
         return self._offered(made), plain(made)
 
 
+class Only(Choice):
+    """The one model there is, whatever model the context names: that is for the worker to say."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model, None)
+
+    def check(self, name: str | None) -> None:
+        return None
+
+    def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
+        yield from ()
+        return self._ready[""], self._alone[""]
+
+
 def _only_async() -> Any:
     raise RuntimeError("The function that chooses the model is async: use `ainvoke` or `astream`, or give a sync one")
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
-from langgraph_reflexion.graph import create_reflexion_agent
+from langgraph_reflexion.graph import create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import (
     Attempt,
@@ -37,6 +37,7 @@ __all__ = [
     "Run",
     "Verdict",
     "create_reflexion_agent",
+    "create_trial_graph",
 ]
 
 

@@ -32,6 +32,7 @@ RootCause = Literal[
     "wrong_assumption",
     "other",
 ]
+Diagnosis = Literal["understanding", "method", "execution"]
 FixKind = Literal["change_prompt", "change_tool_schema", "add_check", "replace_tool", "decompose_task", "other"]
 Depth = Literal["quick", "normal", "deep", "meta"]
 Kind = Literal["rule", "pattern", "strategy", "project", "preference"]
@@ -177,11 +178,15 @@ class Reflection(Value):
     memory_to_write: list[Memo] = Field(default_factory=list)
     confidence: float | None = Field(default=None, ge=0, le=100)
     depth: Depth = "normal"
+    diagnosis: Diagnosis | None = Field(default=None, description="Between trials: what sort of error it was.")
+    lessons: list[str] = Field(default_factory=list, description="Between trials: what it teaches about this task.")
 
     def as_text(self) -> str:
         """Problem, cause, lessons and plan in a few lines."""
         lines = [f"Problem: {self.failure_signal}", f"Cause: {self.root_cause}" + _said(self.explanation)]
+        lines += [f"Diagnosis: {self.diagnosis} error"] if self.diagnosis else []
         lines += [f"Fix: {fix.text or fix.kind}" for fix in self.fix_strategy]
+        lines += [f"Lesson: {lesson}" for lesson in self.lessons]
         lines += [f"Lesson ({memo.kind}): {memo.text}" for memo in self.memory_to_write]
         return "\n".join([*lines, f"Plan: {self.patch_prompt}"])
 

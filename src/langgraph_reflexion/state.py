@@ -181,7 +181,9 @@ class Held(TypedDict, total=False):
     resumed_at: float
     """When a person last answered; the latest stands. Written by `begin`, `ask`, `tool`, `check`."""
     attempts: list[Attempt]
-    """Written by `begin`, `check`, `wrap_up`."""
+    """Written by `begin`, `check`, `wrap_up`, `attempt`."""
+    work: list[AnyMessage]
+    """What a trial's worker said and did on its way to the last answer. Written by `begin`, `attempt`."""
     stop: StopReason | None
     """Why the run cannot go on. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
     reason: str
@@ -210,6 +212,7 @@ BLANK: Mapping[str, Any] = MappingProxyType(
         "edits": {},
         "handoffs": [],
         "attempts": [],
+        "work": [],
         "stop": None,
         "reason": "",
     }
@@ -300,6 +303,11 @@ def task_in(state: Mapping[str, Any]) -> str:
         if message.id == about["task_id"]:
             return str(message.text)
     return task_of(state["messages"])
+
+
+def shown_in(state: Mapping[str, Any]) -> list[AnyMessage]:
+    """What was said and done up to now: the conversation, and in a trial the work of the last attempt behind it."""
+    return [*state["messages"], *(state.get("work") or [])]
 
 
 def task_of(messages: Sequence[AnyMessage]) -> str:

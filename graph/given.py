@@ -1,0 +1,56 @@
+"""What callers give to both factories, refused at once where it cannot work."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain_core.runnables import Runnable
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.nodes.speaking.bindings import Model
+from langgraph_reflexion.nodes.speaking.models import model_named
+
+
+def now() -> datetime:
+    """The time, where the caller gives no clock."""
+    return datetime.now(UTC)
+
+
+def must_fit(
+    limits: Limits, memory: MemoryPolicy, store: BaseStore | None, clock: Callable[[], datetime] | None
+) -> None:
+    """Refuse a setting of another kind, with the value."""
+    for setting, value, kind in (
+        ("limits", limits, Limits),
+        ("memory", memory, MemoryPolicy),
+        ("store", store, BaseStore),
+    ):
+        if not isinstance(value, kind) and not (value is None and setting == "store"):
+            raise ValueError(f"`{setting}` is a {kind.__name__}, got {value!r}")
+    if clock is not None and not callable(clock):
+        raise ValueError(f"`clock` is a function that gives an aware datetime, got {clock!r}")
+
+
+def must_be_one_of(value: Any, words: Sequence[str], setting: str) -> None:
+    """Refuse a word that is none of these."""
+    if value not in words:
+        raise ValueError(f"`{setting}` is one of {', '.join(map(repr, words))}, got {value!r}")
+
+
+def model_for(model: Any, role: str) -> Model | None:
+    """The model of a role, by itself or by its name."""
+    if model is None or isinstance(model, Runnable):
+        return model
+    if isinstance(model, str):
+        return model_named(model)
+    raise ValueError(f"`{role}` is a chat model or its name, got {model!r}")
+
+
+def warn_of_unused(limits: Limits, checks: Sequence[Any]) -> None:
+    """Warn, in the name of the factory's caller, of a score that nothing can reach."""
+    if "success_score" in limits.model_fields_set and not checks:
+        warnings.warn("`success_score` is set and there is no check to give a score", UserWarning, stacklevel=3)

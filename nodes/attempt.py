@@ -1,0 +1,191 @@
+"""Attempt: let the worker try, once; what it raises uses the attempt up and is never judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.nodes.acting.faults import (
+    is_passing,
+    model_fault,
+    pause_before,
+    told,
+    told_as_a_sentence,
+    tool_error_class,
+)
+from langgraph_reflexion.nodes.acting.timing import pause
+from langgraph_reflexion.nodes.decide import USAGE
+from langgraph_reflexion.nodes.host import emit, was_resumed
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.notes import Trial, prompted
+from langgraph_reflexion.nodes.speaking.forms import Meter, metered
+from langgraph_reflexion.nodes.speaking.models import let_pass
+from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, seconds_left, times_seen
+from langgraph_reflexion.nodes.worker import OnlyAsyncError, Work, WorkerError
+from langgraph_reflexion.schemas import Failure
+from langgraph_reflexion.state import State, Update, Waiting, last_id
+
+BROKEN = ("model_error", "deadline", "token_budget")
+"""Ends of an agent that say nothing about how it went about its task."""
+
+
+def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Waits[Update]:
+    """One call of the worker: an answer for the checks, or the failure that it ended in."""
+    if was_resumed(config):
+        state = {**state, "resumed_at": kit.now()}
+    if (late := overspent(state, kit.limits, kit.now())) is not None:
+        return {"decision": None, "stop": late}
+    meter = Meter()
+    prompt, text = prompted(kit, trial, state)
+    try:
+        work = yield from _work(kit, trial, state, config, prompt, text, meter)
+    except OnlyAsyncError:
+        raise
+    except Exception as fault:
+        let_pass(fault)
+        if trial.worker.takes == "messages" and model_fault(fault) == "setting":
+            raise
+        _tell(config, state, prompt, None, meter, told(fault))
+        return (yield from _fallen(kit, trial, state, fault, meter))
+    _tell(config, state, prompt, work, meter, None)
+    update = _begun(kit, state, meter, work.steps)
+    if work.outcome is not None and work.outcome.status == "failure":
+        return update | _given_up(kit, state, config, work, update)
+    asks = work.outcome is not None and work.outcome.status == "needs_input"
+    message = _under_own_id(state, work)
+    waiting = Waiting(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
+    return update | {"decision": waiting}
+
+
+def _work(
+    kit: Kit,
+    trial: Trial,
+    state: State,
+    config: RunnableConfig,
+    prompt: list[AnyMessage],
+    text: str,
+    meter: Meter,
+) -> Waits[Work]:
+    tally = state["tally"]
+    view: dict[str, Any] = {
+        "messages": prompt,
+        "attempt": tally["attempts"] + 1,
+        "attempts": state["attempts"],
+        "reflections": state["reflections"],
+    }
+    worker = trial.worker
+    given = yield from worker.given(prompt, text, view)
+    left = [seconds_left(state, kit.limits, kit.now()), kit.limits.tool_timeout]
+    seconds = min((one for one in left if one is not None), default=None)
+    final = yield from worker.called(given, metered(kit.inside(config), meter), seconds)
+    work = yield from worker.read(final, prompt)
+    if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
+        raise WorkerError("it gave no answer")
+    return work
+
+
+def _begun(kit: Kit, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
+    """What every attempt leaves, whatever came of it."""
+    update: Update = {
+        "asked_on": last_id(state),
+        "tally": counted(state, kit.now(), spent=meter.spent, steps=1),
+        "resumed_at": state["resumed_at"],
+    }
+    update |= {name: None for name in ("decision", "failure") if state.get(name) is not None}
+    return update | ({"work": steps} if steps or state["work"] else {})
+
+
+def _fallen(kit: Kit, trial: Trial, state: State, fault: Exception, meter: Meter) -> Waits[Update]:
+    """The worker raised or took too long: tried again as often as asked, else the attempt is used up."""
+    mark = fingerprint("tool_error", trial.worker.name, told(fault))
+    failure = Failure(
+        signal="tool_error",
+        evidence=f"The worker failed: {told_as_a_sentence(fault)}",
+        step=state["tally"]["steps"] + 1,
+        tool=trial.worker.name,
+        error_class=tool_error_class(fault),
+        fingerprint=mark,
+        repeats=times_seen(mark, state["failures"]),
+    )
+    failures = [*state["failures"], failure]
+    tried = len(failures) - state["tally"]["mark"]["failures"]
+    if tried <= trial.retries:
+        left = seconds_left(state, kit.limits, kit.now())
+        wait = pause_before(fault, tried - 1) if is_passing(fault) else 0.0
+        if wait and (left is None or wait < left):
+            yield pause(wait)
+        return _begun(kit, state, meter, []) | {"failures": failures}
+    update = _begun(kit, state, meter, [])
+    return update | _used_up(kit, state, update, failures, "model_error", failure.evidence)
+
+
+def _given_up(kit: Kit, state: State, config: RunnableConfig, work: Work, update: Update) -> Update:
+    """An agent that says itself that it failed: not judged, and reflected on where that tells something."""
+    outcome = work.outcome
+    assert outcome is not None
+    last = outcome.failures[-1] if outcome.failures else None
+    evidence = "\n".join(filter(None, [f"The worker gave up: {outcome.reason}", last.evidence if last else ""]))
+    signal = last.signal if last is not None else "no_progress"
+    mark = fingerprint(signal, last.tool if last else None, evidence)
+    failure = Failure(
+        signal=signal,
+        evidence=evidence,
+        step=update["tally"]["steps"],
+        tool=last.tool if last is not None else None,
+        error_class=last.error_class if last is not None else None,
+        fingerprint=last.fingerprint if last is not None and last.fingerprint else mark,
+        repeats=times_seen(mark, state["failures"]),
+    )
+    emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
+    broken = outcome.stop_reason in BROKEN
+    ends = _used_up(
+        kit, state, update, [*state["failures"], failure], "model_error" if broken else "max_attempts", evidence
+    )
+    return ends if broken else ends | {"failure": failure}
+
+
+def _used_up(kit: Kit, state: State, update: Update, failures: list[Failure], stop: str, why: str) -> Update:
+    """The attempt without an answer, and the end of the trial where it was the last."""
+    now = kit.now()
+    tally = counted({**state, "tally": update["tally"]}, now, attempts=1)
+    used = attempt_of({**state, "failures": failures}, tally, now, answer=None, score=None, verdicts=[])
+    attempts = [*state["attempts"], used]
+    ends: Update = {"failures": failures, "attempts": attempts, "tally": marked(tally, now, len(failures))}
+    if len(attempts) >= kit.limits.max_attempts:
+        ends |= {"stop": overspent(state, kit.limits, now, tally) or stop, "reason": why}
+    return ends
+
+
+def _under_own_id(state: State, work: Work) -> AIMessage:
+    """The answer as a message that takes the place of nothing said before."""
+    about, tally = state["about"], state["tally"]
+    own = f"{about['id']}-answer-{tally['steps'] + 1}"
+    if work.message is None or work.message.tool_calls or work.message.text != work.answer:
+        return AIMessage(work.answer, id=own)
+    if work.message.id is None or any(one.id == work.message.id for one in state["messages"]):
+        return work.message.model_copy(update={"id": own})
+    return work.message
+
+
+def _tell(
+    config: RunnableConfig, state: State, prompt: list[AnyMessage], work: Work | None, meter: Meter, fault: str | None
+) -> None:
+    """The record of this attempt, for whoever listens; it is not kept in the state."""
+    emit(
+        config,
+        "step",
+        step=state["tally"]["steps"] + 1,
+        node="attempt",
+        run_id=state["about"]["id"],
+        asked=prompt,
+        answered=None if work is None else work.message or work.answer,
+        read=None if work is None else work.answer,
+        decided="invalid" if work is None else "finish",
+        fault=fault,
+        model=None if work is None or work.message is None else work.message.response_metadata.get("model_name"),
+        usage=dict(zip(USAGE, meter.spent, strict=True)),
+    )

@@ -1,0 +1,209 @@
+"""A worker: whatever makes an answer of a task, how it is called, and what it gave."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
+from langgraph.errors import ParentCommand
+from langgraph.graph import StateGraph
+from langgraph.pregel.protocol import PregelProtocol
+from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
+from pydantic import BaseModel
+
+from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.checking import is_async
+from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
+from langgraph_reflexion.nodes.speaking.models import model_named
+from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+from langgraph_reflexion.schemas import Outcome
+
+Mapper = Callable[..., Any] | None
+INJECTED = {"config", "runtime", "store", "writer", "previous"}
+"""What LangGraph gives to a function that asks for it by name."""
+
+
+class WorkerError(Exception):
+    """The worker came to an end without an answer."""
+
+
+class OnlyAsyncError(RuntimeError):
+    """An async worker was asked through a sync door: only the caller can mend it."""
+
+
+class Work(NamedTuple):
+    """What a worker gave."""
+
+    answer: str
+    message: AIMessage | None
+    """The message that holds the answer, where there is one."""
+    steps: list[AnyMessage]
+    """What it said and did on the way."""
+    outcome: Outcome | None
+    """How it ended by its own word, where it is an agent of ours."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One worker, and what it is given: messages, a state that holds messages, or the prompt as text."""
+
+    name: str
+    runnable: Runnable[Any, Any]
+    takes: Literal["messages", "state", "text"]
+    only_async: bool = False
+    input: Mapper = None
+    output: Mapper = None
+
+    @property
+    def graph(self) -> PregelProtocol[Any, Any, Any, Any] | None:
+        """The graph that it is, if it is one."""
+        core = _core(self.runnable)
+        return core if isinstance(core, PregelProtocol) else None
+
+    @property
+    def model(self) -> Model | None:
+        """The chat model in it, which can be asked for other things too."""
+        try:
+            found = plain(self.runnable)
+        except ValueError:
+            return None
+        return found if all(isinstance(one, BaseChatModel) for one in leaves(found)) else None
+
+    def given(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
+        """What it is called with."""
+        if self.input is not None:
+            return (yield _calling(self.input, text, view))
+        if self.takes == "text":
+            return text
+        return {"messages": prompt} if self.takes == "state" else prompt
+
+    def called(self, given: Any, config: RunnableConfig, seconds: float | None) -> Waits[Any]:
+        """What it gives back, within so many seconds."""
+        made = self.runnable
+
+        def sync() -> Any:
+            if self.only_async:
+                raise OnlyAsyncError(f"The worker {self.name!r} is async: use `ainvoke` or `astream`")
+            return made.invoke(given, config)
+
+        try:
+            return (yield within(seconds, sync, lambda: made.ainvoke(given, config)))
+        except ParentCommand as leave:
+            to = leave.args[0].goto
+            raise WorkerError(f"it handed over to {to!r}, and a trial has no one beside it") from None
+
+    def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[Work]:
+        """Its answer, and how it came about; `known` are the messages it was given."""
+        messages = _field(final, "messages")
+        told = {one.id for one in known} - {None}
+        new = [one for one in messages if one.id not in told] if isinstance(messages, list) else []
+        outcome = _field(final, "outcome")
+        outcome = outcome if isinstance(outcome, Outcome) else None
+        last: Any = new[-1] if new else None
+        if self.output is not None:
+            said = yield _calling(self.output, final)
+        elif outcome is not None and outcome.status == "needs_input":
+            said = outcome.answer
+        else:
+            said = last if isinstance(messages, list) else final
+        answer = text_of(said, self.name)
+        message = said if isinstance(said, AIMessage) and not said.tool_calls else None
+        if isinstance(last, AIMessage) and last.text.strip() == answer.strip():
+            message, new = last, new[:-1]
+        return Work(answer, message, cast("list[AnyMessage]", new), outcome)
+
+
+def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker:
+    """The worker in any form a caller may give it; what cannot work is an error here."""
+    for name, mapper in (("input", input), ("output", output)):
+        if mapper is not None and not callable(mapper):
+            raise ValueError(f"`{name}` is a function, got {mapper!r}")
+    if isinstance(given, StateGraph):
+        raise ValueError(f"`worker` is a graph that is not compiled: give `graph.compile()`, got {given!r}")
+    if isinstance(given, str):
+        given = model_named(given)
+    if isinstance(given, Runnable):
+        takes = _takes(given, input, output)
+        return Worker(given.get_name(), given, takes, input=input, output=output)
+    if not callable(given):
+        raise ValueError(
+            f"`worker` is a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
+        )
+    _must_take_a_prompt(given)
+    name = str(getattr(given, "__name__", type(given).__name__))
+    only_async = is_async(given)
+    made = RunnableCallable(None, given, name=name) if only_async else RunnableCallable(given, name=name)
+    return Worker(name, made, "text", only_async, input, output)
+
+
+def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal["messages", "state", "text"]:
+    core = _core(given)
+    if isinstance(core, PregelProtocol):
+        channels = getattr(core, "channels", None)
+        if channels is None or "messages" in channels:
+            return "state"
+        if hasattr(core, "builder") and (input is None or output is None):
+            raise ValueError(
+                "The worker's state has no `messages`: say with `input=` what it takes, and with `output=` what its "
+                f"answer is; its fields are {', '.join(sorted(core.builder.channels))}"
+            )
+        return "text"
+    if isinstance(core, RunnableSequence):
+        return "text"
+    return "messages" if all(isinstance(one, BaseChatModel) for one in leaves(given)) else "text"
+
+
+def _core(given: Any) -> Any:
+    """What a binding binds."""
+    while not isinstance(given, BaseChatModel) and isinstance(bound := getattr(given, "bound", None), Runnable):
+        given = bound
+    return given
+
+
+def _must_take_a_prompt(function: Callable[..., Any]) -> None:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a builtin that tells no signature
+        return
+    own = [one for one in parameters if one.name not in INJECTED]
+    plain_ones = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    wanted = [one for one in own if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    takes = any(one.kind in (*plain_ones, one.VAR_POSITIONAL) for one in own)
+    if not takes or len(wanted) > 1 or any(one.kind not in plain_ones for one in wanted):
+        raise ValueError(f"`worker` is a function of one prompt, and {function!r} does not take it")
+
+
+def _calling(function: Callable[..., Any], *args: Any) -> Wait:
+    """Wait for a caller's own function, sync or async."""
+
+    def only_async() -> Any:
+        raise OnlyAsyncError(f"{function!r} is async: use `ainvoke` or `astream`")
+
+    if is_async(function):
+        return Wait(only_async, lambda: function(*args))
+    return in_thread(lambda: function(*args))
+
+
+def _field(given: Any, name: str) -> Any:
+    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+
+
+def text_of(said: Any, name: str) -> str:
+    """An answer as text."""
+    if said is None:
+        return ""
+    if isinstance(said, str):
+        return said
+    if isinstance(said, BaseMessage):
+        return str(said.text)
+    if isinstance(said, BaseModel):
+        return said.model_dump_json()
+    if isinstance(said, (bool, int, float)):
+        return str(said)
+    what = f"a dict of {', '.join(map(str, said))}" if isinstance(said, Mapping) else repr(said)[:200]
+    raise ValueError(f"The worker {name!r} gave {what}: say with `output=` what its answer is")
