@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,14 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
-from langgraph_reflexion.graph.given import model_for, must_fit, now, warn_of_unused
+from langgraph_reflexion.graph.given import aware, model_for, must_fit, warn_of_unused
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
 from langgraph_reflexion.nodes.acting.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.checking import named
+from langgraph_reflexion.nodes.checking import is_async, named
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.kit import Kit, View
@@ -49,7 +49,7 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 def create_reflexion_agent(
     model: Any,
-    tools: Sequence[Any] | ToolNode = (),
+    tools: Iterable[Any] | ToolNode | None = (),
     *,
     prompt: str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None = None,
     checks: Sequence[Callable[..., Any]] = (),
@@ -102,9 +102,9 @@ def create_reflexion_agent(
     """
     if self_reflection != "off":
         raise ValueError(f"`self_reflection` is 'off' in this version, got {self_reflection!r}")
-    must_fit(limits, memory, store, clock)
+    must_fit(limits, memory, store, clock, name)
     state_schema = with_messages(state_schema)
-    ticking = clock or now
+    ticking = aware(clock)
     words = Prompts(prompts)
     form = None if response_format is None else ResponseForm(response_format)
     toolbox = toolbox_of(tools, controls or (), approve, deny)
@@ -138,6 +138,10 @@ def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str]
             raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
     allowed = tuple(CONTROLS) if controls is None else tuple(controls)
     if callable(protocol):
+        if is_async(protocol):
+            raise ValueError(
+                f"A reader given as `protocol` is no async function: it waits for nothing, got {protocol!r}"
+            )
         return Reader(protocol, allowed)
     if protocol not in ("auto", "tools", "json"):
         raise ValueError(f"`protocol` is 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")

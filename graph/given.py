@@ -15,21 +15,35 @@ from langgraph_reflexion.nodes.speaking.bindings import Model
 from langgraph_reflexion.nodes.speaking.models import model_named
 
 
-def now() -> datetime:
-    """The time, where the caller gives no clock."""
-    return datetime.now(UTC)
+def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
+    """The caller's clock, whose times can be set beside those that a store holds; without one, the time."""
+    if clock is None:
+        return lambda: datetime.now(UTC)
+
+    def now() -> datetime:
+        told = clock()
+        if not isinstance(told, datetime) or told.tzinfo is None:
+            raise ValueError(f"`clock` gives an aware datetime, such as datetime.now(UTC), got {told!r}")
+        return told
+
+    return now
 
 
 def must_fit(
-    limits: Limits, memory: MemoryPolicy, store: BaseStore | None, clock: Callable[[], datetime] | None
+    limits: Limits,
+    memory: MemoryPolicy,
+    store: BaseStore | None,
+    clock: Callable[[], datetime] | None,
+    name: str | None,
 ) -> None:
     """Refuse a setting of another kind, with the value."""
     for setting, value, kind in (
         ("limits", limits, Limits),
         ("memory", memory, MemoryPolicy),
         ("store", store, BaseStore),
+        ("name", name, str),
     ):
-        if not isinstance(value, kind) and not (value is None and setting == "store"):
+        if not isinstance(value, kind) and not (value is None and setting in ("store", "name")):
             raise ValueError(f"`{setting}` is a {kind.__name__}, got {value!r}")
     if clock is not None and not callable(clock):
         raise ValueError(f"`clock` is a function that gives an aware datetime, got {clock!r}")

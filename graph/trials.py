@@ -14,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
 from langgraph_reflexion.graph.agent import Graph
-from langgraph_reflexion.graph.given import model_for, must_be_one_of, must_fit, now, warn_of_unused
+from langgraph_reflexion.graph.given import aware, model_for, must_be_one_of, must_fit, warn_of_unused
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of
 from langgraph_reflexion.nodes.acting.toolbox import toolbox_of
@@ -88,7 +88,7 @@ def create_trial_graph(
         name: The graph's name; its lessons live under `("reflexion", name)` unless `memory` says otherwise.
         clock: What time it is, as an aware datetime.
     """
-    must_fit(limits, memory, store, clock)
+    must_fit(limits, memory, store, clock, name)
     must_be_one_of(strategy, get_args(Strategy), "strategy")
     must_be_one_of(attempt, get_args(Style), "attempt")
     must_be_one_of(reflection, ("structured", "free"), "reflection")
@@ -99,7 +99,7 @@ def create_trial_graph(
     if strategy == "reflexion" and model is None:
         raise ValueError("`strategy='reflexion'` needs a model to reflect: give `reflector=`")
     reflects = strategy in ("reflexion", "both") and model is not None
-    ticking = clock or now
+    ticking = aware(clock)
     kit = Kit(
         name=None,
         choice=Choice(_no_model) if model is None else Only(model),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from langgraph_reflexion.context import MemoryPolicy, Namespace, field_of
+from langgraph_reflexion.context import FIELD, MemoryPolicy, Namespace, field_of
 
-_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 _UNFIT = re.compile("[.~*/{}\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -43,13 +42,13 @@ def label(value: object) -> str:
 
 def _filled(pattern: str, context: Any) -> str | None:
     """The label with its fields filled; `None` where one of them has no value."""
-    names = _FIELD.findall(pattern)
+    names = FIELD.findall(pattern)
     values = {name: field_of(context, name) for name in names}
     if any(value is None or str(value) == "" for value in values.values()):
         return None
     # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.
     border = "~~" if len(names) > 1 else ""
-    return _FIELD.sub(lambda found: label(values[found.group(1)]) + border, pattern)
+    return FIELD.sub(lambda found: label(values[found.group(1)]) + border, pattern)
 
 
 def _bytes(text: str) -> bytes:

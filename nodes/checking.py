@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -139,7 +139,7 @@ def _within_range(verdict: Verdict) -> Verdict:
 
 def named(checks: Sequence[Any]) -> tuple[NamedCheck, ...]:
     """The caller's checks, dear ones last; what cannot be called with (answer, run) is an error here."""
-    if callable(checks) or isinstance(checks, (str, bytes)):
+    if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
         raise ValueError(f"`checks` is a list of functions of (answer, run), got {checks!r}")
     made = []
     for i, check in enumerate(checks):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -78,14 +79,15 @@ class Toolbox:
 
 
 def toolbox_of(
-    tools: Sequence[Any] | ToolNode, controls: Sequence[str], approve: Sequence[str], deny: Sequence[str]
+    tools: Iterable[Any] | ToolNode | None, controls: Sequence[str], approve: Sequence[str], deny: Sequence[str]
 ) -> Toolbox:
     """The caller's tools, checked: a name twice, a tool without words, or an unknown name is an error here."""
     if isinstance(tools, ToolNode):
         node, builtin = tools, []
     else:
-        if isinstance(tools, (str, bytes, dict)) or not hasattr(tools, "__iter__"):
+        if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, NoneType)):
             raise ValueError(f"`tools` is a list of tools or a ToolNode, got {tools!r}")
+        tools = list(tools or ())
         builtin = [one for one in tools if isinstance(one, dict)]
         made = [_tool_of(one) for one in tools if not isinstance(one, dict)]
         for name in (seen := [one.name for one in made]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Self
@@ -12,6 +13,8 @@ from langgraph_reflexion.schemas import Depth
 
 Namespace = tuple[str, ...]
 """Where in a store something lives; nothing crosses it."""
+FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
+"""A field of a namespace's label, filled from the context."""
 
 
 class _Settings(BaseModel):
@@ -98,6 +101,11 @@ class MemoryPolicy(_Settings):
             for label in self.namespace:
                 if not label or "." in label:
                     raise ValueError(f"`namespace` holds labels without dots and none empty, got {label!r}")
+                # Taken as it stands, a misspelt field would be one memory for all users.
+                if set("{}") & set(FIELD.sub("", label)):
+                    raise ValueError(f"`namespace` has fields such as {{user_id}}, a name in braces, got {label!r}")
+            if self.namespace[0] == "langgraph":
+                raise ValueError("`namespace` may not begin with 'langgraph': no store takes that label there")
         return self
 
 

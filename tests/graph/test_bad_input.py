@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,13 @@ def test_a_tool_without_words_is_named() -> None:
         make(tools=[silent])
     with pytest.raises(ValueError, match=r"no docstring"):
         make(tools=[lambda query: query])
+
+
+@pytest.mark.parametrize("tools", [None, iter([search, {"type": "web_search"}])])
+def test_tools_may_be_none_at_all_or_come_one_by_one(tools: Any) -> None:
+    model = RoleModel([call("search", query="x") if tools else "done", "done"])
+    result = make(model=model, tools=tools).invoke(HELLO)
+    assert (result["messages"][-1].text, len(model.asked[0].tools)) == ("done", 2 if tools else 0)
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
@@ -139,6 +146,9 @@ def test_a_limit_out_of_range_is_named_with_its_value(name: str, value: Any) -> 
         ("namespace", ()),
         ("namespace", "team"),
         ("namespace", ("a.b",)),
+        ("namespace", ("{user id}",)),
+        ("namespace", ("team", "{user_id")),
+        ("namespace", ("langgraph", "ada")),
         ("max_lesson", 3),
     ],
 )
@@ -147,10 +157,24 @@ def test_a_policy_out_of_range_is_named_with_its_value(name: str, value: Any) ->
         MemoryPolicy(**{name: value})
 
 
-@pytest.mark.parametrize(("setting", "value"), [("store", "lessons.db"), ("clock", 3)])
-def test_what_is_no_store_and_no_clock_is_refused(setting: str, value: object) -> None:
+@pytest.mark.parametrize(("setting", "value"), [("store", "lessons.db"), ("clock", 3), ("name", 7)])
+def test_what_is_no_store_no_clock_and_no_name_is_refused(setting: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"`{setting}` is a .*, got {value!r}"):
         make(**{setting: value})
+
+
+@pytest.mark.parametrize("told", [datetime(2026, 3, 3), 1772528400.0])
+def test_a_clock_that_tells_no_aware_time_is_refused_before_any_call(told: Any) -> None:
+    with pytest.raises(ValueError, match=r"`clock` gives an aware datetime, .*, got"):
+        make(clock=lambda: told).invoke(HELLO)
+
+
+def test_an_async_reader_is_refused() -> None:
+    async def read(message: Any) -> Any:
+        return message
+
+    with pytest.raises(ValueError, match="A reader given as `protocol` is no async function"):
+        make(protocol=read)
 
 
 @pytest.mark.parametrize("feedback", [3, ["wrong"], {"text": "wrong"}])
@@ -177,7 +201,7 @@ def test_a_protocol_nobody_speaks_is_refused(protocol: Any) -> None:
         make(protocol=protocol)
 
 
-@pytest.mark.parametrize("checks", [[7], ["short"], [lambda: True], [print_three], "short", [None]])
+@pytest.mark.parametrize("checks", [[7], ["short"], [lambda: True], [print_three], "short", [None], None])
 def test_a_check_that_is_not_callable_with_answer_and_run_is_refused(checks: Any) -> None:
     with pytest.raises(ValueError, match="`checks"):
         make(checks=checks)
