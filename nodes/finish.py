@@ -10,6 +10,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
 from langgraph_reflexion.nodes.checking import together
+from langgraph_reflexion.nodes.contrast import what_worked
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
@@ -37,8 +38,10 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
         state = cast("State", {**state, **cut_short(kit, state)})
     ending = _ending(kit, state)
     messages = _last_messages(kit, state, ending)
-    outcome = _outcome(kit, state, ending)
     book = kit.memory.book(state, config) if kit.memory.policy.write else None
+    if book is not None and ending.status == "success":
+        state = cast("State", {**state, "lessons_written": (yield from what_worked(kit, state, config, book))})
+    outcome = _outcome(kit, state, ending)
     if book is not None:
         if (before := state["about"]["before"]) is not None:
             # The user says that the run before was wrong: what it won is lost, whatever becomes of this one.

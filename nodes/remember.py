@@ -38,21 +38,26 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         if sure < kit.memory.policy.min_confidence:
             continue
         for memo in reflection.memory_to_write:
-            lesson = _lesson(kit, state, failure, reflection, memo)
-            said = yield from best_effort(
-                "remember", _added(book, lesson, state), to_write(seconds_left(state, kit.limits, kit.now()))
-            )
-            if said is None:
-                continue
-            kept = (
-                said.lesson.id if said.lesson is not None and said.action in ("added", "merged", "unchanged") else None
-            )
-            emit(config, "lesson", action=said.action, reason=said.reason, id=kept, text=memo.text, kind=memo.kind)
-            if kept and kept not in written:
-                written.append(kept)
+            found = yield from kept(kit, state, config, book, _lesson(kit, state, failure, reflection, memo))
+            if found is not None and found not in written:
+                written.append(found)
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
     return update
+
+
+def kept(
+    kit: Kit, state: State, config: RunnableConfig, book: LessonBook, lesson: Lesson, *, refusals: bool = True
+) -> Waits[str | None]:
+    """The id of a lesson that the book keeps to be shown; what became of it is told, refusals only if asked for."""
+    seconds = to_write(seconds_left(state, kit.limits, kit.now()))
+    said = yield from best_effort("remember", _added(book, lesson, state), seconds)
+    if said is None:
+        return None
+    found = said.lesson.id if said.lesson is not None and said.action in ("added", "merged", "unchanged") else None
+    if refusals or found is not None:
+        emit(config, "lesson", action=said.action, reason=said.reason, id=found, text=lesson.text, kind=lesson.kind)
+    return found
 
 
 def _added(book: LessonBook, lesson: Lesson, state: State) -> Wait:

@@ -47,6 +47,7 @@ def test_a_refused_answer_is_told_with_its_complaint():
         "      ↻ reflects: The call did not fit the tool.",
         f"      · plan: {plan}",
         "   2  At 11.",
+        f"      + lesson added: {plan}",
         "      ✓ accepted by is_late · 2 model calls · 1 more to reflect · 45 tokens · 1 failure",
     ]
 

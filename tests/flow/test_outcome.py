@@ -44,7 +44,7 @@ def test_an_outcome_tells_the_whole_run(run, desk, protocol):
     ]
     assert [failure.step for failure in outcome.failures] == [1, 2]
     assert [one.patch_prompt for one in outcome.reflections] == ["Give the weekday.", "Take the next free hour."]
-    assert len(outcome.lessons_written) == 1
+    assert len(outcome.lessons_written) == 2, "the rule, and the strategy that it succeeded with"
     assert outcome.lessons_used == []
     assert outcome.run_id
     assert outcome.seconds > 0

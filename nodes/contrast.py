@@ -1,0 +1,63 @@
+"""Contrast: what a run changed between its last refusal and its success, kept as a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.remember import kept, origin_of
+from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.schemas import Lesson, Reflection
+from langgraph_reflexion.state import State
+
+
+def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook) -> Waits[list[str]]:
+    """The lessons of a run that succeeded, with the strategy among them where it failed before.
+
+    The strategy is the advice whose very next attempt was accepted, in the first of its wordings that would help
+    somebody else's task.
+    """
+    written = state["lessons_written"]
+    reflection = _followed(kit, state)
+    if reflection is None:
+        return written
+    for text, when in _wordings(reflection):
+        lesson = Lesson(
+            kind="strategy",
+            text=text,
+            when=when,
+            why=f"{reflection.explanation} The answer before it failed, and the one after it was accepted.".strip(),
+            origin=origin_of(state, state["failures"][-1], text),
+            confidence=reflection.confidence,
+            sources=[state["about"]["id"]],
+        )
+        found = yield from kept(kit, state, config, book, lesson, refusals=False)
+        if found is not None:
+            return list(dict.fromkeys([*written, found]))
+    return written
+
+
+def _followed(kit: Kit, state: State) -> Reflection | None:
+    """The advice between a refused attempt and the accepted one, if it is sure enough to outlast the run."""
+    made, advised = state["reflections"], state["tally"]["advised"]
+    refused = len(state["attempts"]) - 1
+    if not made or not refused or advised[-1] != refused:
+        return None
+    sure = kit.memory.policy.min_confidence if made[-1].confidence is None else made[-1].confidence
+    return made[-1] if sure >= kit.memory.policy.min_confidence else None
+
+
+def _wordings(reflection: Reflection) -> Iterator[tuple[str, str]]:
+    """The plan that was followed, else what was made of it for other tasks."""
+    memos = reflection.memory_to_write
+    when = next((memo.when for memo in memos if memo.when.strip()), "")
+    for text in (
+        reflection.patch_prompt,
+        *(memo.text for memo in memos),
+        *(fix.text for fix in reflection.fix_strategy),
+    ):
+        if text.strip():
+            yield text.strip(), when

@@ -1,0 +1,86 @@
+"""A run that failed and then succeeded leaves what it changed; one that succeeds at once leaves its episode alone."""
+
+from __future__ import annotations
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import LessonBook
+from langgraph_reflexion.testing import RoleModel, reflection, say
+
+PLAN = "List the busy times of every guest, and take the first hour in none of them."
+
+
+def until_eleven(answer, _run):
+    return None if answer == "11:00" else "That hour is taken."
+
+
+def kept(store):
+    return [(one.kind, one.text) for one in LessonBook(store).lessons()]
+
+
+@pytest.mark.req("D9")
+def test_the_advice_after_which_the_answer_was_accepted_is_kept_as_a_strategy(run):
+    store = InMemoryStore()
+    seen = run(RoleModel([say("10:00"), say("11:00")], [reflection(PLAN)]), checks=[until_eleven], store=store)
+    (lesson,) = LessonBook(store).lessons()
+    assert (lesson.kind, lesson.text, lesson.origin, lesson.status) == ("strategy", PLAN, "verified", "candidate")
+    assert seen.outcome.lessons_written == [lesson.id]
+    assert lesson.sources == [seen.outcome.run_id]
+    assert [event["kind"] for event in seen.told("lesson")] == ["strategy"]
+
+
+@pytest.mark.req("D9")
+def test_of_several_pieces_of_advice_the_one_that_worked_is_kept(run):
+    store = InMemoryStore()
+    model = RoleModel(
+        [say("9:00"), say("10:00"), say("11:00")],
+        [reflection("Ask the guests for their wishes by letter."), reflection(PLAN)],
+    )
+    run(model, checks=[until_eleven], store=store)
+    assert kept(store) == [("strategy", PLAN)]
+
+
+@pytest.mark.req("D9")
+def test_a_success_at_once_leaves_its_episode_and_no_lesson(run):
+    store = InMemoryStore()
+    seen = run(RoleModel([say("11:00")]), checks=[until_eleven], store=store)
+    assert kept(store) == []
+    assert LessonBook(store).explain(seen.outcome.run_id)["status"] == "success"
+
+
+@pytest.mark.req("D9", "D2")
+def test_advice_that_gives_the_answer_away_is_kept_in_its_general_wording_or_not_at_all(run):
+    memo = {"kind": "rule", "text": PLAN, "when": "planning an hour with guests", "tags": []}
+    for memos, left in (([memo], [("rule", PLAN), ("strategy", PLAN)]), ([], [])):
+        store = InMemoryStore()
+        plan = reflection("Say 11:00.", memory_to_write=memos, fix_strategy=[])
+        run(RoleModel([say("10:00"), say("11:00")], [plan]), checks=[until_eleven], store=store)
+        assert kept(store) == left
+        assert len(LessonBook(store).recall("Plan an hour with guests for the team.")) == len(left[:1])
+
+
+@pytest.mark.req("D9", "D8")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"plan": reflection(PLAN, confidence=40)},
+        {"limits": {"max_reflections": 0}},
+        {"memory": {"write": False}},
+        {"answers": ["10:00", "9:00"], "limits": {"max_attempts": 2}},
+    ],
+    ids=["unsure", "no reflection", "nothing is written", "no success"],
+)
+def test_nothing_is_kept_where_nothing_showed_that_the_advice_works(run, settings):
+    store = InMemoryStore()
+    plan, answers = settings.pop("plan", reflection(PLAN)), settings.pop("answers", ["10:00", "11:00"])
+    run(RoleModel([say(one) for one in answers], [plan]), checks=[until_eleven], store=store, **settings)
+    assert kept(store) == []
+
+
+@pytest.mark.req("D9")
+def test_advice_that_was_refused_once_more_is_no_strategy(run):
+    store = InMemoryStore()
+    model = RoleModel([say("9:00"), say("10:00"), say("11:00")], [reflection(PLAN)])
+    run(model, checks=[until_eleven], store=store, limits={"max_reflections": 1})
+    assert kept(store) == []
