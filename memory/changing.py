@@ -6,6 +6,7 @@ import logging
 
 from langgraph.store.base import Op, PutOp
 
+from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.records import FIELDS, change_record
 from langgraph_reflexion.memory.shelf import Read, Shelf, read_one
@@ -57,6 +58,8 @@ def unless_embedding_fails(ops: list[Op]) -> Plan[None]:
     """Write, and where that fails write once more without vectors: no lesson is lost to an embedder that is down."""
     try:
         yield ops
+    except StoreError:  # of the file itself, and of no embedder
+        raise
     except Exception as fault:
         if not any(isinstance(op, PutOp) and op.index for op in ops):
             raise

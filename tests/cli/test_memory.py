@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from langgraph_reflexion import Context, Episode, FaissStore, Lesson, LessonBook
+from langgraph_reflexion import Context, Episode, Failure, FaissStore, Lesson, LessonBook
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.schemas import Trigger
 
@@ -115,6 +115,8 @@ def test_a_list_is_narrowed_by_what_lessons_have(told, filters, left):
 def test_where_nothing_fits_the_output_is_empty_and_a_note_says_so(capsys):
     assert main(["memory", "list", "--store", "lessons.db", "--status", "retired"]) == 0
     assert capsys.readouterr() == ("", "No lesson in team/ada fits.\n")
+    assert main(["memory", "search", "zebra", "--store", "lessons.db"]) == 0
+    assert capsys.readouterr() == ("", "No lesson in team/ada fits.\n")
 
 
 @pytest.mark.req("D15")
@@ -158,6 +160,17 @@ def test_a_run_is_explained(ids, told, refused):
     assert f"{WEEKDAY} (win)" in told("explain", "monday")
     assert told("explain", "monday", "--json")["shown"][0]["lesson"] == ids[0]
     assert "there is no run 'tuesday'" in refused("explain", "tuesday")
+
+
+def test_what_a_lesson_rests_on_is_shown_beside_it(told):
+    failed = Failure(signal="tool_error", evidence="busy_times failed: '3 March' is not a weekday")
+    with FaissStore("lessons.db") as store:
+        book = LessonBook(store, PLACE)
+        book.add(Lesson(kind="rule", text=WEEKDAY, origin="verified", sources=["monday"]))
+        book.credit(Episode(id="monday", task="Plan the meeting.", failures=[failed]))
+        [lesson] = book.lessons()
+    assert f"evidence:    {failed.evidence}" in told("show", lesson.id)
+    assert f"wrote:       {lesson.id} {WEEKDAY}" in told("explain", "monday")
 
 
 # ---------------------------------------------------------------- deciding
@@ -271,6 +284,14 @@ def test_a_known_lesson_that_was_edited_in_the_file_is_told_and_stays(ids, told,
 
 
 @pytest.mark.usefixtures("ids")
+def test_lines_leave_in_utf8_whatever_the_terminal_speaks(monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(["memory", "export", "--store", "lessons.db"]) == 0
+    assert CHINESE in out.buffer.getvalue().decode("utf-8")
+
+
+@pytest.mark.usefixtures("ids")
 def test_lessons_are_read_from_a_pipe(told, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"kind": "rule", "text": "Read the units first."}\n'))
     assert told("import", "-").startswith("1 lesson added")
@@ -357,10 +378,8 @@ class Twice:
         (["memory", "show", "--store", "lessons.db"], "the following arguments are required: ID"),
         (["memory", "search", "x", "--store", "lessons.db", "--limit", "0"], "a whole number from 1, got '0'"),
         (["memory", "undo", "--store", "lessons.db", "--since", "noon"], "must be a time such as"),
-        (
-            ["memory", "list", "--store", "lessons.db", "--namespace", "a//b"],
-            "--namespace a//b: `namespace` holds labels",
-        ),
+        (["memory", "list", "--store", "lessons.db", "--namespace", "a//b"], "such as planner/ada, got 'a//b'"),
+        (["memory", "list", "--store", "lessons.db", "--namespace", "a/{b}"], "such as planner/ada, got 'a/{b}'"),
         (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "cannot read nowhere.jsonl: No such file"),
         (["memory", "export", "nowhere/x", "--store", "lessons.db"], "cannot write nowhere/x: No such file"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.page import Page, brief
 from langgraph_reflexion.cli.trace import told
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.schemas import Lesson
@@ -26,8 +26,8 @@ def change(one: Change) -> tuple[str, ...]:
     return one.id, _time(one.at), what, one.by, one.why
 
 
-def card(page: Page, lesson: Lesson) -> None:
-    """All that is known of a lesson."""
+def card(page: Page, lesson: Lesson, evidence: list[str]) -> None:
+    """All that is known of a lesson, with what failed in the runs that taught it."""
     trigger = lesson.trigger
     page.line(lesson.text, "bold")
     _fields(
@@ -49,7 +49,8 @@ def card(page: Page, lesson: Lesson) -> None:
             else None,
             "shown": _shown(lesson.shown, lesson.wins, lesson.losses),
             "withheld": _without(lesson),
-            "rests on": ", ".join(lesson.sources),
+            "evidence": "\n".join(brief(one) for one in dict.fromkeys(evidence)),
+            "from runs": ", ".join(lesson.sources),
             "in place of": ", ".join(lesson.supersedes),
             "written": _time(lesson.created_at),
             "changed": _time(lesson.updated_at),
@@ -67,8 +68,8 @@ def counts(page: Page, place: str, stats: dict[str, Any]) -> None:
     _fields(page, {"may show": stats["live"], **sorts, "shown": record, "runs kept": stats["episodes"]})
 
 
-def run(page: Page, found: dict[str, Any]) -> None:
-    """What a run was shown and wrote, and what came of it."""
+def run(page: Page, found: dict[str, Any], texts: dict[str, str]) -> None:
+    """What a run was shown and wrote, and what came of it. `texts` are those of the lessons it wrote."""
     page.line(found["task"], "bold")
     score = None if found["score"] is None else f"{found['score']:g}"
     _fields(page, {"run": found["run"], "ended": f"{found['status']}, {found['stop_reason']}", "score": score})
@@ -76,9 +77,9 @@ def run(page: Page, found: dict[str, Any]) -> None:
         for one in found[name]:
             page.line(f"{one['text'] or 'forgotten since'} ({one['result'] or 'not counted'})", lead=_lead(name))
     for one in found["written"]:
-        page.line(one, lead=_lead("wrote"))
+        page.line(f"{one} {texts.get(one, '')}", lead=_lead("wrote"))
     for one in found["changes"]:
-        page.line(f"{one['lesson']} {one['action']} {one['why']}", lead=_lead("changed"))
+        page.line(" ".join(filter(None, (one["lesson"], one["action"], one["why"]))), lead=_lead("changed"))
 
 
 def _fields(page: Page, fields: dict[str, Any]) -> None:
@@ -101,4 +102,4 @@ def _without(lesson: Lesson) -> str | None:
 
 
 def _time(at: datetime | None) -> str:
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
+    return "" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"

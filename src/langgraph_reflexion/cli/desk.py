@@ -43,7 +43,7 @@ class Desk:
 
     def nothing(self) -> None:
         """Say that there is nothing to show, and where there is."""
-        if any(self.filters.values()) and self.book.lessons():
+        if self.book.lessons():
             self.note(f"No lesson in {told_namespace(self.book.namespace)} fits.")
         else:
             self.note(f"There are {elsewhere(self.book.store, self.book.namespace)}.")

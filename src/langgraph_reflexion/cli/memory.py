@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from langgraph_reflexion.cli.desk import FILTERS, Desk
-from langgraph_reflexion.cli.opening import namespace_of, opened, place_options, told_namespace
+from langgraph_reflexion.cli.opening import namespace_of, opened, place_options
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.verbs import VERBS
-from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import LessonBook
 
 
@@ -70,11 +70,7 @@ def memory(asked: argparse.Namespace, page: Page) -> int:
     if not hasattr(asked, "store"):
         raise WrongUse("say where the lessons are, by --store FILE or --store postgresql://…")
     with opened(asked.store, create=getattr(asked, "create", False)) as store:
-        namespace = namespace_of(store, getattr(asked, "namespace", None))
-        try:
-            book = LessonBook(store, namespace)
-        except ValueError as fault:
-            raise WrongUse(f"--namespace {told_namespace(namespace)}: {sentence(fault)}") from fault
+        book = LessonBook(store, namespace_of(store, getattr(asked, "namespace", None)))
         desk = Desk(book, page, asked, getattr(asked, "json", False))
         return VERBS[asked.verb](desk)
 

@@ -87,8 +87,11 @@ def told_place(address: str) -> str:
 def namespace_of(store: BaseStore, given: str | None, room: str = "lessons") -> Namespace:
     """The namespace that was asked for; else the only one there is, or the usual one."""
     if given is not None:
+        parts = given.strip("/").split("/")
+        if not all(parts) or "{" in given:
+            raise WrongUse(f"--namespace is labels with a slash between them, such as planner/ada, got {given!r}")
         # A label of a store holds no dot: one that does is as a user's id was, before it became a label.
-        return tuple(label(part) if "." in part else part for part in given.strip("/").split("/"))
+        return tuple(label(part) if "." in part or part == "langgraph" else part for part in parts)
     held = namespaces_in(store, room)
     if len(held) == 1:
         return held[0]

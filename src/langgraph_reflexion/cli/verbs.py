@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 from langgraph_reflexion.cli import cards
 from langgraph_reflexion.cli.desk import Desk
@@ -19,6 +19,9 @@ from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.exchange import write_lines
 from langgraph_reflexion.schemas import Lesson
+
+SHOWN = 3
+"""Runs of which the evidence is shown beside a lesson."""
 
 # ---------------------------------------------------------------- looking
 
@@ -50,7 +53,8 @@ def _show(desk: Desk) -> int:
     if desk.json:
         desk.page.data(lesson.model_dump(mode="json"))
     else:
-        cards.card(desk.page, lesson)
+        runs = [desk.book.episode(one) for one in lesson.sources[:SHOWN]]
+        cards.card(desk.page, lesson, [failure.evidence for run in runs if run is not None for failure in run.failures])
     return 0
 
 
@@ -80,7 +84,8 @@ def _explain(desk: Desk) -> int:
     if desk.json:
         desk.page.data(found)
     else:
-        cards.run(desk.page, found)
+        written = {one: desk.book.get(one) for one in found["written"]}
+        cards.run(desk.page, found, {one: lesson.text for one, lesson in written.items() if lesson is not None})
     return 0
 
 
@@ -144,9 +149,7 @@ def _undo(desk: Desk) -> int:
 def _export(desk: Desk) -> int:
     found, file = desk.book.lessons(**desk.filters), desk.asked.file
     if file == "-":
-        lines = io.StringIO()
-        write_lines(found, lines)
-        sys.stdout.write(lines.getvalue())
+        write_lines(found, in_utf8(sys.stdout))
         sys.stdout.flush()
     else:
         try:
@@ -163,7 +166,7 @@ def _export(desk: Desk) -> int:
 def _import(desk: Desk) -> int:
     file = desk.asked.file
     try:
-        loaded = desk.book.load(sys.stdin if file == "-" else file, strict=not desk.asked.keep_going)
+        loaded = desk.book.load(in_utf8(sys.stdin) if file == "-" else file, strict=not desk.asked.keep_going)
     except OSError as fault:
         raise WrongUse(f"cannot read {file}: {fault.strerror or fault}") from fault
     except UnicodeDecodeError as fault:
@@ -185,6 +188,13 @@ def _counted(desk: Desk, said: str, counts: dict[str, Any]) -> None:
         desk.page.data(counts)
     else:
         desk.page.line(said)
+
+
+def in_utf8(stream: TextIO) -> TextIO:
+    """A standard stream as lines of JSON want it, whatever the terminal's encoding."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
+    return stream
 
 
 @contextmanager
