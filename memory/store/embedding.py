@@ -39,14 +39,12 @@ def _checked(
         raise ValueError(f"the embedder gave {len(found)} vectors for {len(texts)} texts")
     dims = int(settings.dims or 0)
     return (
-        dict(zip(texts, _vectors(found, dims), strict=True)),
-        dict(zip(asked, _vectors(list(asked.values()), dims), strict=True)),
+        dict(zip(texts, _vectors(found, dims), strict=True)) if found else {},
+        dict(zip(asked, _vectors(list(asked.values()), dims), strict=True)) if asked else {},
     )
 
 
 def _vectors(found: list[Any], dims: int) -> Floats:
-    if not found:
-        return np.zeros((0, dims), np.float32)
     for numbers in found:
         size = len(numbers) if hasattr(numbers, "__len__") else None
         if size != dims:

@@ -25,36 +25,19 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store.embedding import aembed, embed
 from langgraph_reflexion.memory.store.file import File
 from langgraph_reflexion.memory.store.mirror import Mirror
+from langgraph_reflexion.memory.store.renewing import StaleError
 from langgraph_reflexion.memory.store.schema import set_setting, setting
 from langgraph_reflexion.memory.store.searching import Reader
 from langgraph_reflexion.memory.store.settings import Durability, Settings, checked_ttl
-from langgraph_reflexion.memory.store.work import Work, embedded_for, work_of
-from langgraph_reflexion.memory.store.writing import (
-    keep_vectors,
-    next_seq,
-    recipe_number,
-    refresh,
-    sweep,
-    write,
-)
+from langgraph_reflexion.memory.store.work import Work, work_of
+from langgraph_reflexion.memory.store.writing import refresh, sweep, write
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Vectors = Mapping[str, NDArray[np.float32]]
 
-AT_ONCE = 256
-"""Items that are embedded anew together."""
-
 SMALL = 32
 """Operations that are checked on the event loop itself; more go to a thread."""
-
-
-class _StaleError(Exception):
-    """Some items have no vectors of the present index yet: their id, write number, rule and value."""
-
-    def __init__(self, rows: list[tuple[int, int, str | None, str]]) -> None:
-        super().__init__(len(rows))
-        self.rows = rows
 
 
 class _OlderError(Exception):
@@ -106,7 +89,7 @@ class FaissStore(BaseStore):
         settings = self._settings
         with self._file.reading() as connection:
             dims, fields = setting(connection, "dims"), setting(connection, "fields")
-            used = connection.execute("SELECT 1 FROM vectors LIMIT 1").fetchone()
+            used = connection.execute("SELECT 1 FROM items WHERE vectors IS NOT NULL LIMIT 1").fetchone()
         wanted = None if settings.fields is None else json.dumps(settings.fields)
         if settings.dims and used and dims not in (None, settings.dims):
             raise StoreError(
@@ -127,9 +110,8 @@ class FaissStore(BaseStore):
         while True:
             try:
                 return self._done(work, texts, queries)
-            except _StaleError as stale:
-                wanted = self._wanted(stale)
-                self._renew(stale, embed(self._settings, wanted, ())[0])
+            except StaleError as stale:
+                self._renew(stale, embed(self._settings, self._texts(stale), ())[0])
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """The same without blocking the event loop, on whichever loop it is called."""
@@ -142,9 +124,8 @@ class FaissStore(BaseStore):
         while True:
             try:
                 return await self._in_thread(lambda: self._done(work, texts, queries))
-            except _StaleError as stale:
-                wanted = self._wanted(stale)
-                found = (await aembed(self._settings, wanted, ()))[0]
+            except StaleError as stale:
+                found = (await aembed(self._settings, self._texts(stale), ()))[0]
                 await self._in_thread(partial(self._renew, stale, found))
 
     def sweep_ttl(self) -> int:
@@ -233,27 +214,18 @@ class FaissStore(BaseStore):
             if not mirror.catch_up(reader.connection, words=self._settings.by_words):
                 raise _OlderError
             if mirror.stale and self._settings.embedder is not None:
-                raise _StaleError(_rows(reader.connection, mirror.stale))
+                raise StaleError(reader.connection, mirror.stale)
             slots, scores = reader.ranked(op, mirror, query)
             ids = mirror.ids[slots].tolist()
         return reader.page(ids, scores.tolist(), op.refresh_ttl)
 
-    def _wanted(self, stale: _StaleError) -> list[str]:
-        logger.info("%s: embedding %d items for the index it is opened with", self._file.path, len(stale.rows))
-        found = (embedded_for(value, rule, self._settings)[1] for _, _, rule, value in stale.rows)
-        return list(dict.fromkeys(text for texts in found for text in texts))
+    def _texts(self, stale: StaleError) -> list[str]:
+        logger.info("%s: %d items are yet to be embedded for the index it is opened with", self._file.path, stale.left)
+        return stale.texts(self._settings)
 
-    def _renew(self, stale: _StaleError, vectors: Vectors) -> None:
+    def _renew(self, stale: StaleError, vectors: Vectors) -> None:
         with self._file.writing() as connection:
-            seq = next_seq(connection)
-            for item, known, rule, value in stale.rows:
-                recipe, texts = embedded_for(value, rule, self._settings)
-                number = None if recipe is None else recipe_number(connection, recipe)
-                changed = connection.execute(
-                    "UPDATE items SET recipe = ?, seq = ? WHERE id = ? AND seq = ?", (number, seq, item, known)
-                )
-                if changed.rowcount:
-                    keep_vectors(connection, item, [vectors[text] for text in texts])
+            stale.renew(connection, self._settings, vectors)
 
     def _sweep_in_time(self, connection: sqlite3.Connection) -> None:
         minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
@@ -265,12 +237,5 @@ class FaissStore(BaseStore):
         if self._file.closed:
             raise StoreError(f"the store {self._file.path!r} is closed")
         if self._threads is None or self._threads[0] != os.getpid():
-            self._threads = os.getpid(), ThreadPoolExecutor(2, thread_name_prefix="faiss-store")
+            self._threads = os.getpid(), ThreadPoolExecutor(1, thread_name_prefix="faiss-store")
         return await asyncio.get_running_loop().run_in_executor(self._threads[1], call)
-
-
-def _rows(connection: sqlite3.Connection, stale: set[int]) -> list[tuple[int, int, str | None, str]]:
-    found = []
-    for item in sorted(stale)[:AT_ONCE]:
-        found += connection.execute("SELECT id, seq, rule, value FROM items WHERE id = ?", (item,)).fetchall()
-    return found

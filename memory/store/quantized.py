@@ -7,6 +7,7 @@ for seconds. The rows it names are only candidates: their true similarity is com
 
 from __future__ import annotations
 
+import logging
 import zlib
 from functools import cache
 
@@ -16,13 +17,19 @@ from numpy.typing import NDArray
 
 from langgraph_reflexion.memory.store.settings import Distance
 
+logger = logging.getLogger(__name__)
+
 Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
 BLOCK = 128
 CHUNK = 8192
 
+TOLD = 5 * CHUNK
+"""Codes whose making takes so long that the log says how far it is."""
+
 
 class Quantized:
-    """The codes of the first rows of a matrix."""
+    """Codes of the rows of a matrix: `rows` says of each code which row it is of, -1 where that row is gone."""
 
     def __init__(self, dims: int, distance: Distance) -> None:
         self.dims = dims
@@ -30,26 +37,47 @@ class Quantized:
         self.metric = faiss.METRIC_L2 if distance == "l2" else faiss.METRIC_INNER_PRODUCT
         self.index: faiss.IndexPQFastScan | None = None
         self.fitted = 0
+        self.rows: Rows = np.zeros(0, np.int64)
         self._mean = np.zeros(self.width, np.float32)
-        self._tail = np.zeros(0, np.int64)
+        self._tail: Rows = np.zeros(0, np.int64)
+        self._seen = 0
 
     def extend(self, matrix: Floats) -> None:
         """Take in the rows that are new at the end of the matrix, and fit anew when it has grown fourfold."""
-        done = self.index.ntotal if self.index is not None else 0
+        self._tail = np.concatenate([self._tail, np.arange(self._seen, len(matrix))])
+        self._seen = len(matrix)
         if self.index is None or len(matrix) > 4 * self.fitted:
-            sample = matrix[np.linspace(0, len(matrix) - 1, min(len(matrix), 20_000)).astype(int)]
-            self.index, done = self._fitted(self._turned(sample)), 0
-            self.fitted = len(matrix)
+            self.make(matrix, np.arange(len(matrix)))
         # A handful of new rows is cheaper to compare as it is than to pack into blocks of codes one by one.
-        if len(matrix) - done > (256 if done else 0):
-            for start in range(done, len(matrix), CHUNK):
-                self.index.add(self._turned(matrix[start : start + CHUNK]) - self._mean)
-            done = len(matrix)
-        self._tail = np.arange(done, len(matrix))
+        elif len(self._tail) > 256:
+            self._encode(self.index, matrix, self._tail)
 
-    @property
-    def coded(self) -> int:
-        return 0 if self.index is None else int(self.index.ntotal)
+    def make(self, matrix: Floats, rows: Rows) -> None:
+        """Fit to these rows, and make the codes of them and no others."""
+        sample = matrix[rows[np.linspace(0, len(rows) - 1, min(len(rows), 20_000)).astype(int)]]
+        self.index, self.rows = self._fitted(self._turned(sample)), np.zeros(0, np.int64)
+        self.fitted = self._seen = len(matrix)
+        self._encode(self.index, matrix, rows)
+
+    def _encode(self, index: faiss.IndexPQFastScan, matrix: Floats, rows: Rows) -> None:
+        if len(rows) > TOLD:
+            logger.info("Making the short codes of %d vectors", len(rows))
+        for start in range(0, len(rows), CHUNK):
+            index.add(self._turned(matrix[rows[start : start + CHUNK]]) - self._mean)
+            if len(rows) > TOLD and (start // CHUNK) % 8 == 7:
+                logger.info("%d of %d short codes are made", start + CHUNK, len(rows))
+        self.rows = np.concatenate([self.rows, rows])
+        self._tail = np.zeros(0, np.int64)
+
+    def blank(self, places: Rows) -> None:
+        """Wipe out these codes."""
+        assert self.index is not None, "`make` comes first"
+        packer = self.index.get_CodePacker()  # type: ignore[attr-defined]
+        blocks = faiss.rev_swig_ptr(self.index.codes.data(), self.index.codes.size()).reshape(-1, packer.block_size)
+        nothing = np.zeros(packer.code_size, np.uint8)
+        for place in places.tolist():
+            packer.pack_1(nothing, place, blocks)
+        self.rows[places] = -1
 
     def kept(self) -> bytes:
         """All of it as bytes, for `restored`."""
@@ -57,29 +85,40 @@ class Quantized:
         head = np.array([self.fitted], np.int64).tobytes() + self._mean.astype(np.float32).tobytes()
         return head + faiss.serialize_index(self.index).tobytes()
 
-    def restored(self, data: bytes) -> bool:
-        """Take what `kept` gave; False, and nothing taken, where it is not of this kind."""
+    def restored(self, data: bytes, count: int) -> bool:
+        """Take what `kept` gave; False, and nothing taken, where it is not of this kind and number."""
         start = 8 + 4 * self.width
         try:
             index = faiss.deserialize_index(np.frombuffer(data, np.uint8, offset=start))
         except (RuntimeError, ValueError):
             return False
-        if not isinstance(index, faiss.IndexPQFastScan) or (index.d, index.metric_type) != (self.width, self.metric):
+        if not isinstance(index, faiss.IndexPQFastScan) or (index.d, index.metric_type, index.ntotal) != (
+            self.width,
+            self.metric,
+            count,
+        ):
             return False
         self.fitted = int(np.frombuffer(data, np.int64, 1)[0])
         self._mean = np.frombuffer(data, np.float32, self.width, 8).copy()
         self.index = index
         return True
 
-    def candidates(self, query: Floats, limit: int) -> NDArray[np.int64]:
+    def belong(self, rows: Rows, matrix: Floats) -> None:
+        """Say which rows the restored codes are of; the others of the matrix have none yet."""
+        self.rows = rows
+        left = np.ones(len(matrix), bool)
+        left[rows[rows >= 0]] = False
+        self._tail, self._seen = np.flatnonzero(left), len(matrix)
+
+    def candidates(self, query: Floats, limit: int) -> Rows:
         """The rows that look best, among them all that have no code yet."""
         assert self.index is not None, "`extend` comes first"
         asked = self._turned(query[None])
         if self.metric == faiss.METRIC_L2:
             asked = asked - self._mean
         _, found = self.index.search(asked, min(limit, self.index.ntotal))
-        rows = found[0]
-        return np.concatenate([rows[rows >= 0], self._tail]).astype(np.int64)
+        rows = self.rows[found[0][found[0] >= 0]]
+        return np.concatenate([rows[rows >= 0], self._tail])
 
     def _fitted(self, sample: Floats) -> faiss.IndexPQFastScan:
         index = faiss.IndexPQFastScan(self.width, self.width // 2, 4, self.metric)

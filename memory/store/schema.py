@@ -7,7 +7,7 @@ import uuid
 
 from langgraph_reflexion.errors import StoreError
 
-VERSION = 1
+VERSION = 2
 MARK = 0x4C524658
 """SQLite's `application_id` of our files."""
 
@@ -25,11 +25,11 @@ CREATE TABLE items (
     rule TEXT,
     recipe INTEGER,
     seq INTEGER NOT NULL,
+    vectors BLOB,
     UNIQUE (namespace, key)
 );
 CREATE INDEX items_by_seq ON items (seq);
 CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
-CREATE TABLE vectors (item INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE recipes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE gone (item INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
 CREATE INDEX gone_by_seq ON gone (seq);
@@ -37,10 +37,17 @@ CREATE INDEX gone_by_seq ON gone (seq);
 """An item's `seq` is the number of the write that changed it last; `gone` has that of every delete.
 
 Whoever remembers the last number seen can read what has changed since. `rule` is what the put said of indexing:
-nothing, `false`, or a list of paths; `recipe` is what the item's vectors were made from.
+nothing, `false`, or a list of paths; `recipe` is what the item's vectors were made from. They lie in the item's own
+row, so that neither can be without the other.
 """
 
-MIGRATIONS: dict[int, str] = {}
+MIGRATIONS = {
+    1: """
+ALTER TABLE items ADD COLUMN vectors BLOB;
+UPDATE items SET vectors = (SELECT data FROM vectors WHERE item = id);
+DROP TABLE vectors;
+"""
+}
 """SQL that brings a file of one version to the next, by the version it starts from."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,6 +21,9 @@ Slots = NDArray[np.int64]
 
 _ROW = "namespace, key, value, created_at, updated_at, id, ttl, expires_at"
 _LIVE = "(expires_at IS NULL OR expires_at > ?)"
+AT_ONCE = 500
+"""Rows that are fetched by one statement."""
+
 PLACE = 20
 """How slowly a place in one ranking loses its weight when two are fused."""
 
@@ -74,7 +78,7 @@ class Reader:
         return found
 
     def ranked(self, op: SearchOp, mirror: Mirror, query: Floats | None) -> tuple[Slots, Floats]:
-        """The slots of a page, the best first, with their similarities. The caller holds the mirror."""
+        """The slots of a page, the best first, with their similarities, or NaN. The caller holds the mirror."""
         end = op.offset + op.limit
         alive = mirror.alive[: mirror.count]
         expired = mirror.expired(self.connection, self.now)
@@ -85,14 +89,24 @@ class Reader:
         if slots is not None:
             slots = slots[alive[slots]]
         order, scores = _rank(mirror, op.query or "", query, slots, alive, end)
+        if len(order) < end and not mirror.settings.by_words:
+            # As in LangGraph's own store in memory: what is not indexed fills the last page and has no score.
+            rest = np.setdiff1d(np.flatnonzero(alive) if slots is None else slots, order)
+            rest = rest[np.argsort(mirror.ids[rest])]
+            order, scores = np.concatenate([order, rest]), np.pad(scores, (0, len(rest)), constant_values=np.nan)
         return order[op.offset : end], scores[op.offset : end]
 
     def page(self, ids: list[int], scores: list[float], refresh_ttl: bool) -> list[SearchItem]:
-        found = []
-        for item, score in zip(ids, scores, strict=True):
-            row = self.connection.execute(f"SELECT {_ROW} FROM items WHERE id = ?", (item,)).fetchone()
-            found.append(self._item(row, refresh_ttl, score))
-        return found
+        rows: dict[int, tuple[Any, ...]] = {}
+        for start in range(0, len(ids), AT_ONCE):
+            some = ids[start : start + AT_ONCE]
+            marks = ",".join("?" * len(some))
+            found = self.connection.execute(f"SELECT {_ROW} FROM items WHERE id IN ({marks})", some)
+            rows.update((row[5], row) for row in found)
+        return [
+            self._item(rows[item], refresh_ttl, None if math.isnan(score) else score)
+            for item, score in zip(ids, scores, strict=True)
+        ]
 
     def namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         over = self.connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (self.now,)).fetchone()

@@ -82,7 +82,8 @@ def checked_ttl(ttl: Mapping[str, Any] | None) -> TTLConfig | None:
     unknown = sorted(set(ttl) - set(inspect.get_annotations(TTLConfig)))
     if unknown:
         raise ValueError(f"the time to live knows no {unknown[0]!r}")
-    return TTLConfig(**dict(ttl))  # type: ignore[typeddict-item,no-any-return]
+    # As in SqliteStore, reading lets a time to live begin anew where that was asked for.
+    return TTLConfig(**{"refresh_on_read": False, **ttl})  # type: ignore[typeddict-item]
 
 
 def checked_minutes(name: str, value: Any) -> float | None:

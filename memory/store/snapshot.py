@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,24 +20,27 @@ from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 MOST_WRONG = 0.2
 """Share of codes that may be out of date before it is better to make them all anew."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The items of the coded rows in their order, how many rows and which vectors each has, and FAISS's own bytes."""
+    """Of each code its item (-1: deleted) and which of the item's vectors it is of; the codes as FAISS writes them.
+
+    `sums` tells of each code what all the vectors of its item were.
+    """
 
     items: NDArray[np.int64]
-    counts: NDArray[np.int32]
+    places: NDArray[np.int32]
     sums: NDArray[np.uint32]
     codes: bytes
 
 
 def save(path: Path, what: str, snapshot: Snapshot) -> None:
     """Put a snapshot in the place of the last one; `what` says of which data it is. A fault costs only the snapshot."""
-    parts = [snapshot.items.tobytes(), snapshot.counts.tobytes(), snapshot.sums.tobytes(), snapshot.codes]
+    parts = [snapshot.items.tobytes(), snapshot.places.tobytes(), snapshot.sums.tobytes(), snapshot.codes]
     body = b"".join(parts)
     head = {"format": FORMAT, "what": what, "sizes": [len(part) for part in parts], "digest": _digest(body)}
     beside = path.with_name(f"{path.name}.{os.getpid()}")
@@ -65,36 +67,15 @@ def load(path: Path, what: str) -> Snapshot | None:
         for size in head["sizes"]:
             parts.append(body[at : at + size])
             at += size
-        items, counts, sums, codes = parts
+        items, places, sums, codes = parts
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as fault:
         logger.info("The snapshot %s is not used: %s", path, fault)
         return None
     return Snapshot(
-        np.frombuffer(items, np.int64), np.frombuffer(counts, np.int32), np.frombuffer(sums, np.uint32), codes
+        np.frombuffer(items, np.int64), np.frombuffer(places, np.int32), np.frombuffer(sums, np.uint32), codes
     )
-
-
-def ordered(snapshot: Snapshot, rows: Sequence[tuple[Any, ...]], dims: int) -> list[tuple[Any, ...]] | None:
-    """The rows in the order of the codes, the new ones after them; `None` where too many codes are out of date.
-
-    In the place of an item that has changed or gone since stands a row of item -1 with vectors of zeros.
-    """
-    by_item = {row[0]: row for row in rows}
-    found: list[tuple[Any, ...]] = []
-    wrong = 0
-    for item, count, known in zip(
-        snapshot.items.tolist(), snapshot.counts.tolist(), snapshot.sums.tolist(), strict=True
-    ):
-        row = by_item.get(item)
-        if row is not None and check(row[4]) == known:
-            del by_item[item]
-            found.append(row)
-        else:
-            wrong += 1
-            found.append((-1, "", None, "false", bytes(4 * dims * count), None))
-    return [*found, *by_item.values()] if wrong <= MOST_WRONG * len(found) else None
 
 
 def check(data: bytes | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import faiss
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +20,8 @@ FLAT_WORK = 8_000_000
 FEWEST_DIMS = 64
 """Dimensions below which codes are too short to tell vectors apart, and comparing them all is cheap."""
 
-CANDIDATES = 1000
-"""Rows whose true similarity is computed, and one more for each two hundred vectors."""
+CANDIDATES = 400
+"""Rows whose true similarity is computed, with ten more for each item asked for and two for each thousand vectors."""
 
 
 class Vectors:
@@ -35,7 +36,7 @@ class Vectors:
         self.rows = 0
         self.many = False
         self.codes: Quantized | None = None
-        self._starts: NDArray[np.int64] | None = None
+        self._first: Slots | None = None
 
     def add(self, blobs: Sequence[bytes | None]) -> None:
         """Take in the vectors of the next slots; `None` for a slot that has none."""
@@ -46,18 +47,29 @@ class Vectors:
             self.reserve(max(need, int(1.5 * len(self.matrix)), 1024))
         first = len(self.starts)
         self.starts += (self.rows + np.concatenate(([0], np.cumsum(counts)[:-1]))).astype(int).tolist()
-        self._starts = None
+        self._first = None
         if not new:
             return
         data = np.frombuffer(b"".join(blob for blob in blobs if blob), np.float32).reshape(new, self.dims)
         part = self.matrix[self.rows : need]
         part[:] = data
         if self.distance == "cosine":
-            norms = np.linalg.norm(part, axis=1, keepdims=True)
+            norms = np.sqrt(np.einsum("ij,ij->i", part, part))[:, None]
             np.divide(part, norms, out=part, where=norms > 0)
         self.owner[self.rows : need] = np.repeat(np.arange(first, first + len(counts)), counts)
         self.many = self.many or max(counts) > 1
         self.rows = need
+
+    @property
+    def used(self) -> Floats:
+        return self.matrix[: self.rows]
+
+    @property
+    def first(self) -> Slots:
+        """The first row of each slot, and the end of the last."""
+        if self._first is None:
+            self._first = np.array([*self.starts, self.rows], np.int64)
+        return self._first
 
     def reserve(self, room: int) -> None:
         """Make room for this many vectors at once."""
@@ -72,12 +84,12 @@ class Vectors:
 
     def nearest(self, query: Floats, alive: NDArray[np.bool_], limit: int) -> tuple[Slots, Floats] | None:
         """The best slots of all by their exact similarity, or `None` where the exact way must be gone."""
-        if not self.large or limit > CANDIDATES // 10:
+        if not self.large or limit > CANDIDATES // 4:
             return None
         if self.codes is None:
             self.codes = Quantized(self.dims, self.distance)
-        self.codes.extend(self.matrix[: self.rows])
-        rows = self.codes.candidates(self.asked(query), CANDIDATES + self.rows // 200)
+        self.codes.extend(self.used)
+        rows = self.codes.candidates(self.asked(query), CANDIDATES + 10 * limit + self.rows // 500)
         rows = rows[alive[self.owner[rows]]]
         slots, scores = self._best(self.owner[rows], self._similarity(self.matrix[rows], query))
         # Few live ones among the candidates say little of the others: then all are compared.
@@ -88,10 +100,10 @@ class Vectors:
         if slots is None:
             if not self.rows:
                 return np.zeros(0, np.int64), np.zeros(0, np.float32)
-            return self._best(self.owner[: self.rows], self._similarity(self.matrix[: self.rows], query))
+            return self._best(self.owner[: self.rows], self._similarity(self.used, query))
         rows = self._rows_of(slots)
         if len(rows) > self.rows // 3:
-            return self._best(self.owner[rows], self._similarity(self.matrix[: self.rows], query)[rows])
+            return self._best(self.owner[rows], self._similarity(self.used, query)[rows])
         return self._best(self.owner[rows], self._similarity(self.matrix[rows], query))
 
     def asked(self, query: Floats) -> Floats:
@@ -100,9 +112,8 @@ class Vectors:
         return (query / norm).astype(np.float32) if self.distance == "cosine" and norm > 0 else query
 
     def _rows_of(self, slots: Slots) -> Slots:
-        if self._starts is None:
-            self._starts = np.array([*self.starts, self.rows], np.int64)
-        first, counts = self._starts[slots], self._starts[slots + 1] - self._starts[slots]
+        first = self.first[slots]
+        counts = self.first[slots + 1] - first
         if not self.many:
             return first[counts > 0]
         total = int(counts.sum())
@@ -110,12 +121,12 @@ class Vectors:
         return np.repeat(first - (ends - counts), counts) + np.arange(total)
 
     def _similarity(self, rows: Floats, query: Floats) -> Floats:
+        # FAISS's own loops: one thread, as several would wait for each other longer than they work, and no copies.
         asked = self.asked(query)
-        if self.distance != "l2":
-            # Several threads pay only for a great many rows: for few they wait for each other longer than they work.
-            few = rows.size <= FLAT_WORK // 4
-            return np.einsum("ij,j->i", rows, asked) if few else rows @ asked
-        return -np.sqrt(np.einsum("ij,ij->i", rows - asked, rows - asked))  # type: ignore[no-any-return]
+        scores = np.empty(len(rows), np.float32)
+        compare = getattr(faiss, "fvec_L2sqr_ny" if self.distance == "l2" else "fvec_inner_products_ny")
+        compare(*map(faiss.swig_ptr, (scores, asked, rows)), self.dims, len(rows))
+        return -np.sqrt(scores) if self.distance == "l2" else scores
 
     def _best(self, owners: Slots, scores: Floats) -> tuple[Slots, Floats]:
         if not self.many or not len(owners):

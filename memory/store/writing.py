@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,12 @@ REMEMBERED = 10_000
 """Deletes that the file remembers; a process that has missed more reads the file anew."""
 
 _PUT = """
-INSERT INTO items (namespace, key, value, created_at, updated_at, ttl, expires_at, rule, recipe, seq)
-VALUES (:namespace, :key, :value, :now, :now, :ttl, :expires, :rule, :recipe, :seq)
+INSERT INTO items (namespace, key, value, created_at, updated_at, ttl, expires_at, rule, recipe, seq, vectors)
+VALUES (:namespace, :key, :value, :now, :now, :ttl, :expires, :rule, :recipe, :seq, :vectors)
 ON CONFLICT (namespace, key) DO UPDATE SET
     value = excluded.value, updated_at = excluded.updated_at, ttl = excluded.ttl, rule = excluded.rule,
     created_at = CASE WHEN expires_at <= :now THEN excluded.created_at ELSE created_at END,
-    expires_at = excluded.expires_at, recipe = excluded.recipe, seq = excluded.seq
-RETURNING id
+    expires_at = excluded.expires_at, recipe = excluded.recipe, seq = excluded.seq, vectors = excluded.vectors
 """
 
 
@@ -49,25 +48,20 @@ def write(connection: sqlite3.Connection, puts: Iterable[Put], vectors: Mapping[
             "rule": put.rule,
             "recipe": None if put.recipe is None else recipes[put.recipe],
             "seq": seq,
+            "vectors": packed(put.texts, vectors),
         }
-        [[item]] = connection.execute(_PUT, row).fetchall()
-        keep_vectors(connection, item, [vectors[text] for text in put.texts])
+        connection.execute(_PUT, row)
 
 
-def keep_vectors(connection: sqlite3.Connection, item: int, vectors: list[Floats]) -> None:
-    """Put these vectors in the place of those an item had."""
-    if vectors:
-        data = b"".join(vector.tobytes() for vector in vectors)
-        connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (item, data))
-    else:
-        connection.execute("DELETE FROM vectors WHERE item = ?", (item,))
+def packed(texts: Sequence[str], vectors: Mapping[str, Floats]) -> bytes | None:
+    """The vectors of an item's texts as its row keeps them."""
+    return b"".join(vectors[text].tobytes() for text in texts) or None
 
 
 def delete(connection: sqlite3.Connection, items: list[int], seq: int) -> None:
     """Delete items with their vectors, and remember that they are gone."""
     for item in items:
         connection.execute("DELETE FROM items WHERE id = ?", (item,))
-        connection.execute("DELETE FROM vectors WHERE item = ?", (item,))
         connection.execute("INSERT OR REPLACE INTO gone VALUES (?, ?)", (item, seq))
     if (items and seq % 1000 == 0) or len(items) > REMEMBERED:
         [floor] = connection.execute(

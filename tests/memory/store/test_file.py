@@ -15,6 +15,7 @@ import pytest
 
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.store.schema import MARK
 
 NS = ("team",)
 
@@ -50,6 +51,42 @@ def test_a_newer_version_is_refused(path: Path) -> None:
     raw.execute("PRAGMA user_version = 99")
     raw.close()
     refused(path, "version")
+
+
+FIRST = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE items (id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
+    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER, rule TEXT, recipe INTEGER,
+    seq INTEGER NOT NULL, UNIQUE (namespace, key));
+CREATE INDEX items_by_seq ON items (seq);
+CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE vectors (item INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE recipes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+CREATE TABLE gone (item INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
+CREATE INDEX gone_by_seq ON gone (seq);
+INSERT INTO meta VALUES ('file', 'f'), ('seq', 2), ('floor', 0), ('dims', 4), ('fields', '["text"]');
+INSERT INTO recipes VALUES (1, 'embedder' || char(10) || 'text');
+INSERT INTO items VALUES (1, 'team', 'a', '{"text":"@0"}', 5, 6, NULL, NULL, NULL, 1, 1);
+INSERT INTO items VALUES (2, 'team', 'b', '{"text":"@1"}', 7, 8, NULL, NULL, 'false', NULL, 2);
+INSERT INTO vectors VALUES (1, x'0000803f000000000000000000000000');
+PRAGMA application_id = {MARK};
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_file_of_the_first_version_is_brought_to_this_one(
+    opened: Callable[..., FaissStore], path: Path, index: dict[str, Any], angles: Any
+) -> None:
+    raw = sqlite3.connect(path)
+    raw.executescript(FIRST.replace("{MARK}", str(MARK)))
+    raw.close()
+    for _ in range(2):
+        store = opened(index=index)
+        assert [(item.key, item.value) for item in store.search(NS)] == [("a", {"text": "@0"}), ("b", {"text": "@1"})]
+        assert [(item.key, item.score) for item in store.search(NS, query="@0")] == [("a", 1.0), ("b", None)]
+        assert (store.get(NS, "b").created_at.microsecond, store.get(NS, "b").updated_at.microsecond) == (7, 8)
+        store.close()
+    assert angles.seen == ["@0"] * 2, "the vectors are those that the old file had"
 
 
 def test_a_damaged_page_is_found_on_opening(path: Path) -> None:

@@ -66,7 +66,8 @@ class Model(RuleBasedStateMachine):
 
     @rule(prefix=SPACES | st.just(()), at=ANGLES, least=st.integers(0, 3))
     def search(self, prefix: tuple[str, ...], at: float, least: int) -> None:
-        found = self.store.search(prefix, query=str(at), filter={"n": {"$gte": least}}, limit=4)
+        asked = self.store.search(prefix, query=str(at), filter={"n": {"$gte": least}}, limit=4)
+        found = [item for item in asked if item.score is not None]
         true = sorted(
             (
                 math.cos(float(value["at"]) - at)

@@ -1,0 +1,46 @@
+"""Renewing: items whose vectors another index made, or none, are embedded anew when a search first needs them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langgraph_reflexion.memory.store.settings import Settings
+from langgraph_reflexion.memory.store.work import embedded_for
+from langgraph_reflexion.memory.store.writing import next_seq, packed, recipe_number
+
+AT_ONCE = 256
+"""Items that are embedded anew together."""
+
+
+class StaleError(Exception):
+    """Some items have no vectors of the present index yet: their id, write number, rule and value, and how many do."""
+
+    def __init__(self, connection: sqlite3.Connection, stale: Iterable[int]) -> None:
+        items = sorted(stale)
+        super().__init__(f"{len(items)} items are not embedded for this index")
+        self.left = len(items)
+        self.rows: list[tuple[int, int, str | None, str]] = []
+        for item in items[:AT_ONCE]:
+            self.rows += connection.execute("SELECT id, seq, rule, value FROM items WHERE id = ?", (item,)).fetchall()
+
+    def texts(self, settings: Settings) -> list[str]:
+        """What has to be embedded, each text once."""
+        found = (embedded_for(value, rule, settings)[1] for _, _, rule, value in self.rows)
+        return list(dict.fromkeys(text for texts in found for text in texts))
+
+    def renew(
+        self, connection: sqlite3.Connection, settings: Settings, vectors: Mapping[str, NDArray[np.float32]]
+    ) -> None:
+        """Keep the new vectors of the items that nobody has changed meanwhile."""
+        seq = next_seq(connection)
+        for item, known, rule, value in self.rows:
+            recipe, texts = embedded_for(value, rule, settings)
+            number = None if recipe is None else recipe_number(connection, recipe)
+            connection.execute(
+                "UPDATE items SET recipe = ?, seq = ?, vectors = ? WHERE id = ? AND seq = ?",
+                (number, seq, packed(texts, vectors), item, known),
+            )
