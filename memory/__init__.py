@@ -7,6 +7,7 @@ from langgraph_reflexion.memory.lessons import LessonBook
 from langgraph_reflexion.memory.likeness import likeness
 from langgraph_reflexion.memory.namespaces import resolve_namespace
 from langgraph_reflexion.memory.shelf import Reader
+from langgraph_reflexion.memory.topics import topic_of
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.memory.words import count_tokens
 from langgraph_reflexion.memory.worth import withheld
@@ -24,5 +25,6 @@ __all__ = [
     "likeness",
     "resolve_namespace",
     "suspicion",
+    "topic_of",
     "withheld",
 ]

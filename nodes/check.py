@@ -152,7 +152,7 @@ def _run(kit: Kit, state: State, config: RunnableConfig) -> Waits[Run]:
 def _failure(kit: Kit, state: State, text: str, verdicts: list[Verdict]) -> Failure:
     said = complaints(verdicts, kit.limits.success_score) or "refused"
     mark = fingerprint("check_failed", None, said)
-    broken = any(issue.startswith(CHECK_FAULT) for verdict in verdicts for issue in verdict.issues)
+    broken = any(CHECK_FAULT in issue for verdict in verdicts for issue in verdict.issues)
     return Failure(
         signal="check_failed",
         evidence=f"The answer was: {bounded(text, EVIDENCE // 2)}\n{said}",

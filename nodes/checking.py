@@ -7,7 +7,6 @@ agent's own, which it finds in `run.model`), and `acall`, its async door beside 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,11 +84,11 @@ class NamedCheck:
         if said is None:
             return Verdict(passed=True, check=self.name)
         if isinstance(said, Verdict):
-            return _within_range(_cut(said if said.check else said.model_copy(update={"check": self.name})))
+            return _cut(said if said.check else said.model_copy(update={"check": self.name}))
         if isinstance(said, bool):
             return Verdict(passed=said, check=self.name)
         if isinstance(said, (int, float)):
-            return _within_range(Verdict(score=float(said), check=self.name))
+            return Verdict(score=float(said), check=self.name)
         if isinstance(said, str):
             return _cut(Verdict(passed=False, feedback=said, check=self.name))
         issue = f"{CHECK_FAULT}it gave {type(said).__name__}, and no Verdict, bool, number, text or None"
@@ -128,17 +127,8 @@ def _cut(verdict: Verdict) -> Verdict:
     return verdict.model_copy(update={"feedback": bounded(verdict.feedback, most), "issues": issues, "dimensions": cut})
 
 
-def _within_range(verdict: Verdict) -> Verdict:
-    score = verdict.score
-    if score is None or 0.0 <= score <= 100.0:
-        return verdict
-    nearest = 0.0 if math.isnan(score) else min(max(score, 0.0), 100.0)
-    issue = f"the score {score:g} is outside 0 to 100 and counts as {nearest:g}"
-    return verdict.model_copy(update={"score": nearest, "issues": [*verdict.issues, issue]})
-
-
-def named(checks: Sequence[Any]) -> tuple[NamedCheck, ...]:
-    """The caller's checks, dear ones last; what cannot be called with (answer, run) is an error here."""
+def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
+    """The caller's checks, dear ones last unless `as_given`; what no (answer, run) can be given to is an error here."""
     if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
         raise ValueError(f"`checks` is a list of functions of (answer, run), got {checks!r}")
     made = []
@@ -153,16 +143,22 @@ def named(checks: Sequence[Any]) -> tuple[NamedCheck, ...]:
             pass
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
         made.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
-    return tuple(sorted(made, key=lambda one: one.asks_model))
+    return tuple(made if as_given else sorted(made, key=lambda one: one.asks_model))
 
 
 class Judged(NamedTuple):
     """What the checks said of an answer, and the answer that they said it of."""
 
-    verdicts: list[Verdict]
+    each: list[Verdict]
+    """One of each check that was asked, in their order."""
     answer: Any
     edited: str | None
     """The answer's text as a person put it, where one did."""
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Those that say something; one that says nothing at all, not even why, is none."""
+        return [one for one in self.each if one != Verdict(check=one.check)]
 
 
 def _as_it_is(text: str) -> tuple[Any, str]:
@@ -182,8 +178,7 @@ def verdicts_on(
 
     An answer that a person edits is another answer: the checks before are asked anew, those after see it alone.
     `seconds` tells how long the next check may take; `reread` makes of an edited text what checks are given, or says
-    what is wrong with it. No check is asked after a verdict that is `enough`. A verdict that says nothing at all, not
-    even why, is none.
+    what is wrong with it. No check is asked after a verdict that is `enough`.
     """
     said: list[Verdict] = []
     edited: str | None = None
@@ -200,7 +195,7 @@ def verdicts_on(
         said.append(verdict)
         if any(map(enough, said)):
             break
-    return Judged([one for one in said if one != Verdict(check=one.check)], answer, edited)
+    return Judged(said, answer, edited)
 
 
 def decided(verdict: Verdict, success_score: float) -> bool | None:

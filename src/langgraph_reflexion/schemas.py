@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -120,6 +121,17 @@ class Verdict(Value):
     feedback: str = ""
     check: str = Field(default="", description="The name of the check that says it.")
     edited: str | None = Field(default=None, description="The answer as a person put it, in place of the one judged.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _within_range(cls, given: Any) -> Any:
+        """A score out of range counts as the nearest in it, and the issues say so."""
+        score = given.get("score") if isinstance(given, dict) else None
+        if not isinstance(score, (int, float)) or 0 <= score <= 100:
+            return given
+        nearest = 0.0 if math.isnan(score) else min(max(float(score), 0.0), 100.0)
+        issue = f"the score {score:g} is outside 0 to 100 and counts as {nearest:g}"
+        return {**given, "score": nearest, "issues": [*given.get("issues", ()), issue]}
 
 
 @dataclass(frozen=True)

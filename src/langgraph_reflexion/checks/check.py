@@ -51,12 +51,12 @@ def at_once(name: str, judge: Callable[[Any, Run], Any]) -> Check:
     return Check(name, judging)
 
 
-def members(checks: Sequence[Any], of: str) -> tuple[NamedCheck, ...]:
-    """The checks that another is made of, dear ones last; none at all is an error."""
+def members(checks: Sequence[Any], of: str, *, as_given: bool = False) -> tuple[NamedCheck, ...]:
+    """The checks that another is made of, dear ones last unless `as_given`; none at all is an error."""
     if not checks:
         raise ValueError(f"`{of}` needs one check or more, got none")
     try:
-        return named(list(checks))
+        return named(list(checks), as_given=as_given)
     except ValueError as fault:
         raise ValueError(str(fault).replace("`checks", f"`{of}", 1)) from None
 

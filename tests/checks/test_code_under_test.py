@@ -1,0 +1,284 @@
+"""Code of an answer runs in a process of its own: what it does is contained and told, and never passes falsely."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion.checks import test_cases as cases_pass
+from langgraph_reflexion.testing import RoleModel, reflection, say
+
+ADD = [("add(1, 2)", 3), ("add(2, 2)", 4), ("add(-1, 1)", 0)]
+RIGHT = "def add(a, b):\n    return a + b\n"
+
+
+def fenced(code):
+    return f"Here it is:\n```python\n{code}\n```\nDone."
+
+
+def verdict(code, *cases, **limits):
+    return cases_pass(list(cases) or ADD[:1], **{"timeout": 2, **limits})(fenced(code))
+
+
+@pytest.mark.req("E2", "K7")
+async def test_each_failing_case_is_told_with_what_was_expected_and_what_came():
+    check = cases_pass([*ADD, ("add('a', 1)", "a1")])
+    code = fenced("def add(a, b):\n    return 0 if a == 2 else a + b")
+    said = check(code)
+    assert said == await check.acall(code)
+    assert (said.passed, said.score) == (False, 50)
+    assert said.issues[0] == "add(2, 2): expected 4, got 0"
+    assert said.issues[1].startswith("add('a', 1): expected 'a1', got TypeError: ")
+    assert check(fenced(RIGHT)).score == 75
+
+
+PLAIN = """class LRU:
+    def __init__(self, size): self.size, self.held = size, {}
+    def get(self, key): return self.held.get(key, -1)
+    def put(self, key, value):
+        if len(self.held) >= self.size and key not in self.held: self.held.pop(next(iter(self.held)))
+        self.held[key] = value
+"""
+ORDERED = """from collections import OrderedDict
+class LRU:
+    def __init__(self, size): self.size, self.held = size, OrderedDict()
+    def get(self, key):
+        if key not in self.held: return -1
+        self.held.move_to_end(key)
+        return self.held[key]
+    def put(self, key, value):
+        self.held[key] = value
+        self.held.move_to_end(key)
+        if len(self.held) > self.size: self.held.popitem(last=False)
+"""
+KEPT = [
+    ("c = LRU(2); c.put(1, 1); c.get(1)", 1),
+    ("c = LRU(2); c.get(9)", -1),
+    ("c = LRU(2); c.put(1, 1); c.put(2, 2); c.get(1); c.put(3, 3); c.get(1)", 1),
+    ("c = LRU(2); c.put(1, 1); c.put(2, 2); c.get(1); c.put(3, 3); c.get(2)", -1),
+    ("c = LRU(2); c.put(1, 1); c.put(2, 2); c.put(1, 5); c.put(3, 3); [c.get(k) for k in (1, 2, 3)]", [5, -1, 3]),
+]
+
+
+@pytest.mark.req("S2", "E2", "K7")
+def test_an_lru_cache_passes_two_of_five_as_a_plain_dict_and_then_all():
+    model = RoleModel([say(fenced(PLAIN)), say(fenced(ORDERED))], reflection())
+    agent = create_reflexion_agent(model, checks=[cases_pass(KEPT)], limits=Limits(max_attempts=2))
+    outcome = agent.invoke({"messages": [("user", "Write an LRU cache.")]})["outcome"]
+    first, second = outcome.attempts
+    assert (first.score, second.score, outcome.status) == (40, 100, "success")
+    assert len(first.verdicts[0].issues) == 3
+    assert all(issue in outcome.failures[0].evidence for issue in first.verdicts[0].issues)
+
+
+@pytest.mark.req("E2")
+@pytest.mark.parametrize(
+    ("value", "expected", "fine"),
+    [
+        ("3", 3, True),
+        ("3.0", 3, False),
+        ("True", 1, False),
+        ("0.1 + 0.2", 0.3, True),
+        ("float('nan')", float("nan"), True),
+        ("(1, 2)", [1, 2], False),
+        ("[1, (2, {3})]", [1, (2, {3})], True),
+        ("{'a': [1.0], 2: None}", {2: None, "a": [1.0]}, True),
+        ("{1: 1}", {True: 1}, False),
+        ("{1, 2}", {1.0, 2}, False),
+        ("frozenset({1})", frozenset({1}), True),
+        ("b'\\xff'", b"\xff", True),
+        ("'\\ud800'", "\ud800", True),
+        ("2j", 2j, True),
+        ("10**4000", 10**4000, True),
+        ("None", None, True),
+        ("__import__('collections').Counter('a')", {"a": 1}, False),
+    ],
+)
+def test_a_value_and_its_type_must_be_those_expected(value, expected, fine):
+    assert verdict("pass", (value, expected)).passed is fine
+
+
+HOSTILE = {
+    "ends itself": "import os\nos._exit(0)",
+    "leaves": "import sys\nsys.exit(0)",
+    "leaves in the case": "import sys\ndef add(a, b): sys.exit(3)",
+    "prints the value": "print(3)",
+    "prints a reply": 'import sys\nsys.stdout.write(\'["value", ["int", "0x3"]]\\n\')',
+    "writes replies everywhere": """import os
+for fd in range(3, 64):
+    try: os.write(fd, b'loaded\\n["value", ["int", "0x3"]]\\n')
+    except OSError: pass
+os._exit(0)""",
+    "writes beside the reply": f"""import os
+for fd in range(3, 64):
+    try: os.write(fd, b'3\\n')
+    except OSError: pass
+{RIGHT}""",
+    "equals everything": "class E(int):\n    __eq__ = lambda *_: True\n    __hash__ = None\ndef add(a, b): return E(9)",
+    "equals everything, as an object": "class E:\n    __eq__ = lambda *_: True\ndef add(a, b): return E()",
+    "shows itself as the value": "class E:\n    __repr__ = lambda _: '3'\ndef add(a, b): return E()",
+    "patches what compares": """import builtins, json, operator, unittest
+builtins.eval = builtins.repr = lambda *_: 3
+operator.eq = unittest.TestCase.assertEqual = lambda *_: True
+json.dumps = json.JSONEncoder.encode = lambda *_, **__: '["value", ["int", "0x3"]]'
+builtins.type = lambda *_: int
+def add(a, b): return '3'""",
+    "asserts nothing": "import sys\nsys.modules['pytest'] = None\ndef add(a, b): assert True",
+    "recurses": "import sys\nsys.setrecursionlimit(10**9)\ndef add(a, b): return repr(add(a, b))",
+    "raises what cannot be told": """class E(BaseException):
+    def __str__(self): raise SystemExit
+def add(a, b): raise E""",
+    "gives itself": "x = []\nx.append(x)\ndef add(a, b): return x",
+    "gives a chain without end": "x = []\nfor _ in range(100_000): x = [x]\ndef add(a, b): return x",
+    "gives too much": "def add(a, b): return 'x' * 5_000_000",
+    "kills itself": "import signal\nsignal.raise_signal(9)",
+    "kills its parent": "import os\nos.kill(os.getppid(), 9)",
+    "leaves its session": "import os\nos.setsid()\ndef add(a, b): return 0",
+    "forks": "import os\nwhile True: os.fork()",
+    "forks by another name": "import multiprocessing as m\nm.Process(target=print).start()",
+    "starts a program": "import subprocess\nsubprocess.run(['true'])",
+    "starts a program in its place": "import os\nos.execv('/bin/true', ['true'])",
+    "reads a file": "def add(a, b): return open('/etc/passwd').read()",
+    "reads a file from below": "import os\ndef add(a, b): return os.read(os.open('/etc/passwd', 0), 9)",
+    "reads its parent's memory": "import os\nopen(f'/proc/{os.getppid()}/maps')",
+    "lists a folder": "import os\ndef add(a, b): return os.listdir('/')",
+    "writes a file": "open('/tmp/of-code-under-test', 'w').write('x')",
+    "loads a library": "import ctypes\ndef add(a, b): return ctypes.CDLL(None).getpid()",
+    "opens a socket": "import _socket\ndef add(a, b): return _socket.socket().fileno()",
+    "asks a person": "def add(a, b): return input()",
+    "is a promise": "async def add(a, b): return 3",
+    "is no code": "The answer is three.",
+    "is nothing": "",
+    "does not compile": "def add(a, b: return 3",
+    "is another function": "def plus(a, b): return a + b",
+    "takes memory": "x = [0] * 10**10",
+}
+
+
+@pytest.mark.req("K7", "E2")
+@pytest.mark.parametrize("trick", HOSTILE)
+def test_a_hostile_answer_is_contained_told_and_does_not_pass(trick):
+    started = time.monotonic()
+    said = verdict(HOSTILE[trick])
+    assert (said.passed, said.score) == (False, 0)
+    (issue,) = said.issues
+    assert issue.startswith("add(1, 2): expected 3, got ")
+    assert len(issue) < 3000
+    assert time.monotonic() - started < 30
+    assert not os.path.exists("/tmp/of-code-under-test")
+
+
+@pytest.mark.req("K7")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "def add(a, b):\n  while True:\n    try:\n      while True: pass\n    except BaseException: pass",
+        "import signal, time\nsignal.setitimer(signal.ITIMER_REAL, 0)\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\n"
+        "time.sleep(100)",
+    ],
+)
+async def test_code_without_end_is_ended_and_told_as_time(code):
+    check = cases_pass(ADD[:1], timeout=0.5)
+    for said in (check(fenced(code)), await check.acall(fenced(code))):
+        assert said.passed is False
+        assert "time limit of 0.5 seconds" in said.issues[0]
+
+
+@pytest.mark.req("K7")
+@pytest.mark.slow
+def test_code_that_takes_all_memory_is_told_so():
+    assert "MemoryError" in verdict("x = []\nwhile True: x.append(bytearray(10**7))", timeout=20).issues[0]
+
+
+@pytest.mark.req("K7")
+@pytest.mark.parametrize(
+    "code",
+    [
+        RIGHT + "import threading, time\nthreading.Thread(target=time.sleep, args=[1000]).start()",
+        RIGHT + "print('x' * 20_000_000)",
+        "import asyncio\nasync def plus(a, b): return a + b\ndef add(a, b): return asyncio.run(plus(a, b))",
+        "import datetime, random, re, statistics, dataclasses, decimal, heapq\n"
+        "datetime.datetime.strptime('2020-01-01', '%Y-%m-%d')\n" + RIGHT,
+    ],
+    ids=["leaves a thread", "says much", "asyncio", "imports"],
+)
+def test_code_that_is_right_passes_whatever_else_it_does(code):
+    said = verdict(code, *ADD, timeout=10)
+    assert (said.passed, said.score, said.issues) == (True, 100, [])
+
+
+@pytest.mark.req("K7")
+def test_nothing_of_the_environment_reaches_the_code(monkeypatch):
+    monkeypatch.setenv("A_SECRET", "do not tell")
+    said = verdict("import os", ("'A_SECRET' in os.environ", False), ("len(os.environ) < 3", True))
+    assert said.passed
+
+
+@pytest.mark.req("K7")
+async def test_cancelling_a_check_ends_its_process():
+    check = cases_pass([("add(1, 2)", 3)], timeout=60)
+    work = asyncio.ensure_future(check.acall(fenced("import time\ntime.sleep(50)")))
+    await asyncio.sleep(0.5)
+    work.cancel()
+    started = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.req("K7")
+async def test_the_loop_runs_on_while_the_code_does():
+    check = cases_pass([("time.sleep(0.5)", None)], timeout=20)
+    work = asyncio.ensure_future(check.acall(fenced("import time")))
+    turns = 0
+    while not work.done():
+        await asyncio.sleep(0.01)
+        turns += 1
+    assert (await work).passed
+    assert turns > 10
+
+
+@pytest.mark.req("E2")
+@pytest.mark.parametrize(
+    ("cases", "settings", "named"),
+    [
+        ([], {}, r"\[\]"),
+        ("add(1, 2)", {}, "add"),
+        ([("add(1,", 3)], {}, r"add\(1,"),
+        ([("x = 1", 3)], {}, "x = 1"),
+        ([("add(1, 2)",)], {}, "pair"),
+        ([("add(1, 2)", object())], {}, "plain data"),
+        (ADD, {"timeout": 0}, "timeout.*0"),
+        (ADD, {"timeout": "5"}, "timeout"),
+        (ADD, {"memory_mb": -1}, "memory_mb.*-1"),
+    ],
+)
+def test_cases_that_cannot_be_are_refused_when_built(cases, settings, named):
+    with pytest.raises(ValueError, match=named):
+        cases_pass(cases, **settings)
+
+
+@pytest.mark.req("E2")
+def test_the_code_is_found_among_fences():
+    check = cases_pass(ADD[:1])
+    for answer in (
+        RIGHT,
+        f"```\n{RIGHT}```",
+        f"```bash\npip install add\n```\n```py\n{RIGHT}```",
+        f"```python\n{RIGHT}```\nUse it:\n```python\n>>> add(1, 2)\n3\n```",
+        "1. Like so:\n   ```python\n   def add(a, b):\n       return a + b\n   ```",
+        f"```python\ndef add(a, b): return 0\n```\nNo, better:\n```python\n{RIGHT}```",
+        f"~~~python\n{RIGHT}",
+    ):
+        assert check(answer).passed, answer
+
+
+def test_the_signal_of_a_crash_is_named():
+    assert signal.SIGKILL.name in verdict("import signal\nsignal.raise_signal(9)").issues[0]

@@ -1,0 +1,251 @@
+"""Checks that need nobody: patterns and forms, expected answers, words, and several checks as one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from pydantic import BaseModel
+
+from langgraph_reflexion import Run, Verdict, create_reflexion_agent
+from langgraph_reflexion.checks import (
+    all_of,
+    any_of,
+    by_topic,
+    contains_all,
+    exact,
+    first_failing,
+    matches,
+    rule,
+    weighted,
+)
+from langgraph_reflexion.memory import topic_of
+from langgraph_reflexion.testing import RoleModel, say
+
+
+class Slot(BaseModel):
+    hour: int
+
+
+SCHEMA = {"type": "object", "properties": {"hour": {"type": "integer"}}, "required": ["hour"]}
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize("form", [Slot, SCHEMA])
+def test_an_answer_fits_a_form(form):
+    check = matches(form)
+    assert check('Here:\n```json\n{"hour": 11}\n```').passed
+    assert check(Slot(hour=11) if form is Slot else {"hour": 11}).passed
+    for answer in ("eleven", '{"hour": "soon"}', "{}"):
+        refused = check(answer)
+        assert refused.passed is False
+        assert refused.feedback
+
+
+@pytest.mark.req("E3")
+def test_an_answer_holds_a_pattern():
+    for form in (r"\b\d\d:00\b", re.compile(r"\b\d\d:00\b")):
+        assert matches(form)("at 11:00").passed
+        assert r"\d\d:00" in matches(form)("at 11:30").feedback
+
+
+@pytest.mark.parametrize("form", ["(", 3, None, {}, re.compile(b"x")])
+def test_a_form_that_cannot_be_is_refused_when_built(form):
+    with pytest.raises(ValueError, match="`matches` takes"):
+        matches(form)
+
+
+@pytest.mark.req("E7")
+@pytest.mark.parametrize(
+    ("expected", "answer"),
+    [
+        ("The Eiffel Tower", "eiffel tower."),
+        ("Eiffel Tower", "**the  Eiffel-Tower**".replace("-", " ")),
+        ("U.S.", "US"),
+        ("1,000", "1000"),
+        ("−3", "-3"),
+        ("O'Brien", "o’brien"),
+        ("巴黎", "“巴黎”。"),
+        ("A", "a."),
+        ("The The", "the the"),
+        ("C++", "c++."),
+        ("Ｐａｒｉｓ", "Paris"),
+        (3, "3"),
+    ],
+)
+def test_the_expected_answer_may_be_written_otherwise(expected, answer):
+    assert exact(expected)(answer).passed
+
+
+@pytest.mark.req("E7")
+@pytest.mark.parametrize(
+    ("expected", "answer"),
+    [
+        ("3.5", "35"), ("C++", "C"), ("C#", "C"), ("-3", "3"), ("?", ""), ("The", "A"), ("...", "!!!"), ("a+b", "ab"),
+        ("Node.js", "Nodejs"), ("10:30", "1030"), ("3,5", "35"), ("Vitamin A", "vitamin"), ("1/2", "12"),
+        ("€5", "£5"), ("2-1", "21"), (".5", "5"), ("Eiffel Tower", "Eiffel"),
+    ],
+)  # fmt: skip
+def test_different_answers_stay_different(expected, answer):
+    assert exact(expected)(answer).passed is False
+    assert exact(answer or "x")(expected).passed is False
+
+
+@pytest.mark.req("E7")
+def test_the_expected_answer_is_never_told():
+    assert "Paris" not in exact("Paris")("Rome").model_dump_json()
+
+
+@pytest.mark.req("E3")
+def test_what_is_missing_is_named():
+    check = contains_all(["Bell", "3", "3.5", "北京"])
+    assert check("bell was 3, or 3.5, in 北京").passed
+    assert contains_all(["3"])("13 and 3.5 and 30").passed is False
+    assert check("Bell").issues == ["'3' is missing", "'3.5' is missing", "'北京' is missing"]
+
+
+@pytest.mark.parametrize("wrong", [[], "Bell", [1], [""], None])
+def test_words_that_cannot_be_are_refused_when_built(wrong):
+    with pytest.raises(ValueError, match="`contains_all` takes a list"):
+        contains_all(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, "", "  "])
+def test_an_answer_nobody_can_give_is_not_expected(wrong):
+    with pytest.raises(ValueError, match="`exact` takes the expected answer"):
+        exact(wrong)
+
+
+# ---------------------------------------------------------------- several as one
+
+
+def yes(_answer, _run):
+    return True
+
+
+def no(_answer, _run):
+    return "no year"
+
+
+def broken(_answer, _run):
+    raise OSError("no such file")
+
+
+async def later(_answer, _run):
+    return 90
+
+
+@pytest.mark.req("E3", "E4")
+@pytest.mark.parametrize(
+    ("check", "passed", "score"),
+    [
+        (all_of(yes, lambda *_: 90), True, 90),
+        (all_of(yes, lambda *_: 70, lambda *_: 100), False, 85),
+        (all_of(yes, no), False, None),
+        (all_of(yes, lambda *_: Verdict(feedback="cannot tell")), True, None),
+        (all_of(lambda *_: Verdict(feedback="cannot tell")), None, None),
+        (any_of(no, yes), True, None),
+        (any_of(lambda *_: 20, lambda *_: 60), False, 60),
+        (any_of(broken, lambda *_: 81), True, 81),
+        (any_of(no, lambda *_: Verdict(feedback="cannot tell")), None, None),
+        (any_of(broken, broken), False, None),
+        (all_of(any_of(no, yes), all_of(yes, lambda *_: 80)), True, 80),
+        (weighted((yes, 3), (no, 1)), False, 75),
+        (weighted((yes, 4), (no, 1)), True, 80),
+        (weighted((lambda *_: 60, 1), (lambda *_: 90, 2), pass_score=79), True, 80),
+        (weighted((lambda *_: Verdict(passed=False, score=95), 1)), False, 0),
+        (weighted((lambda *_: Verdict(feedback="cannot tell"), 1)), None, None),
+        (weighted((broken, 1), (yes, 9)), True, 90),
+    ],
+)
+async def test_checks_combine(check, passed, score):
+    verdict = check("x")
+    assert (verdict.passed, verdict.score) == (passed, score)
+    assert await check.acall("x") == verdict
+
+
+@pytest.mark.req("E3")
+def test_every_complaint_is_told_with_the_name_of_its_check():
+    said = all_of(no, rule(broken, name="file"), yes)("x")
+    assert said.issues == ["no: no year", "file: the check itself failed: OSError: no such file"]
+
+
+@pytest.mark.req("E3")
+def test_the_first_that_fails_ends_it_and_keeps_the_order_given():
+    asked = []
+
+    def dear(_answer, _run):
+        asked.append("dear")
+
+    def cheap(_answer, _run):
+        asked.append("cheap")
+        return "no"
+
+    dear.asks_model = True
+    assert first_failing(dear, cheap, dear)("x").passed is False
+    assert asked == ["dear", "cheap"]
+    asked.clear()
+    assert all_of(dear, cheap)("x").passed is False
+    assert asked == ["cheap", "dear"]
+
+
+@pytest.mark.req("E3", "E8")
+async def test_combined_checks_may_be_async():
+    assert (await all_of(later, yes).acall("x")).score == 90
+    with pytest.raises(RuntimeError, match="'later' is async"):
+        all_of(later)("x")
+
+
+@pytest.mark.req("E3", "D10")
+async def test_a_check_is_chosen_by_topic():
+    check = by_topic({"coding": no, "maths": rule(lambda a: a == "21")}, default=yes)
+    assert check("x", Run(task="Write a Python function that adds.")).passed is False
+    assert (await check.acall("21", Run(task="计算 17 加上 4"))).passed
+    assert check("x", Run(task="Hello.")).passed
+    assert by_topic({"law": no}, topic="law")("x").passed is False
+    assert by_topic({"law": no}, topic=lambda task: task[:3])("x", Run(task="law")).passed is False
+    assert by_topic({"law": no})("x", Run(task="Hello.")) == Verdict(check="by_topic")
+
+
+@pytest.mark.req("D10")
+@pytest.mark.parametrize(
+    ("topic", "tasks"),
+    [
+        (
+            "coding",
+            ["Fix the bug in this code: def f(x): return x+", "Implement an LRU cache", "用Python写一个函数，反转列表"],
+        ),
+        ("maths", ["What is seventeen plus four?", "Solve x²+5x+6=0", "解方程 x^2+5x+6=0", "What is 15% of 240?"]),
+        ("analysis", ["Analyze the sales trends of the last quarter", "比较两种方案的优缺点"]),
+        ("writing", ["Write a story about a programmer", "Draft an email to my landlord", "写一首关于大海的诗"]),
+        ("search", ["Who invented the telephone, and when?", "What is the capital of France?", "谁发明了电话？"]),
+        ("general", ["Hello", "Book a table for two.", "你好", ""]),
+    ],
+)
+def test_a_task_has_a_topic(topic, tasks):
+    assert [topic_of(task) for task in tasks] == [topic] * len(tasks)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        all_of, any_of, first_failing, weighted, lambda: all_of("x"), lambda: weighted((yes, 0)), lambda: weighted(yes),
+        lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic({"x": 3}),
+        lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, default=3),
+    ],
+)  # fmt: skip
+def test_combinations_that_cannot_be_are_refused_when_built(build):
+    with pytest.raises(ValueError, match="`"):
+        build()
+
+
+@pytest.mark.req("S8", "A9")
+def test_roots_put_back_into_the_equation_accept_at_once():
+    def solves(answer):
+        roots = [int(one) for one in re.findall(r"-?\d+", answer.replace("−", "-"))]
+        return bool(roots) and all(x * x + 5 * x + 6 == 0 for x in roots)
+
+    agent = create_reflexion_agent(RoleModel(say("x is −3 or −2")), checks=[rule(solves)])
+    outcome = agent.invoke({"messages": [("user", "Solve x²+5x+6=0.")]})["outcome"]
+    assert (outcome.status, len(outcome.attempts), outcome.lessons_written) == ("success", 1, [])
+    assert rule(solves)("x is 3 or 2").passed is False

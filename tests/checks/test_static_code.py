@@ -1,0 +1,94 @@
+"""Code is read without running it: it compiles, and what is forbidden is seen under whatever name."""
+
+from __future__ import annotations
+
+import pytest
+
+from langgraph_reflexion.checks import static_code
+
+
+def said(code, *forbid):
+    return static_code(forbid=forbid)(f"```python\n{code}\n```") if forbid else static_code()(f"```python\n{code}\n```")
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os",
+        "import os.path",
+        "import os as o\no.remove('x')",
+        "from os import path",
+        "from os import remove as harmless",
+        "def f():\n    import os",
+        "__import__('os').remove('x')",
+        "import importlib\nimportlib.import_module('os')",
+        "from importlib import import_module as take\ntake('os')",
+        "import sys\nsys.modules['os'].remove('x')",
+        "eval('1')",
+        "def f(x): return eval(x)",
+        "e = eval\ne('1')",
+        "a = b = eval",
+        "f, g = eval, len",
+        "list(map(eval, ['1']))",
+        "import builtins\nbuiltins.eval('1')",
+        "import builtins as b\ngetattr(b, 'eval')('1')",
+        "import builtins\nbuiltins.__dict__['eval']('1')",
+        "__builtins__['eval']('1')",
+        "def f(eval=eval): return eval('1')",
+        "if (e := eval): e('1')",
+        "exec('import os')",
+        "exec(input())",
+        "__import__('o' + 's')",
+        "().__class__.__base__.__subclasses__()",
+        "(lambda: 0).__globals__",
+        "import builtins\ngetattr(builtins, 'ev' + 'al')",
+    ],
+)
+def test_what_is_forbidden_is_seen_by_whatever_name(code):
+    verdict = said(code, "os", "eval")
+    assert verdict.passed is False
+    assert verdict.issues[0].startswith("line ")
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import math\ndef area(r): return math.pi * r * r",
+        "def solve(input): return input.evaluate()",
+        "def f(evaluation): return evaluation + 'os'",
+        "class Os:\n    def eval(self): return self",
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n    os: int",
+        "x = 'import os; eval(1)'  # os.remove",
+        "import ossify",
+        "from . import os_like",
+    ],
+)
+def test_what_only_looks_like_it_is_fine(code):
+    verdict = said(code, "os", "eval")
+    assert verdict.passed, verdict.issues
+
+
+@pytest.mark.req("E3")
+def test_one_function_of_a_module_can_be_forbidden():
+    assert said("import os\nos.getcwd()", "os.system").passed
+    for code in ("import os\nos.system('x')", "from os import system as s", "import os as o\nrun = o.system\nrun('x')"):
+        assert "os.system" in said(code, "os.system").issues[0]
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize("code", ["def area(r: return r", "I think it is three.", "", "x = '\0'", "(" * 500])
+def test_what_does_not_compile_is_refused(code):
+    assert said(code).passed is False
+
+
+@pytest.mark.req("E3")
+def test_nothing_need_be_forbidden():
+    assert static_code(forbid=())("import os\neval(input())").passed
+
+
+@pytest.mark.parametrize("forbid", ["os", [1], ["os; system"], [""]])
+def test_names_that_cannot_be_are_refused_when_built(forbid):
+    with pytest.raises(ValueError, match="`forbid` is a list of names"):
+        static_code(forbid=forbid)
