@@ -37,7 +37,14 @@ Waits = Generator[Wait, Any, T]
 
 def in_thread(function: Callable[[], Any]) -> Wait:
     """Wait for somebody's sync function: in place, or under `ainvoke` in a thread."""
-    return Wait(function, lambda: asyncio.to_thread(function))
+
+    def carried() -> Any:
+        try:
+            return function()
+        except StopIteration as fault:  # no future can carry it, and whoever waits for one would wait for ever
+            raise RuntimeError(f"StopIteration: {fault}") from fault
+
+    return Wait(function, lambda: asyncio.to_thread(carried))
 
 
 def wait_for(node: Waits[T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 
 import numpy as np
@@ -112,6 +113,17 @@ def test_a_check_that_raises_refuses_with_its_error_and_is_counted_apart(run, pr
     assert "no rooms to divide by" in reflected(model)[0].text
     refused = run(RoleModel([say("11:00")]), checks=[lambda *_: False], limits=ONCE)
     assert refused.outcome.failures[0].error_class is None
+
+
+@pytest.mark.req("E8")
+@pytest.mark.parametrize("deadline", [None, 9])
+async def test_a_check_that_finds_nothing_next_is_waited_for_no_longer_than_it_takes(deadline):
+    limits = Limits(**ONCE, deadline=deadline)
+    agent = create_reflexion_agent(RoleModel([say("x")]), checks=[lambda *_: next(iter([]))], limits=limits)
+    given = {"messages": [("user", "Plan an hour.")]}
+    for result in (agent.invoke(given), await asyncio.wait_for(agent.ainvoke(given), 5)):
+        assert result["outcome"].status == "failure"
+        assert "StopIteration" in result["outcome"].failures[0].evidence
 
 
 @pytest.mark.req("E8")
