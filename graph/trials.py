@@ -98,6 +98,9 @@ def create_trial_graph(
     model = model_for(reflector, "reflector") or trial.worker.model
     if strategy == "reflexion" and model is None:
         raise ValueError("`strategy='reflexion'` needs a model to reflect: give `reflector=`")
+    judges = named(checks)
+    if model is None and (asking := [one.name for one in judges if one.wants_model]):
+        raise ValueError(f"The check {asking[0]!r} has no model, and the worker is none: give it one, or `reflector=`")
     reflects = strategy in ("reflexion", "both") and model is not None
     ticking = aware(clock)
     kit = Kit(
@@ -107,7 +110,7 @@ def create_trial_graph(
         toolbox=toolbox_of((), (), (), ()),
         instructions=Instructions(None),
         words=Prompts(prompts),
-        checks=named(checks),
+        checks=judges,
         form=None,
         reflector=model,
         fallback=model_for(fallback, "fallback"),
@@ -125,7 +128,7 @@ def create_trial_graph(
 
 
 def _no_model(_state: Any, _runtime: Any) -> Model:
-    raise ValueError("A check asks for a model, and the worker is none: give the check one of its own, or `reflector=`")
+    raise ValueError("The worker is no chat model, and there is no `reflector=`")
 
 
 def _compiled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -25,7 +26,7 @@ from langgraph_reflexion.nodes.speaking.forms import Meter, metered
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, seconds_left, times_seen
-from langgraph_reflexion.nodes.worker import OnlyAsyncError, Work, WorkerError
+from langgraph_reflexion.nodes.worker import OnlyAsyncError, Pace, Work, WorkerError
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id
 
@@ -39,10 +40,10 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
         state = {**state, "resumed_at": kit.now()}
     if (late := overspent(state, kit.limits, kit.now())) is not None:
         return {"decision": None, "stop": late}
-    meter = Meter()
+    meter, pace = Meter(), Pace(trial.max_steps)
     prompt, text = prompted(kit, trial, state)
     try:
-        work = yield from _work(kit, trial, state, config, prompt, text, meter)
+        work = yield from _work(kit, trial, state, config, prompt, text, meter, pace)
     except OnlyAsyncError:
         raise
     except Exception as fault:
@@ -50,10 +51,14 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
         if trial.worker.takes == "messages" and model_fault(fault) == "setting":
             raise
         _tell(config, state, prompt, None, meter, told(fault))
-        return (yield from _fallen(kit, trial, state, fault, meter))
+        if pace.is_over:
+            return _out_of_steps(kit, trial, state, config, meter)
+        return (yield from _fallen(kit, trial, state, config, fault, meter))
     _tell(config, state, prompt, work, meter, None)
     update = _begun(kit, state, meter, work.steps)
     if work.outcome is not None and work.outcome.status == "failure":
+        if pace.is_over:
+            return _out_of_steps(kit, trial, state, config, meter, work.steps)
         return update | _given_up(kit, state, config, work, update)
     asks = work.outcome is not None and work.outcome.status == "needs_input"
     message = _under_own_id(state, work)
@@ -69,6 +74,7 @@ def _work(
     prompt: list[AnyMessage],
     text: str,
     meter: Meter,
+    pace: Pace,
 ) -> Waits[Work]:
     tally = state["tally"]
     view: dict[str, Any] = {
@@ -81,7 +87,7 @@ def _work(
     given = yield from worker.given(prompt, text, view)
     left = [seconds_left(state, kit.limits, kit.now()), kit.limits.tool_timeout]
     seconds = min((one for one in left if one is not None), default=None)
-    final = yield from worker.called(given, metered(kit.inside(config), meter), seconds)
+    final = yield from worker.called(given, metered(kit.inside(config), meter), seconds, pace)
     work = yield from worker.read(final, prompt)
     if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
         raise WorkerError("it gave no answer")
@@ -99,7 +105,9 @@ def _begun(kit: Kit, state: State, meter: Meter, steps: list[AnyMessage]) -> Upd
     return update | ({"work": steps} if steps or state["work"] else {})
 
 
-def _fallen(kit: Kit, trial: Trial, state: State, fault: Exception, meter: Meter) -> Waits[Update]:
+def _fallen(
+    kit: Kit, trial: Trial, state: State, config: RunnableConfig, fault: Exception, meter: Meter
+) -> Waits[Update]:
     """The worker raised or took too long: tried again as often as asked, else the attempt is used up."""
     mark = fingerprint("tool_error", trial.worker.name, told(fault))
     failure = Failure(
@@ -111,6 +119,7 @@ def _fallen(kit: Kit, trial: Trial, state: State, fault: Exception, meter: Meter
         fingerprint=mark,
         repeats=times_seen(mark, state["failures"]),
     )
+    emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
     failures = [*state["failures"], failure]
     tried = len(failures) - state["tally"]["mark"]["failures"]
     if tried <= trial.retries:
@@ -123,29 +132,36 @@ def _fallen(kit: Kit, trial: Trial, state: State, fault: Exception, meter: Meter
     return update | _used_up(kit, state, update, failures, "model_error", failure.evidence)
 
 
+def _out_of_steps(
+    kit: Kit, trial: Trial, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
+) -> Update:
+    """No answer within the steps of an attempt: the worker's way is at fault, so it is reflected on."""
+    why = f"The worker made no answer in {trial.max_steps} model calls."
+    return _unanswered(
+        kit, state, config, _begun(kit, state, meter, list(steps)), Failure(signal="no_progress", evidence=why)
+    )
+
+
 def _given_up(kit: Kit, state: State, config: RunnableConfig, work: Work, update: Update) -> Update:
     """An agent that says itself that it failed: not judged, and reflected on where that tells something."""
     outcome = work.outcome
     assert outcome is not None
-    last = outcome.failures[-1] if outcome.failures else None
-    evidence = "\n".join(filter(None, [f"The worker gave up: {outcome.reason}", last.evidence if last else ""]))
-    signal = last.signal if last is not None else "no_progress"
-    mark = fingerprint(signal, last.tool if last else None, evidence)
-    failure = Failure(
-        signal=signal,
-        evidence=evidence,
-        step=update["tally"]["steps"],
-        tool=last.tool if last is not None else None,
-        error_class=last.error_class if last is not None else None,
-        fingerprint=last.fingerprint if last is not None and last.fingerprint else mark,
-        repeats=times_seen(mark, state["failures"]),
-    )
+    last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
+    evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
+    if outcome.stop_reason in BROKEN:
+        failure = last.model_copy(update={"evidence": evidence, "step": update["tally"]["steps"]})
+        return update | _used_up(kit, state, update, [*state["failures"], failure], "model_error", evidence)
+    return _unanswered(kit, state, config, update, last.model_copy(update={"evidence": evidence}))
+
+
+def _unanswered(kit: Kit, state: State, config: RunnableConfig, update: Update, failure: Failure) -> Update:
+    """An attempt that failed by the worker's own doing."""
+    mark = failure.fingerprint or fingerprint(failure.signal, failure.tool, failure.evidence)
+    place = {"step": update["tally"]["steps"], "fingerprint": mark, "repeats": times_seen(mark, state["failures"])}
+    failure = failure.model_copy(update=place)
     emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
-    broken = outcome.stop_reason in BROKEN
-    ends = _used_up(
-        kit, state, update, [*state["failures"], failure], "model_error" if broken else "max_attempts", evidence
-    )
-    return ends if broken else ends | {"failure": failure}
+    ends = _used_up(kit, state, update, [*state["failures"], failure], "max_attempts", failure.evidence)
+    return update | ends | {"failure": failure}
 
 
 def _used_up(kit: Kit, state: State, update: Update, failures: list[Failure], stop: str, why: str) -> Update:
@@ -156,7 +172,7 @@ def _used_up(kit: Kit, state: State, update: Update, failures: list[Failure], st
     attempts = [*state["attempts"], used]
     ends: Update = {"failures": failures, "attempts": attempts, "tally": marked(tally, now, len(failures))}
     if len(attempts) >= kit.limits.max_attempts:
-        ends |= {"stop": overspent(state, kit.limits, now, tally) or stop, "reason": why}
+        ends |= {"stop": overspent(state, kit.limits, now, tally) or stop, "reason": f"The trial stopped: {why}"}
     return ends
 
 

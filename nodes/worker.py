@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
+from langchain_core.runnables.config import merge_configs
 from langgraph.errors import ParentCommand
 from langgraph.graph import StateGraph
 from langgraph.pregel.protocol import PregelProtocol
@@ -34,6 +36,31 @@ class WorkerError(Exception):
 
 class OnlyAsyncError(RuntimeError):
     """An async worker was asked through a sync door: only the caller can mend it."""
+
+
+class Pace(BaseCallbackHandler):
+    """Counts the model calls of one attempt, and refuses the one after the last."""
+
+    raise_error = True
+    run_inline = True
+
+    def __init__(self, most: int) -> None:
+        self.most, self.taken = most, 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether one more was asked for than there are."""
+        return self.taken > self.most
+
+    def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        if "nostream" in (tags or ()):  # what an agent asks aside, to reflect or to judge, is no step of it
+            return
+        self.taken += 1
+        if self.is_over:
+            raise WorkerError(f"it made no answer in {self.most} model calls")
+
+    def on_llm_start(self, *args: Any, **kwargs: Any) -> None:
+        self.on_chat_model_start(*args, **kwargs)
 
 
 class Work(NamedTuple):
@@ -82,9 +109,9 @@ class Worker:
             return text
         return {"messages": prompt} if self.takes == "state" else prompt
 
-    def called(self, given: Any, config: RunnableConfig, seconds: float | None) -> Waits[Any]:
-        """What it gives back, within so many seconds."""
-        made = self.runnable
+    def called(self, given: Any, config: RunnableConfig, seconds: float | None, pace: Pace) -> Waits[Any]:
+        """What it gives back, within so many seconds and model calls."""
+        made, config = self.runnable, merge_configs(config, {"callbacks": [pace]})
 
         def sync() -> Any:
             if self.only_async:

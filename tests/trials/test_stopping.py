@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+
+from langgraph_reflexion.testing import RoleModel, call, say
 
 
 @pytest.mark.req("F4", "F5", "S6", "G2")
@@ -23,3 +29,105 @@ def test_too_little_gain_over_the_best_so_far_ends_a_trial(tried, scores, given,
     assert seen.outcome.stop_reason == reason
     assert len(check.answers) == len(seen.prompts) == len(seen.outcome.attempts) == attempts
     assert [one.score for one in seen.outcome.attempts] == list(given)
+
+
+@pytest.mark.req("F3", "F12", "E4")
+@pytest.mark.parametrize(("given", "attempts"), [((79, 80), 2), ((100,), 1), ((40, 41, 99), 3), ((0, 100), 2)])
+def test_the_score_asked_for_accepts_before_any_reason_to_stop(tried, scores, given, attempts):
+    seen = tried(checks=[scores(*given)], limits={"max_attempts": attempts, "stalled_attempts": 2})
+    assert seen.ending == ("success", "accepted")
+    assert len(seen.prompts) == attempts
+    assert len(seen.reflector.asked) == attempts - 1
+
+
+@pytest.mark.req("F2", "F11", "F12", "F9")
+def test_the_attempt_and_the_reflection_after_the_last_are_never_made(tried, scores):
+    seen = tried(checks=[scores(10, 60, 30)], limits={"max_attempts": 3})
+    assert seen.ending == ("failure", "max_attempts")
+    assert (len(seen.prompts), len(seen.reflector.asked)) == (3, 2)
+    assert (seen.outcome.best.answer, seen.outcome.last.answer, seen.outcome.answer) == (
+        "answer 2",
+        "answer 3",
+        "answer 2",
+    )
+    assert "no answer was accepted in 3 attempts" in seen.result["messages"][-1].text
+
+
+@pytest.mark.req("F9", "F1")
+def test_when_no_reflection_is_left_attempts_go_on_without(tried, scores):
+    seen = tried(checks=[scores(10, 20, 40, 90)], limits={"max_reflections": 1})
+    assert seen.ending == ("success", "accepted")
+    assert (len(seen.prompts), len(seen.reflector.asked)) == (4, 1)
+
+
+@pytest.mark.req("F7", "C11")
+@pytest.mark.parametrize("plan", ["", "Be more careful.", "下次更仔细一点。"])
+def test_no_plan_no_further_attempt(tried, scores, thinker, plan):
+    seen = tried(checks=[scores(10)], reflector=thinker(plan))
+    assert seen.ending == ("failure", "no_plan")
+    assert len(seen.prompts) == 1
+
+
+@pytest.mark.req("F6")
+def test_plans_that_have_nothing_in_common_are_not_alike_in_any_language(tried, scores, thinker):
+    plans = ("先查两个来源，再比较日期。", "把方程写下来，代入两个根。", "按日期排序后再比较相邻的行。")
+    assert tried(checks=[scores(10, 30, 60, 99)], reflector=thinker(*plans)).ending == ("success", "accepted")
+
+
+@pytest.mark.req("F13")
+def test_a_token_budget_ends_a_trial_with_what_was_done(tried, scores, student):
+    worker = student("one", "two", "three", "four")
+    worker.usage = (90, 10)
+    seen = tried(worker, checks=[scores(10, 20, 40, 60)], strategy="none", limits={"token_budget": 250})
+    assert seen.ending == ("failure", "token_budget")
+    assert seen.outcome.usage.total == 300
+    assert (seen.outcome.best.answer, len(seen.outcome.attempts)) == ("three", 3)
+
+
+@pytest.mark.req("F13", "K1")
+def test_a_deadline_ends_an_attempt_that_hangs_and_the_trial(tried, scores):
+    def worker(prompt):
+        if "<attempts>" in prompt:
+            time.sleep(5)
+        return "the first"
+
+    began = time.monotonic()
+    seen = tried(worker, checks=[scores("no")], strategy="last_trial", limits={"deadline": 0.4})
+    assert time.monotonic() - began < 4
+    assert seen.ending == ("failure", "deadline")
+    assert [one.answer for one in seen.outcome.attempts] == ["the first", None]
+    assert seen.outcome.answer == "the first"
+
+
+@pytest.mark.req("F9", "K1")
+def test_an_attempt_has_so_many_model_calls_and_what_comes_of_too_many_is_reflected_on(tried, scores, thinker, plans):
+    @tool
+    def look(page: int) -> str:
+        """Look at a page."""
+        return f"page {page}"
+
+    def turn(question):
+        return say("found") if plans[0] in question.text else call("look", page=len(question.messages))
+
+    check = scores(True)
+    agent = create_agent(RoleModel(decide=turn), [look])
+    seen = tried(agent, checks=[check], reflector=thinker(), limits={"max_steps": 3})
+    assert seen.ending == ("success", "accepted")
+    assert check.answers == ["found"]
+    (used_up, _) = seen.outcome.attempts
+    assert (used_up.answer, used_up.usage.calls) == (None, 3)
+    assert [one.signal for one in used_up.failures] == ["no_progress"]
+    assert "no answer in 3 model calls" in seen.reflector.asked[0].text
+
+
+@pytest.mark.req("F11", "I1")
+def test_a_worker_that_no_check_judges_is_unverified(tried):
+    seen = tried()
+    assert seen.ending == ("unverified", "unchecked")
+    assert seen.outcome.answer == "answer 1"
+
+
+@pytest.mark.req("F3")
+def test_a_score_asked_for_without_a_check_warns_when_the_graph_is_built(made, student):
+    with pytest.warns(UserWarning, match="no check to give a score"):
+        made(student("x"), [], limits={"success_score": 90})
