@@ -1,11 +1,13 @@
 """Memory: lessons are kept, found, ranked and cleaned here, in any LangGraph store."""
 
+from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.fingerprints import fingerprint
 from langgraph_reflexion.memory.gate import concrete
 from langgraph_reflexion.memory.guard import suspicion
 from langgraph_reflexion.memory.lessons import LessonBook
 from langgraph_reflexion.memory.likeness import likeness
 from langgraph_reflexion.memory.namespaces import resolve_namespace
+from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.shelf import Reader
 from langgraph_reflexion.memory.topics import topic_of
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
@@ -14,6 +16,7 @@ from langgraph_reflexion.memory.worth import withheld
 
 __all__ = [
     "Change",
+    "ErrorNotebook",
     "Found",
     "LessonBook",
     "Loaded",
@@ -21,6 +24,7 @@ __all__ = [
     "Written",
     "concrete",
     "count_tokens",
+    "finding_of",
     "fingerprint",
     "likeness",
     "resolve_namespace",

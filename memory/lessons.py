@@ -15,7 +15,7 @@ from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.namespaces import filled_in
 from langgraph_reflexion.memory.recalling import passes
-from langgraph_reflexion.memory.records import lesson_in
+from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Reader, Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
@@ -65,19 +65,32 @@ class LessonBook:
     # ------------------------------------------------------------ for runs
 
     def add(
-        self, lesson: Lesson, *, task: str | None = None, answer: str | None = None, heard: Collection[str] = ()
+        self,
+        lesson: Lesson,
+        *,
+        task: str | None = None,
+        answer: str | None = None,
+        heard: Collection[str] = (),
+        doubt: str | None = None,
     ) -> Written:
         """Offer a lesson. `task` and `answer` are what it must not retell, `heard` what it must not be copied from.
 
-        It is kept as a candidate at most; one known already, in whatever spelling, gains the evidence.
+        It is kept as a candidate at most; one known already, in whatever spelling, gains the evidence. With a `doubt`,
+        why it should not be shown, it is set aside.
         """
-        return work(self.store, writing.add(self._shelf, lesson, task, answer, heard))
+        return work(self.store, writing.add(self._shelf, lesson, task, answer, heard, doubt))
 
     async def aadd(
-        self, lesson: Lesson, *, task: str | None = None, answer: str | None = None, heard: Collection[str] = ()
+        self,
+        lesson: Lesson,
+        *,
+        task: str | None = None,
+        answer: str | None = None,
+        heard: Collection[str] = (),
+        doubt: str | None = None,
     ) -> Written:
         """The same, awaited."""
-        return await awork(self.store, writing.add(self._shelf, lesson, task, answer, heard))
+        return await awork(self.store, writing.add(self._shelf, lesson, task, answer, heard, doubt))
 
     def recall(
         self,
@@ -265,6 +278,24 @@ class LessonBook:
         """The same, awaited."""
         return await awork(self.store, life.undo(self._shelf, change_or_run, since))
 
+    # ------------------------------------------------------------ what is remembered of the user and the project
+
+    def profile(self) -> list[Lesson]:
+        """The entries that have a name and hold now, the oldest first."""
+        return work(self.store, self._profile())
+
+    async def aprofile(self) -> list[Lesson]:
+        """The same, awaited."""
+        return await awork(self.store, self._profile())
+
+    def forget_named(self, name: str) -> int:
+        """Remove what is kept under a name for good, its former values too, and say how many entries that were."""
+        return work(self.store, life.forget_named(self._shelf, name))
+
+    async def aforget_named(self, name: str) -> int:
+        """The same, awaited."""
+        return await awork(self.store, life.forget_named(self._shelf, name))
+
     # ------------------------------------------------------------ carrying
 
     def export(self, path_or_file: Place) -> int:
@@ -300,6 +331,10 @@ class LessonBook:
         items = yield from every(self._shelf.lessons)
         meant = [item for item in items if id_or_name in (item.key, item.value.get("name"))]
         return any(lesson_in(item) is not None for item in meant)
+
+    def _profile(self) -> Plan[list[Lesson]]:
+        found = yield from read_all(self._shelf)
+        return [lesson for _, lesson, _ in found.values() if lesson.name and lesson.status in LIVE]
 
     def _lessons(self, filters: recalling.Filters) -> Plan[list[Lesson]]:
         found = yield from read_all(self._shelf)

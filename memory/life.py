@@ -132,6 +132,15 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
     yield ops
 
 
+def forget_named(shelf: Shelf, name: str) -> Plan[int]:
+    """The same for all that was ever kept under a name."""
+    items = yield from every(shelf.lessons)
+    meant = [item.key for item in items if item.value.get("name") == name]
+    for key in meant:
+        yield from forget(shelf, key)
+    return len(meant)
+
+
 def _without(episode: Episode, text: Any) -> Episode:
     reflections = [
         one.model_copy(update={"memory_to_write": [memo for memo in one.memory_to_write if memo.text != text]})
@@ -144,9 +153,18 @@ def _without(episode: Episode, text: Any) -> Episode:
 
 
 def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
-    """What happened to a lesson, in order."""
+    """What happened to a lesson, in order; to a named entry, what happened to its former values before that."""
     found = yield from read_one(shelf, lesson)
-    return list(found.evidence.changes)
+    if not found.lesson.name:
+        return list(found.evidence.changes)
+    chain = {lesson: found}
+    wanted = list(found.lesson.supersedes)
+    while wanted:
+        more = yield from read_some(shelf, [one for one in wanted if one not in chain])
+        chain |= more
+        wanted = [one for read in more.values() for one in read.lesson.supersedes if one not in chain]
+    changes = [change for one in chain.values() for change in one.evidence.changes]
+    return sorted(changes, key=lambda change: (change.at, change.lesson != lesson))
 
 
 def explain(shelf: Shelf, run_id: str) -> Plan[dict[str, Any]]:

@@ -50,7 +50,8 @@ def twin_of(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Item | None:
         if fold(text) == said:
             return item
         shared = len(words.counts.keys() & shelf.words(item).counts.keys())
-        if 2 * shared >= len(words.counts) and _bound_alike(new, value):
+        # A named entry that says something else under its name is a correction, however alike the words are.
+        if new.name is None and 2 * shared >= len(words.counts) and _bound_alike(new, value):
             near.append((shared, item))
     if new.status == "candidate":
         for item in _most_shared(near):

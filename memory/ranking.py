@@ -107,6 +107,16 @@ def choose(
     return chosen
 
 
+def within(lessons: Sequence[Lesson], budget: int) -> list[Lesson]:
+    """As many of these, in their order, as the budget of tokens holds."""
+    chosen = []
+    for lesson in lessons:
+        if (cost := tokens_of(lesson)) <= budget:
+            chosen.append(lesson)
+            budget -= cost
+    return chosen
+
+
 def tokens_of(lesson: Lesson) -> int:
     """What a lesson costs in a prompt."""
     return count_tokens(lesson.text) + count_tokens(lesson.when) + count_tokens(lesson.when_not) + OVERHEAD

@@ -12,7 +12,7 @@ from langgraph.store.base import Item
 from langgraph_reflexion.memory.doors import Plan, every
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.guard import suspicion_of
-from langgraph_reflexion.memory.ranking import Words, choose, rank, shared_weight, similarity
+from langgraph_reflexion.memory.ranking import Words, choose, rank, shared_weight, similarity, tokens_of, within
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest
 from langgraph_reflexion.memory.values import Found
@@ -53,19 +53,24 @@ def recall(
     best = sorted(scores, key=lambda key: (-_in_topic(scores[key], usable[key], topic), key))[
         : 4 * policy.max_lessons + 8
     ]
-    evidence = yield from evidence_about(shelf, best)
+    always = [] if failure is not None else _always(usable)
+    evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best]))
+    rules = within([one for key in always if (one := _shown(usable[key], evidence[key], None))], policy.lesson_tokens)
     fit: list[tuple[Lesson, float]] = []
     for key in best:
+        if any(key == rule.id for rule in rules):
+            continue
         lesson = _shown(usable[key], evidence[key], failure)
         if lesson is not None:
             fit.append((lesson, _in_topic(scores[key], usable[key], topic)))
-    return choose(
+    chosen = choose(
         fit,
         most=policy.max_lessons,
-        budget=policy.lesson_tokens,
-        vouched=lambda lesson: evidence[lesson.id].vouched,
-        told=[str(item.value.get("text")) for item in items if item.key in exclude],
+        budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
+        vouched=lambda lesson: bool(lesson.name) or evidence[lesson.id].vouched,
+        told=[*(str(item.value.get("text")) for item in items if item.key in exclude), *(one.text for one in rules)],
     )
+    return [*rules, *chosen]
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
@@ -97,6 +102,12 @@ def passes(lesson: Lesson, filters: Filters) -> bool:
         if not held & any_of:
             return False
     return True
+
+
+def _always(usable: Mapping[str, Item]) -> list[str]:
+    """The rules of the user and the project, the latest first: they hold whatever the task."""
+    named = [item for item in usable.values() if item.value.get("kind") == "rule" and item.value.get("name")]
+    return [item.key for item in sorted(named, key=lambda one: (str(one.value.get("created_at")), one.key))][::-1]
 
 
 def _usable(item: Item, now: datetime, tools: Collection[str], failure: Failure | None) -> bool:

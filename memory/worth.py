@@ -38,9 +38,9 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     """Whether this run is to go without the lesson, so that its worth can be measured.
 
     Only a candidate is ever withheld, and never from the first three runs it fits; then from this `share` of the
-    runs, always the same ones.
+    runs, always the same ones. What is remembered of a user, under a name, is no experiment.
     """
-    if lesson.status != "candidate" or lesson.shown < ALWAYS_SHOWN or share <= 0:
+    if getattr(lesson, "name", None) or lesson.status != "candidate" or lesson.shown < ALWAYS_SHOWN or share <= 0:
         return False
     drawn = hashlib.sha256(f"{run_id}\n{lesson.id}".encode()).digest()
     return int.from_bytes(drawn[:8], "big") / 2**64 < share
@@ -66,7 +66,7 @@ def result_of(episode: Episode, lesson: Lesson) -> str | None:
 def next_status(lesson: Lesson, evidence: Evidence) -> tuple[LessonStatus, str] | None:
     """Where the evidence moves a lesson, and why; `None` where it stays. A person's word outranks the evidence."""
     record = f"{lesson.wins} won, {lesson.losses} lost"
-    if evidence.vouched:
+    if evidence.vouched or lesson.name:  # what a user wants is not refuted by how runs end
         return None
     if lesson.status in ("candidate", "active") and hurts(lesson):
         return "probation", f"it loses more than it wins: {record}"

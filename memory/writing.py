@@ -12,14 +12,21 @@ from langgraph_reflexion.memory.gate import copied, malformed, refusal, tidy
 from langgraph_reflexion.memory.guard import suspicion_of
 from langgraph_reflexion.memory.merging import link, merge, source_records, twin_of
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_all
+from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
 from langgraph_reflexion.memory.worth import usefulness
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 
-def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None, heard: Iterable[str] = ()) -> Plan[Written]:
-    """Keep a lesson as a candidate, if it passes the gate."""
+def add(
+    shelf: Shelf,
+    lesson: Lesson,
+    task: str | None,
+    answer: str | None,
+    heard: Iterable[str] = (),
+    doubt: str | None = None,
+) -> Plan[Written]:
+    """Keep a lesson as a candidate, if it passes the gate; with a `doubt`, set it aside for a person."""
     if not isinstance(lesson, Lesson):
         raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
     offered = tidy(lesson)
@@ -27,7 +34,12 @@ def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None, hear
     if reason is not None:
         return Written("refused", None, reason)
     # Looked at as it came, too: on one line a role's name at the head of the second is hard to see.
-    doubt = suspicion_of(lesson.model_copy(update={"why": ""})) or suspicion_of(offered) or copied(offered.text, heard)
+    doubt = (
+        suspicion_of(lesson.model_copy(update={"why": ""}))
+        or suspicion_of(offered)
+        or copied(offered.text, heard)
+        or doubt
+    )
     reason = None if doubt else refusal(offered, task, answer)
     if reason is not None:
         return Written("refused", None, reason)
@@ -35,6 +47,8 @@ def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None, hear
     yield from shelf.count(items)
     new = _fresh(shelf, offered, "quarantined" if doubt else "candidate")
     twin = twin_of(shelf, new, items)
+    if twin is not None and not doubt and (yield from _holds_again(shelf, twin, new, items)):
+        return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     if twin is not None:
         written = yield from merge(shelf, twin, new, doubt)
         if written is not None:
@@ -53,6 +67,17 @@ def add(shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None, hear
     if sum(item.value.get("status") in LIVE for item in items) >= shelf.policy.max_kept:
         yield from _make_room(shelf)
     return Written("added", new)
+
+
+def _holds_again(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
+    """Bring a named entry's former value back, in place of the one that had taken its place."""
+    if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
+        return False
+    elder = _namesake(new, items)
+    yield from move(shelf, twin.key, "candidate", "restored", by="writer", why="it holds again")
+    if elder is not None:
+        yield from move(shelf, elder.key, "superseded", "superseded", by="writer", why=f"{twin.key} takes its place")
+    return True
 
 
 def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph import errors
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
@@ -31,9 +32,34 @@ def with_store(config: RunnableConfig, store: BaseStore | None) -> RunnableConfi
     return cast("RunnableConfig", {**config, "configurable": inside})
 
 
+def silent(config: RunnableConfig, *, recursion_limit: int) -> RunnableConfig:
+    """The config for a graph of ours within, of which whoever listens to this run's stream hears nothing."""
+    inside = {**conf(config), "__pregel_runtime": replace(runtime_of(config), stream_writer=_unheard)}
+    tags = [*(config.get("tags") or []), "nostream"]
+    return cast(
+        "RunnableConfig", {**config, "configurable": inside, "tags": tags, "recursion_limit": recursion_limit}
+    )
+
+
+def _unheard(_event: Any) -> None:
+    """Told to nobody."""
+
+
 def checkpoints(config: RunnableConfig) -> bool:
     """Whether somebody keeps checkpoints, so that a person can be asked and the run go on later."""
     return bool(conf(config).get("__pregel_checkpointer"))
+
+
+def saver_of(config: RunnableConfig) -> BaseCheckpointSaver[Any] | None:
+    """The checkpointer of the graph that runs this node, or of the one above it."""
+    found = conf(config).get("__pregel_checkpointer")
+    return found if isinstance(found, BaseCheckpointSaver) else None
+
+
+def thread_of(config: RunnableConfig) -> str | None:
+    """The thread of the run."""
+    thread = conf(config).get("thread_id")
+    return str(thread) if thread else None
 
 
 def has_parent(config: RunnableConfig) -> bool:

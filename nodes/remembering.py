@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -53,10 +53,15 @@ class Memory:
     def book(self, state: Any, config: RunnableConfig) -> LessonBook | None:
         """The book of this run, in the agent's own store, else the running graph's, else the agent's in memory."""
         namespace = state["about"]["namespace"]
-        if namespace is None:
-            return None
-        store = self.own or runtime_of(config).store or self.fallback
-        return LessonBook(store, tuple(namespace), self.policy, self.clock, self.reader)
+        return None if namespace is None else self.book_at(namespace, config)
+
+    def book_at(self, namespace: Sequence[str], config: RunnableConfig) -> LessonBook:
+        """The book of a namespace."""
+        return LessonBook(self.store(config), tuple(namespace), self.policy, self.clock, self.reader)
+
+    def store(self, config: RunnableConfig) -> BaseStore:
+        """Where this run's memory lives."""
+        return self.own or runtime_of(config).store or self.fallback
 
 
 def to_write(left: float | None) -> float | None:

@@ -39,6 +39,16 @@ Depth = Literal["quick", "normal", "deep", "meta"]
 Kind = Literal["rule", "pattern", "strategy", "project", "preference"]
 Origin = Literal["verified", "told", "judged", "observed"]
 LessonStatus = Literal["candidate", "active", "probation", "retired", "quarantined", "superseded"]
+Category = Literal[
+    "reasoning_error",
+    "tool_misuse",
+    "missed_optimization",
+    "incomplete_answer",
+    "hallucination",
+    "context_mismanagement",
+    "other",
+]
+Severity = Literal["low", "medium", "high"]
 Status = Literal["success", "unverified", "failure", "needs_input"]
 StopReason = Literal[
     "accepted",

@@ -1,0 +1,70 @@
+"""`after_run`: an error notebook and a memory of the user, filled when a run is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.graph.agent import create_reflexion_agent
+from langgraph_reflexion.graph.learning import AfterRun, Settings
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.nodes.remembering import Memory
+from langgraph_reflexion.prompts import Prompts
+
+
+def after_run(
+    model: Any,
+    *,
+    notebook: ErrorNotebook | None = None,
+    memory: LessonBook | MemoryPolicy | None = None,
+    limits: Limits = Limits(max_steps=5),  # noqa: B008 — frozen
+    root: str | Path | None = None,
+    background: bool = False,
+    on_done: Callable[[dict[str, Any]], Any] | None = None,
+    prompts: str | Path | None = None,
+) -> AfterRun:
+    """Two auditors for finished runs: one for errors and missed chances, one for what is worth remembering.
+
+    A node for any graph; `.around(graph)` makes a graph that ends with it; `.audit(messages)` looks at a transcript
+    alone; `create_reflexion_agent(self_reflection=...)` takes it. What it gives back has `score`, `findings`,
+    `memories`, `forgotten`, and in `failed` why an auditor has nothing to say.
+
+    Args:
+        model: What the auditors ask: a chat model, a name, or whatever the agent takes.
+        notebook: Where findings are kept. With neither this nor `memory`, an agent of ours uses its own memory.
+        memory: Where memories are kept: a book, or a policy whose namespace is filled for each run.
+        limits: Turns and deadline of an auditor; the one for errors has a turn less.
+        root: A folder that the auditors may read in; without one they have no tools.
+        background: Do not wait: the audit begins when the answer is there. `.drain()` waits for what is left.
+        on_done: Called with what was found, when both are done; may be async.
+        prompts: A folder whose files replace the shipped prompts of the same name.
+    """
+    for value, kinds, name in (
+        (notebook, (ErrorNotebook,), "notebook"),
+        (memory, (LessonBook, MemoryPolicy), "memory"),
+        (limits, (Limits,), "limits"),
+    ):
+        if value is not None and not isinstance(value, kinds):
+            raise ValueError(f"`{name}` is a {' or a '.join(kind.__name__ for kind in kinds)}, got {value!r}")
+    if on_done is not None and not callable(on_done):
+        raise ValueError(f"`on_done` is a function of what was found, got {on_done!r}")
+    policy = memory if isinstance(memory, MemoryPolicy) else None
+    home = Memory(policy, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC)) if policy else None
+    settings = Settings(
+        build=create_reflexion_agent,
+        model=model,
+        notebook=notebook,
+        book=memory if isinstance(memory, LessonBook) else None,
+        home=home,
+        limits=limits,
+        root=root,
+        background=background,
+        on_done=on_done,
+        words=Prompts(prompts),
+    )
+    return AfterRun(settings)

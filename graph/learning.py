@@ -1,0 +1,280 @@
+"""What a finished run is given to: the auditors, waited for or in the background, on a transcript or in a graph."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
+
+from langgraph_reflexion.context import Limits
+from langgraph_reflexion.graph.auditors import DEADLINE, Audited, Build, Graph, Parts, audit_graph
+from langgraph_reflexion.graph.background import Background
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.nodes.acting.faults import told
+from langgraph_reflexion.nodes.auditing.keeping import Desk
+from langgraph_reflexion.nodes.auditing.questions import as_messages, plain_failures, since_the_task
+from langgraph_reflexion.nodes.begin import run_id
+from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
+from langgraph_reflexion.nodes.remembering import Memory
+from langgraph_reflexion.nodes.step import Wait
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.state import laid_open
+
+log = logging.getLogger("langgraph_reflexion")
+
+MOST_NOTEBOOKS = 64
+"""Notebooks that are kept open at once, one for each namespace."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the caller of `after_run` chose."""
+
+    build: Build
+    model: Any
+    notebook: ErrorNotebook | None
+    book: LessonBook | None
+    home: Memory | None
+    """Whose namespaces are filled for each run: an agent's memory, or a policy of the caller's."""
+    limits: Limits
+    root: Any
+    background: bool
+    on_done: Callable[[dict[str, Any]], Any] | None
+    words: Prompts
+    protocol: Any = "auto"
+    in_agent: bool = False
+
+    @property
+    def errors(self) -> bool:
+        """Whether errors are looked for: unless memory alone was asked for."""
+        return self.notebook is not None or (self.book is None and (self.home is None or self.in_agent))
+
+    @property
+    def memories(self) -> bool:
+        """Whether memories are looked for: unless the notebook alone was asked for."""
+        return self.book is not None or self.home is not None or self.notebook is None
+
+
+class Audits:
+    """The audits of one `after_run`: their graph, where what they find is kept, and what still runs."""
+
+    def __init__(self, settings: Settings, jobs: Background) -> None:
+        self.settings, self.jobs = settings, jobs
+        self._notebooks: dict[tuple[int, tuple[str, ...]], ErrorNotebook] = {}
+        self.graph = audit_graph(
+            settings.build,
+            settings.model,
+            settings.limits,
+            settings.root,
+            settings.words,
+            settings.protocol,
+            Parts(settings.errors, settings.memories, self.desk, settings.on_done),
+        )
+
+    def desk(self, state: Any, config: RunnableConfig) -> Desk:
+        """Where the findings and memories of this run are kept."""
+        notebook, book, home = self.settings.notebook, self.settings.book, self.settings.home
+        namespace = state.get("namespace")
+        if home is None or namespace is None or not home.policy.write:
+            return Desk(notebook, book)
+        if notebook is None and self.settings.in_agent:
+            notebook = self._notebook(home, tuple(namespace), config)
+        return Desk(notebook, book or home.book_at(namespace, config))
+
+    def _notebook(self, home: Memory, namespace: tuple[str, ...], config: RunnableConfig) -> ErrorNotebook:
+        store = home.store(config)
+        key = (id(store), namespace)
+        if key not in self._notebooks:
+            if len(self._notebooks) >= MOST_NOTEBOOKS:
+                self._notebooks.clear()
+            self._notebooks[key] = ErrorNotebook(store, namespace, home.clock)
+        return self._notebooks[key]
+
+    # ------------------------------------------------------------ what is audited
+
+    def given(self, state: Any, config: RunnableConfig) -> Audited | None:
+        """A graph's state as the auditors take it; `None` where the run is not over, but waits for a person."""
+        values = laid_open(state if isinstance(state, Mapping) else vars(state))
+        outcome, about = values.get("outcome"), values.get("about")
+        if getattr(outcome, "status", None) == "needs_input":
+            return None
+        messages = as_messages(values.get("messages"))
+        ids = [message.id for message in messages]
+        in_agent = about is not None and self.settings.in_agent
+        task = about["task_id"] if about is not None else None
+        home = self.settings.home
+        return Audited(
+            messages=messages,
+            start=ids.index(task) if task is not None and task in ids else since_the_task(messages),
+            session=getattr(outcome, "run_id", None) or run_id(config),
+            failures=plain_failures(outcome),
+            namespace=about["namespace"] if in_agent else home.place(config) if home is not None else None,
+        )
+
+    def alone(self, messages: Any, session: str) -> Audited:
+        """A transcript by itself: all of it is the run."""
+        home = self.settings.home
+        namespace = home.place({}) if home is not None else None
+        return Audited(
+            messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace
+        )
+
+    # ------------------------------------------------------------ in the background
+
+    def begin(self, state: Any, config: RunnableConfig) -> Wait:
+        """Begin, and do not wait. The next run of a thread goes on with what the death of a process cut off."""
+        given = self.given(state, config)
+        if given is None:
+            return Wait(_nothing, _later_nothing)
+        job = _Job(self.graph, given, config)
+        return Wait(
+            lambda: self.jobs.begin(job.work, job.thread), lambda: _begun_here(self.jobs, job)
+        )
+
+
+class AfterRun(RunnableCallable):  # type: ignore[misc] # untyped where it is re-exported
+    """A node for any graph, which looks at the run that ends there; and the same alone, on a transcript."""
+
+    def __init__(self, settings: Settings, jobs: Background | None = None) -> None:
+        audits = Audits(settings, jobs or Background(2 * ((settings.limits.deadline or DEADLINE) + 10)))
+        self.audits = audits
+        graph = audits.graph
+
+        def run(state: Any, config: RunnableConfig) -> Any:
+            given = audits.given(state, config)
+            return {"learned": graph.invoke(given, config)["learned"]} if given is not None else None
+
+        async def arun(state: Any, config: RunnableConfig) -> Any:
+            given = audits.given(state, config)
+            return {"learned": (await graph.ainvoke(given, config))["learned"]} if given is not None else None
+
+        def begin(state: Any, config: RunnableConfig) -> None:
+            audits.begin(state, config).sync()
+
+        async def abegin(state: Any, config: RunnableConfig) -> None:
+            await audits.begin(state, config).later()
+
+        doors = (begin, abegin) if settings.background else (run, arun)
+        super().__init__(*doors, name="after_run")
+
+    @property
+    def waits(self) -> bool:
+        """Whether a graph waits for its auditors."""
+        return not self.audits.settings.background
+
+    def audit(self, messages: Any, session: str = "") -> dict[str, Any]:
+        """Look at a transcript by itself, and wait: what was found, kept and refused, and which auditor failed."""
+        given, graph = self.audits.alone(messages, session), self.audits.graph
+        # Apart from whatever graph this may be called in: it would be taken for a part of it.
+        result: dict[str, Any] = contextvars.Context().run(graph.invoke, given)["learned"]
+        return result
+
+    async def aaudit(self, messages: Any, session: str = "") -> dict[str, Any]:
+        """The same, awaited."""
+        given, graph = self.audits.alone(messages, session), self.audits.graph
+        work = asyncio.get_running_loop().create_task(graph.ainvoke(given), context=contextvars.Context())
+        result: dict[str, Any] = (await work)["learned"]
+        return result
+
+    def drain(self, seconds: float | None = None) -> bool:
+        """Wait for the audits in the background; `False` where some still run after so many seconds."""
+        return self.audits.jobs.drain(seconds)
+
+    async def adrain(self, seconds: float | None = None) -> bool:
+        """The same, awaited."""
+        return await self.audits.jobs.adrain(seconds)
+
+    def around(self, graph: Graph) -> Graph:
+        """A graph that runs this one, and then looks at what came of it."""
+        theirs = graph.builder
+        whole = StateGraph(
+            theirs.state_schema,
+            context_schema=theirs.context_schema,
+            input_schema=theirs.input_schema,
+            output_schema=theirs.output_schema,
+        )
+        whole.add_node("run", graph)
+        whole.add_node("after_run", self)
+        whole.add_edge(START, "run")
+        whole.add_edge("run", "after_run")
+        whole.add_edge("after_run", END)
+        return whole.compile(name=graph.name)
+
+    def in_agent(self, home: Memory) -> AfterRun:
+        """The same as the end of an agent of ours; what was given no place of its own is kept in the agent's memory."""
+        mine = self.audits.settings
+        if mine.notebook is not None or mine.book is not None or mine.home is not None:
+            return self
+        return AfterRun(replace(mine, home=home, in_agent=True), self.audits.jobs)
+
+
+class _Job:
+    """One audit in the background, in a checkpointed thread of its own where the run had one."""
+
+    def __init__(self, graph: Graph, given: Audited, config: RunnableConfig) -> None:
+        self.given = given
+        runtime = runtime_of(config)
+        self.context = runtime.context
+        self.saver = saver_of(config)
+        thread = thread_of(config)
+        self.thread = str(uuid5(NAMESPACE_OID, f"after_run/{thread}")) if thread and self.saver else None
+        self.plain = graph.copy({"store": runtime.store}) if runtime.store is not None else graph
+        self.kept = self.plain.copy({"checkpointer": self.saver}) if self.thread else None
+        self.config: RunnableConfig = {"configurable": {"thread_id": self.thread}} if self.thread else {}
+
+    def work(self) -> None:
+        """By the sync door."""
+        if self.kept is not None and self.saver is not None and self.thread is not None:
+            try:
+                before = self.kept.get_state(self.config)
+                if before.next:
+                    self.kept.invoke(None, self.config, context=self.context)
+                if not before.next or before.values.get("session") != self.given["session"]:
+                    self.kept.invoke(self.given, self.config, context=self.context)
+                self.saver.delete_thread(self.thread)
+                return
+            except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
+                log.warning("An audit in the background goes on without checkpoints: %s", told(fault))
+        self.plain.invoke(self.given, context=self.context)
+
+    async def later(self) -> None:
+        """By the async door."""
+        if self.kept is not None and self.saver is not None and self.thread is not None:
+            try:
+                before = await self.kept.aget_state(self.config)
+                if before.next:
+                    await self.kept.ainvoke(None, self.config, context=self.context)
+                if not before.next or before.values.get("session") != self.given["session"]:
+                    await self.kept.ainvoke(self.given, self.config, context=self.context)
+                await self.saver.adelete_thread(self.thread)
+                return
+            except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
+                log.warning("An audit in the background goes on without checkpoints: %s", told(fault))
+        await self.plain.ainvoke(self.given, context=self.context)
+
+    def after_the_loop(self) -> None:
+        """By the sync door, when the loop has ended: with it, a checkpointer that lives in it."""
+        if "async" in type(self.saver).__name__.lower():
+            self.plain.invoke(self.given, context=self.context)
+        else:
+            self.work()
+
+
+async def _begun_here(jobs: Background, job: _Job) -> None:
+    jobs.begin_here(job.later, job.after_the_loop, job.thread)
+
+
+def _nothing() -> None:
+    """Nothing to do."""
+
+
+async def _later_nothing() -> None:
+    """Nothing to do."""
