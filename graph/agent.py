@@ -18,10 +18,12 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
 from langgraph_reflexion.graph.given import aware, model_for, must_fit, warn_of_unused
+from langgraph_reflexion.graph.learning import AfterRun, Settings
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
 from langgraph_reflexion.nodes.acting.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.ask import ask
+from langgraph_reflexion.nodes.auditing.self_check import look_back
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checking import is_async, named
@@ -33,7 +35,7 @@ from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.speaking.bindings import Model, Offer, bound_names, calls_tools
+from langgraph_reflexion.nodes.speaking.bindings import Model, Offer, bound_names, calls_tools, plain
 from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
@@ -44,6 +46,7 @@ from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 
 AGENT = "reflexion_agent"
+MODES = ("off", "after", "inline", "both")
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
@@ -91,7 +94,8 @@ def create_reflexion_agent(
         limits: How far a run may go.
         memory: What is remembered, how much of it is shown, and where.
         protocol: `tools`, `json`, `auto`, or a reader of your own (`AIMessage` to `Decision`).
-        self_reflection: `off`.
+        self_reflection: `off`, `after` (two auditors look at the finished run), `inline` (a self-check on the way),
+            `both`, or an `after_run(...)` of your own.
         prompts: A folder whose files replace the shipped prompts of the same name.
         state_schema: A TypedDict or pydantic model with more fields for the state.
         context_schema: What a run is given beside its messages; `Context` or a class of your own.
@@ -100,8 +104,10 @@ def create_reflexion_agent(
         name: The graph's name, put on its messages.
         clock: What time it is, as an aware datetime.
     """
-    if self_reflection != "off":
-        raise ValueError(f"`self_reflection` is 'off' in this version, got {self_reflection!r}")
+    if not isinstance(self_reflection, AfterRun) and self_reflection not in MODES:
+        raise ValueError(
+            f"`self_reflection` is {', '.join(map(repr, MODES))} or an `after_run(...)`, got {self_reflection!r}"
+        )
     must_fit(limits, memory, store, clock, name)
     state_schema = with_messages(state_schema)
     ticking = aware(clock)
@@ -111,6 +117,8 @@ def create_reflexion_agent(
     speech = _speech(model, toolbox, protocol, controls, words)
     offer = _offer(toolbox, speech)
     binding = partial(_form_of, form if speech.binds else None, bool(offer))
+    home = Memory(memory, name or AGENT, store, InMemoryStore(), ticking)
+    learner = _learner(self_reflection, model, home, words, speech)
     kit = Kit(
         name=name,
         choice=Choice(model, offer, binding, toolbox.node.tools_by_name),
@@ -123,12 +131,37 @@ def create_reflexion_agent(
         reflector=model_for(reflector, "reflector"),
         fallback=model_for(fallback, "fallback"),
         limits=limits,
-        memory=Memory(memory, name or AGENT, store, InMemoryStore(), ticking),
+        memory=home,
         view=View(state_schema),
         clock=ticking,
+        afterwards=learner.audits.begin if learner is not None and not learner.waits else None,
+        steps_after=1 if learner is not None and learner.waits else 0,
     )
     warn_of_unused(limits, checks)
-    return _compiled(kit, shapes_of(state_schema, form), context_schema, checkpointer, store, name or AGENT)
+    inside = (learner if learner is not None and learner.waits else None, self_reflection in ("inline", "both"))
+    return _compiled(kit, shapes_of(state_schema, form), context_schema, checkpointer, store, name or AGENT, *inside)
+
+
+def _learner(mode: Any, model: Any, home: Memory, words: Prompts, speech: Speech) -> AfterRun | None:
+    """The auditors of this agent, keeping what they find where it keeps its lessons."""
+    if isinstance(mode, AfterRun):
+        return mode.in_agent(home)
+    if mode not in ("after", "both"):
+        return None
+    models = {name: _alone(one) for name, one in model.items()} if isinstance(model, Mapping) else _alone(model)
+    protocol = "json" if isinstance(speech, Json) else "auto"
+    build = create_reflexion_agent
+    return AfterRun(Settings(build, models, home=home, words=words, protocol=protocol, in_agent=True))
+
+
+def _alone(model: Any) -> Any:
+    """The model without the agent's tools, where it came bound to them."""
+    return plain(model) if isinstance(model, Runnable) else model
+
+
+def _with_a_step_to_spare(route: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same route with a step of LangGraph's limit kept for `learn`."""
+    return lambda state: route({**state, "remaining_steps": state["remaining_steps"] - 1})
 
 
 def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, words: Prompts) -> Speech:
@@ -172,7 +205,14 @@ def _form_of(form: ResponseForm | None, beside_tools: bool, model: Model) -> dic
 
 
 def _compiled(
-    kit: Kit, shapes: Shapes, context_schema: type | None, checkpointer: Any, store: BaseStore | None, name: str
+    kit: Kit,
+    shapes: Shapes,
+    context_schema: type | None,
+    checkpointer: Any,
+    store: BaseStore | None,
+    name: str,
+    learn: AfterRun | None,
+    inline: bool,
 ) -> Graph:
     graph = StateGraph(
         cast("Any", shapes.state),
@@ -186,7 +226,7 @@ def _compiled(
         WaitingStep("recall", partial(recall, kit)),
         WaitingStep("decide", partial(decide, kit)),
         WaitingStep("tool", partial(run_tool, kit)),
-        Step("observe", partial(observe, kit)),
+        WaitingStep("observe", partial(look_back, kit)) if inline else Step("observe", partial(observe, kit)),
         Step("ask", partial(ask, kit)),
         WaitingStep("check", partial(check, kit)),
         WaitingStep("reflect", partial(reflect, kit)),
@@ -200,7 +240,10 @@ def _compiled(
     graph.add_edge("tool", "observe")
     graph.add_edge("remember", "recall")
     graph.add_edge("wrap_up", "finish")
-    graph.add_edge("finish", END)
+    graph.add_edge("finish", END if learn is None else "learn")
+    if learn is not None:
+        graph.add_node("learn", learn)
+        graph.add_edge("learn", END)
     for source, route, targets in (
         ("begin", routes.after_begin, ["recall", "reflect"]),
         ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up"]),
@@ -209,7 +252,8 @@ def _compiled(
         ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
     ):
-        graph.add_conditional_edges(source, Route(f"after_{source}", route, shapes.crossing), targets)
+        chosen = route if learn is None else _with_a_step_to_spare(route)
+        graph.add_conditional_edges(source, Route(f"after_{source}", chosen, shapes.crossing), targets)
     checkpointer = reading_back(checkpointer, kit.form)
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name, transformers=[ToolCallTransformer])
     if kit.name is not None:

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -40,15 +40,15 @@ class Settings:
 
     build: Build
     model: Any
-    notebook: ErrorNotebook | None
-    book: LessonBook | None
-    home: Memory | None
+    notebook: ErrorNotebook | None = None
+    book: LessonBook | None = None
+    home: Memory | None = None
     """Whose namespaces are filled for each run: an agent's memory, or a policy of the caller's."""
-    limits: Limits
-    root: Any
-    background: bool
-    on_done: Callable[[dict[str, Any]], Any] | None
-    words: Prompts
+    limits: Limits = Limits()  # noqa: RUF009 — frozen
+    root: Any = None
+    background: bool = False
+    on_done: Callable[[dict[str, Any]], Any] | None = None
+    words: Prompts = field(default_factory=Prompts)
     protocol: Any = "auto"
     in_agent: bool = False
 
@@ -108,24 +108,25 @@ class Audits:
             return None
         messages = as_messages(values.get("messages"))
         ids = [message.id for message in messages]
-        in_agent = about is not None and self.settings.in_agent
-        task = about["task_id"] if about is not None else None
         home = self.settings.home
+        task = about["task_id"] if about is not None else None
+        if about is not None and self.settings.in_agent:
+            place = about["namespace"]
+        else:
+            place = home.place(config) if home is not None else None
         return Audited(
             messages=messages,
             start=ids.index(task) if task is not None and task in ids else since_the_task(messages),
             session=getattr(outcome, "run_id", None) or run_id(config),
             failures=plain_failures(outcome),
-            namespace=about["namespace"] if in_agent else home.place(config) if home is not None else None,
+            namespace=place,
         )
 
     def alone(self, messages: Any, session: str) -> Audited:
         """A transcript by itself: all of it is the run."""
         home = self.settings.home
         namespace = home.place({}) if home is not None else None
-        return Audited(
-            messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace
-        )
+        return Audited(messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace)
 
     # ------------------------------------------------------------ in the background
 
@@ -135,12 +136,10 @@ class Audits:
         if given is None:
             return Wait(_nothing, _later_nothing)
         job = _Job(self.graph, given, config)
-        return Wait(
-            lambda: self.jobs.begin(job.work, job.thread), lambda: _begun_here(self.jobs, job)
-        )
+        return Wait(lambda: self.jobs.begin(job.work, job.thread), lambda: _begun_here(self.jobs, job))
 
 
-class AfterRun(RunnableCallable):  # type: ignore[misc] # untyped where it is re-exported
+class AfterRun(RunnableCallable):
     """A node for any graph, which looks at the run that ends there; and the same alone, on a transcript."""
 
     def __init__(self, settings: Settings, jobs: Background | None = None) -> None:

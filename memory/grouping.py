@@ -69,9 +69,9 @@ class Groups:
                 shared.update(self._by_word[word])
         for name, _ in shared.most_common(CLOSE_LOOKS):
             group = self._known[name]
-            if 3 * len(words & group.words) >= min(len(words), len(group.words)):
-                if _means_the_same(group.first, finding):
-                    return name
+            enough = 3 * len(words & group.words) >= min(len(words), len(group.words))
+            if enough and _means_the_same(group.first, finding):
+                return name
         return own
 
     def often(self, times: int) -> list[Group]:

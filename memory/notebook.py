@@ -17,9 +17,9 @@ from langgraph.store.base import BaseStore, Item, Op, PutOp
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.doors import Plan, awork, every, put, work
-from langgraph_reflexion.memory.findings import CATEGORIES, Record, concerns, doubt_of, finding_of, is_sound
+from langgraph_reflexion.memory.findings import CATEGORIES, concerns, doubt_of, finding_of, is_sound
 from langgraph_reflexion.memory.gate import copied
-from langgraph_reflexion.memory.grouping import Groups
+from langgraph_reflexion.memory.grouping import Groups, Record
 from langgraph_reflexion.memory.ledger import Ledger
 from langgraph_reflexion.memory.shelf import Reader
 from langgraph_reflexion.memory.words import fold
@@ -58,6 +58,7 @@ class ErrorNotebook:
         self._reader = Reader()
         self._ledger = Ledger(self._place, self._take, self._blank)
         self._lock = threading.Lock()
+        self._last = 0
         self._blank()
 
     # ------------------------------------------------------------ writing
@@ -185,9 +186,7 @@ class ErrorNotebook:
         yield from self._keep(records, about if session and session not in self._sessions else None)
         return [_shown(one) for one in records]
 
-    def _made(
-        self, tidy: Record, session: str, score: float | None, id: str, heard: Collection[str]
-    ) -> Record:
+    def _made(self, tidy: Record, session: str, score: float | None, id: str, heard: Collection[str]) -> Record:
         doubt = doubt_of(tidy) or copied(tidy["suggestion"], heard)
         with self._lock:
             self._last = max(self._last + 1, time.time_ns())
@@ -268,7 +267,6 @@ class ErrorNotebook:
         self._sessions: dict[str, Record] = {}
         self._ordered: list[Record] | None = None
         self._groups = Groups()
-        self._last = 0
 
     def _take(self, item: Item) -> None:
         value = item.value
@@ -324,5 +322,3 @@ def _hash(text: str) -> str:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-

@@ -24,10 +24,11 @@ LONGEST_FEEDBACK = 8_000
 
 def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
     """Everything private as it is at the start of a run: what the run before left on this thread is put away."""
-    limit = config.get("recursion_limit") or FEWEST_STEPS
-    if limit < FEWEST_STEPS:
+    fewest = FEWEST_STEPS + kit.steps_after
+    limit = config.get("recursion_limit") or fewest
+    if limit < fewest:
         raise ValueError(
-            f"`recursion_limit` must be {FEWEST_STEPS} or more, got {limit}: a run of one decision needs as many"
+            f"`recursion_limit` must be {fewest} or more, got {limit}: a run of one decision needs as many"
         )
     given = list(state.get("messages") or [])
     feedback = state.get("feedback") or ""

@@ -54,6 +54,9 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
     if state["handoffs"]:
         return _handover(state, messages, outcome)
     messages = _in_order(state, messages)
+    if kit.afterwards is not None:
+        whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
+        yield kit.afterwards({**state, "messages": whole, "outcome": outcome}, config)
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
 
 

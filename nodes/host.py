@@ -36,9 +36,7 @@ def silent(config: RunnableConfig, *, recursion_limit: int) -> RunnableConfig:
     """The config for a graph of ours within, of which whoever listens to this run's stream hears nothing."""
     inside = {**conf(config), "__pregel_runtime": replace(runtime_of(config), stream_writer=_unheard)}
     tags = [*(config.get("tags") or []), "nostream"]
-    return cast(
-        "RunnableConfig", {**config, "configurable": inside, "tags": tags, "recursion_limit": recursion_limit}
-    )
+    return cast("RunnableConfig", {**config, "configurable": inside, "tags": tags, "recursion_limit": recursion_limit})
 
 
 def _unheard(_event: Any) -> None:

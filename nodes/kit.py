@@ -19,6 +19,7 @@ from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import Speech
+from langgraph_reflexion.nodes.step import Wait
 from langgraph_reflexion.prompts import Prompts
 
 Reflecting = Literal["run", "trial", "free"]
@@ -62,6 +63,10 @@ class Kit:
     view: View
     clock: Callable[[], datetime]
     reflecting: Reflecting = "run"
+    afterwards: Callable[[Any, RunnableConfig], Wait] | None = None
+    """Begins what nobody waits for when a run is over."""
+    steps_after: int = 0
+    """Steps of the graph behind `finish`."""
 
     def now(self) -> float:
         """The clock's time in seconds."""

@@ -99,9 +99,7 @@ def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Wait
     return {"memories": {**kept, "left_out": memories.left_out, "refused": [*said.refused]}}
 
 
-def conclude(
-    on_done: Callable[[dict[str, Any]], Any] | None, state: Any, config: RunnableConfig
-) -> Waits[Update]:
+def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, config: RunnableConfig) -> Waits[Update]:
     """What both found, told to whoever asked to be told."""
     errors, memories = state.get("errors"), state.get("memories")
     parts = {"errors": errors, "memories": memories}

@@ -1,4 +1,4 @@
-"""Keeping what auditors found: findings in the notebook, memories as lessons, and nothing that only a tool asked for."""
+"""Keeping what auditors found: findings in the notebook, memories as lessons, nothing that only a tool asked for."""
 
 from __future__ import annotations
 
@@ -85,9 +85,7 @@ def _lesson_of(group: Sequence[dict[str, Any]]) -> Lesson:
 
 def _offered(book: LessonBook, lesson: Lesson, task: str, heard: Sequence[str]) -> Waits[Any]:
     return (
-        yield Wait(
-            lambda: book.add(lesson, task=task, heard=heard), lambda: book.aadd(lesson, task=task, heard=heard)
-        )
+        yield Wait(lambda: book.add(lesson, task=task, heard=heard), lambda: book.aadd(lesson, task=task, heard=heard))
     )
 
 
@@ -132,9 +130,7 @@ def keep_memories(desk: Desk, session: str, said: Memories, heard: Heard) -> Wai
 def _added(book: LessonBook, lesson: Lesson, heard: Heard, doubt: str | None) -> Wait:
     # What the user said too is no copy of what a tool said.
     tools = [] if lesson.origin == "told" else [*heard.tools]
-    return Wait(
-        lambda: book.add(lesson, heard=tools, doubt=doubt), lambda: book.aadd(lesson, heard=tools, doubt=doubt)
-    )
+    return Wait(lambda: book.add(lesson, heard=tools, doubt=doubt), lambda: book.aadd(lesson, heard=tools, doubt=doubt))
 
 
 def _forgotten(book: LessonBook, name: str) -> Wait:

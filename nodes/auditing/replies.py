@@ -45,7 +45,7 @@ def fault_in(text: str, key: str) -> str | None:
 
 def read_report(text: str, labels: Mapping[str, str], tools: list[str]) -> Report:
     """The findings of a reply that can be read; evidence that does not exist is dropped."""
-    data, found, left_out = read_json(text), list[dict[str, Any]](), list[str]()
+    data, found, left_out = _object(text), list[dict[str, Any]](), list[str]()
     for given in data["findings"][:MOST_ITEMS]:
         try:
             found.append(_finding(given, labels, tools))
@@ -56,7 +56,7 @@ def read_report(text: str, labels: Mapping[str, str], tools: list[str]) -> Repor
 
 def read_memories(text: str) -> Memories:
     """The memories of a reply that can be read."""
-    data, found, left_out = read_json(text), list[dict[str, str]](), list[str]()
+    data, found, left_out = _object(text), list[dict[str, str]](), list[str]()
     for given in data["memories"][:MOST_ITEMS]:
         try:
             found.append(_memory(given))
@@ -65,6 +65,13 @@ def read_memories(text: str) -> Memories:
     forget = data.get("forget")
     names = [slug for one in forget[:MOST_ITEMS] if (slug := _slug(one))] if isinstance(forget, list) else []
     return Memories(found, names, left_out)
+
+
+def _object(text: str) -> dict[str, Any]:
+    data = read_json(text)
+    if not isinstance(data, dict):
+        raise ValueError(f"the reply is no JSON object: {text[:100]!r}")
+    return data
 
 
 def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[str, Any]:

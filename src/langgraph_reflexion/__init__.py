@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
-from langgraph_reflexion.graph import create_reflexion_agent, create_trial_graph
-from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.graph import after_run, create_reflexion_agent, create_trial_graph
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.schemas import (
     Attempt,
     Decision,
@@ -25,6 +25,7 @@ __all__ = [
     "Context",
     "Decision",
     "Episode",
+    "ErrorNotebook",
     "Failure",
     "FaissStore",
     "Lesson",
@@ -36,6 +37,7 @@ __all__ = [
     "Reflection",
     "Run",
     "Verdict",
+    "after_run",
     "create_reflexion_agent",
     "create_trial_graph",
 ]

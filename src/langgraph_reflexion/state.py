@@ -155,6 +155,8 @@ class Named(TypedDict, total=False):
     """Written by `begin`, `recall`."""
     lessons_written: list[str]
     """Written by `begin`, `remember`."""
+    learned: dict[str, Any] | None
+    """What the auditors found. Written by `begin`, `learn`."""
 
 
 class Held(TypedDict, total=False):
@@ -204,6 +206,7 @@ BLANK: Mapping[str, Any] = MappingProxyType(
         "patch": [],
         "recalled": [],
         "lessons_written": [],
+        "learned": None,
         "trail": [],
         "blocked": {},
         "failures": [],

@@ -189,8 +189,8 @@ def test_settings_are_values_and_not_dictionaries(setting: str, value: Any) -> N
         make(**{setting: value})
 
 
-@pytest.mark.parametrize("value", ["after", "inline", "both", "on", True, 7])
-def test_self_reflection_other_than_off_is_refused(value: Any) -> None:
+@pytest.mark.parametrize("value", ["on", "before", None, True, 7])
+def test_a_mode_of_self_reflection_that_there_is_none_of_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="`self_reflection`"):
         make(self_reflection=value)
 

@@ -1,0 +1,136 @@
+"""The self-check on the way: after some steps, and after the first failed call, whether the run gets anywhere.
+
+It may leave a note for the next decision, ask for another plan, or end a run without hope. It writes no memory.
+"""
+
+from __future__ import annotations
+
+import json
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from langgraph_reflexion.nodes.acting.faults import model_fault
+from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.observe import observe
+from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
+from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
+from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass
+from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
+from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.tally import counted, seconds_left, spent_out, usage_of
+from langgraph_reflexion.state import Aside, State, Update, task_in
+
+TRANSCRIPT_TOKENS = 3_000
+MOST_ISSUES = 5
+LONGEST = 500
+STOPS = ("stop", "stop the run", "give up", "abort")
+
+
+class SelfCheck(BaseModel):
+    """What a look back says of a run on its way."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    on_track: bool = Field(description="Whether the run comes nearer to an answer.")
+    issues: list[str] = Field(default_factory=list, description="What stands in the way.")
+    should_replan: bool = Field(default=False, description="Whether it needs another plan.")
+    next_action: str = Field(default="", description="What to do next, in a sentence; `stop` where there is no hope.")
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it asks for the end."""
+        return not self.on_track and self.next_action.strip().strip(".!").lower() in STOPS
+
+
+def look_back(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
+    """What came of the turn's calls, and where it is time for it, what a self-check says of the run."""
+    update = observe(kit, state, config)
+    after: State = {**state, **update}  # type: ignore[typeddict-item] # an update holds fields of the state
+    if not _is_due(kit, state, update) or after["decision"] is not None or state["handoffs"]:
+        return update
+    if spent_out(after, kit.limits, kit.now()) is not None:
+        return update
+    model = kit.reflector
+    if model is None:
+        _, model = yield from kit.choice.chosen(kit.view.of(state), kit.inside(config))
+    check, spent = yield from _asked(kit, after, config, model)
+    update["tally"] = counted(state, kit.now(), reflecting=spent)
+    emit(
+        config,
+        "self_check",
+        step=state["tally"]["steps"],
+        run_id=state["about"]["id"],
+        check=check.model_dump(mode="json") if check is not None else None,
+        usage=usage_of(spent).model_dump(),
+    )
+    return {**update, **_said(kit, after, check)} if check is not None else update
+
+
+def _is_due(kit: Kit, state: State, update: Update) -> bool:
+    failed = any(one.signal == "tool_error" for one in update.get("failures", []))
+    before = any(one.signal == "tool_error" for one in state["failures"])
+    return bool(state["tally"]["steps"] % kit.limits.inline_every == 0 or (failed and not before))
+
+
+def _said(kit: Kit, state: State, check: SelfCheck) -> Update:
+    """What follows for the run: nothing, a note, a call for another plan, or its end."""
+    issues = [bounded(" ".join(one.split()), LONGEST) for one in check.issues[:MOST_ISSUES] if one.strip()]
+    if check.hopeless:
+        why = " ".join(issues) or "No way to an answer is left."
+        return {"stop": "no_plan", "reason": f"A self-check ended the run: {why}"}
+    action = bounded(" ".join(check.next_action.split()), LONGEST)
+    if check.on_track and not issues and not check.should_replan:
+        return {}
+    advice = [f"Next: {action}"] if action else []
+    if check.should_replan:
+        advice.append("Make another plan before you go on.")
+    note = kit.words.render(
+        "on_track",
+        left=_steps_left(kit, state),
+        issues=fenced("\n".join(f"- {one}" for one in issues)),
+        action=fenced(" ".join(advice)),
+    )
+    before = state["aside"]
+    hint = f"{before['hint']}\n\n{note}" if before is not None and before["hint"] else note
+    return {"aside": Aside(turn=[], hint=hint, later=before["later"] if before is not None else "")}
+
+
+def _steps_left(kit: Kit, state: State) -> int:
+    return max(0, kit.limits.max_steps - state["tally"]["steps"])
+
+
+def _asked(kit: Kit, state: State, config: RunnableConfig, model: Model) -> Waits[tuple[SelfCheck | None, Spent]]:
+    """One question. A reply that cannot be read is no reason to ask again: the run goes on without it."""
+    question = kit.words.render(
+        "self_check",
+        task=fenced(bounded(task_in(state), 4_000)),
+        failures=fenced("\n".join(f"- {bounded(one.evidence, LONGEST)}" for one in state["failures"][-5:])) or "none",
+        transcript=transcript(state["messages"], TRANSCRIPT_TOKENS),
+        taken=state["tally"]["steps"],
+        left=_steps_left(kit, state),
+    )
+    schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
+    native = knows_schemas(model)
+    if not native:
+        question = f"{question}\n\n{kit.words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
+    form = {"type": "json_schema", "json_schema": {"name": "SelfCheck", "schema": schema}}
+    asking = model.bind(response_format=form) if native else model
+    messages: list[AnyMessage] = [HumanMessage(question)]
+    try:
+        left = seconds_left(state, kit.limits, kit.now())
+        reply = yield from asked(asking, messages, kit.inside(config), seconds=left, aside="self_check")
+    except Exception as fault:
+        let_pass(fault)
+        if model_fault(fault) == "setting" and not native:
+            raise
+        return None, [0, 0, 0, 1]
+    data = read_json(reply.message.text)
+    if isinstance(data, Invalid):
+        return None, reply.spent
+    try:
+        return SelfCheck.model_validate(data), reply.spent
+    except ValidationError:
+        return None, reply.spent
