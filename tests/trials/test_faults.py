@@ -1,0 +1,142 @@
+"""A worker, a reflector, a fallback or a store that fails costs what it has to, and never the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion.testing import RoleModel
+
+
+class DownError(ConnectionError):
+    """The provider's line is down."""
+
+
+class BadKeyError(RuntimeError):
+    status_code = 401
+
+
+@pytest.mark.req("K1", "A5")
+def test_a_worker_that_raises_uses_up_its_attempt_and_is_not_judged(tried, student, scores):
+    check = scores(True)
+    seen = tried(student(RuntimeError("it fell over"), "good"), checks=[check], limits={"max_attempts": 2})
+    assert check.answers == ["good"]
+    assert seen.ending == ("success", "accepted")
+    assert seen.reflector.asked == [], "what broke says nothing of how the task was gone about"
+    (fallen, good) = seen.outcome.attempts
+    assert (fallen.answer, fallen.score, fallen.verdicts) == (None, None, [])
+    assert [(one.signal, one.error_class) for one in fallen.failures] == [("tool_error", "exception")]
+    assert "RuntimeError: it fell over" in fallen.failures[0].evidence
+    assert good.failures == []
+
+
+@pytest.mark.req("K1", "F11")
+def test_a_worker_that_always_raises_ends_as_a_model_error_that_names_what_it_raised(tried, student, scores):
+    check = scores()
+    seen = tried(student(*[RuntimeError("it fell over")] * 2), checks=[check], limits={"max_attempts": 2})
+    assert seen.ending == ("failure", "model_error")
+    assert (len(seen.prompts), check.answers, seen.outcome.answer) == (2, [], None)
+    assert "it fell over" in seen.outcome.reason
+    assert "it fell over" in seen.result["messages"][-1].text
+
+
+@pytest.mark.req("K2")
+@pytest.mark.parametrize(("retries", "attempts"), [(0, 3), (1, 2), (2, 1), (5, 1)])
+def test_a_worker_that_failed_is_called_again_in_its_attempt_as_often_as_asked(
+    tried, student, scores, retries, attempts
+):
+    worker = student(RuntimeError("once"), RuntimeError("twice"), "good")
+    seen = tried(worker, checks=[scores(True)], retries=retries)
+    assert seen.ending == ("success", "accepted")
+    assert (len(seen.prompts), len(seen.outcome.attempts)) == (3, attempts)
+    assert len(seen.outcome.failures) == 2
+
+
+@pytest.mark.req("K2", "A5")
+def test_a_passing_fault_is_waited_for_before_the_retry(tried, student, scores):
+    began = time.monotonic()
+    seen = tried(student(DownError("gone"), "good"), checks=[scores(True)], retries=1)
+    assert seen.ending == ("success", "accepted")
+    assert time.monotonic() - began >= 0.25
+
+
+@pytest.mark.req("K1", "F13")
+async def test_a_worker_that_hangs_is_given_up_after_its_time_and_tried_again(made, scores):
+    calls = []
+
+    async def worker(_prompt):
+        calls.append(1)
+        await asyncio.sleep(9 if len(calls) == 1 else 0)
+        return "good"
+
+    graph = made(worker, [scores(True)], limits={"tool_timeout": 0.1})
+    outcome = (await graph.ainvoke({"messages": [("user", "?")]}))["outcome"]
+    assert outcome.status == "success"
+    assert [[one.error_class for one in attempt.failures] for attempt in outcome.attempts] == [["timeout"], []]
+
+
+@pytest.mark.req("K1")
+@pytest.mark.parametrize("nothing", ["", "  ", None])
+def test_an_empty_answer_is_none(made, scores, nothing):
+    check = scores()
+    outcome = made(lambda _prompt: nothing, [check], limits={"max_attempts": 2}).invoke({"messages": [("user", "?")]})[
+        "outcome"
+    ]
+    assert (outcome.stop_reason, check.answers, len(outcome.attempts)) == ("model_error", [], 2)
+    assert "it gave no answer" in outcome.reason
+
+
+@pytest.mark.req("B8")
+def test_a_wrong_key_raises_as_it_does_on_an_agent(made, student):
+    with pytest.raises(BadKeyError):
+        made(student(BadKeyError("no such key")), [lambda *_: True]).invoke({"messages": [("user", "?")]})
+
+
+@pytest.mark.req("C1")
+def test_a_reflector_that_cannot_be_read_leaves_the_attempts_to_go_on_without(tried, scores):
+    seen = tried(checks=[scores(10, 95)], reflector=RoleModel([], ["?? no json {]", "again none"]))
+    assert seen.ending == ("success", "accepted")
+    assert (seen.outcome.reflections, seen.outcome.usage.reflection.calls) == ([], 2)
+    assert "What was wrong with it" in seen.prompts[1]
+
+
+@pytest.mark.req("F8", "G4")
+def test_a_fallback_that_fails_leaves_the_best_answer_marked_as_not_accepted(tried, scores):
+    fallback = RoleModel([RuntimeError("down")])
+    seen = tried(checks=[scores(50, 20)], fallback=fallback, limits={"max_attempts": 2})
+    assert seen.ending == ("failure", "max_attempts")
+    assert seen.outcome.answer == "answer 1"
+    assert "which was not accepted, score 50" in seen.result["messages"][-1].text
+    assert "RuntimeError: down" in seen.outcome.reason
+
+
+@pytest.mark.req("F8")
+def test_an_accepted_answer_asks_no_fallback(tried, scores):
+    fallback = RoleModel()
+    assert tried(checks=[scores(False, True)], fallback=fallback).ending == ("success", "accepted")
+    assert fallback.asked == []
+
+
+class BrokenStore(InMemoryStore):
+    def batch(self, ops):
+        raise OSError("the disk is full")
+
+
+@pytest.mark.req("D7")
+def test_a_broken_store_costs_lessons_and_not_the_answer(tried, scores, caplog):
+    assert tried(checks=[scores(False, True)], store=BrokenStore()).ending == ("success", "accepted")
+    assert "the disk is full" in caplog.text
+
+
+@pytest.mark.req("E8", "C8")
+def test_a_check_that_raises_refuses_and_its_error_reaches_the_reflection(tried):
+    def check(answer, _run):
+        if answer == "answer 1":
+            raise KeyError("year")
+
+    seen = tried(checks=[check])
+    assert seen.ending == ("success", "accepted")
+    assert "KeyError: 'year'" in seen.reflector.asked[0].text

@@ -1,0 +1,274 @@
+"""Whatever makes an answer of a task is a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypedDict
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import tool
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from langgraph_reflexion import Context, Limits, Run, create_reflexion_agent, create_trial_graph
+from langgraph_reflexion.testing import ModelServer, RoleModel, ask, call, reflection, say
+
+
+def right(answer, _run):
+    return "yes" in answer
+
+
+@pytest.mark.req("J5", "G2")
+def test_a_model_is_asked_with_the_conversation_and_a_later_attempt_with_one_turn_more(made, student, thinker, plans):
+    worker = student("no", "yes")
+    talk = [
+        SystemMessage("You answer yes or no."),
+        HumanMessage("Hello."),
+        AIMessage("Hello!"),
+        HumanMessage("Is it so?"),
+    ]
+    result = made(worker, [right], reflector=thinker()).invoke({"messages": talk})
+    first, second = ([(one.type, one.text) for one in asked.messages] for asked in worker.asked)
+    said = [(one.type, one.text) for one in talk]
+    assert first == said
+    assert [second[0], second[1], second[2], second[4]] == said
+    assert second[3][0] == "human"
+    assert plans[0] in second[3][1]
+    assert [one.text for one in result["messages"]] == [*(one.text for one in talk), "yes"], "notes are never kept"
+
+
+@pytest.mark.req("J5")
+def test_a_model_by_its_name_is_a_worker(monkeypatch):
+    with ModelServer(RoleModel([say("yes")])) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        graph = create_trial_graph("openai:small", [right])
+        assert graph.invoke({"messages": [("user", "Is it so?")]})["outcome"].status == "success"
+
+
+@pytest.mark.req("J5")
+@pytest.mark.parametrize("strict", ["parsed", "as it is"])
+def test_a_prompt_and_a_model_are_a_worker_that_takes_the_prompt(made, student, strict):
+    model = student("no", "yes")
+    chain = ChatPromptTemplate.from_messages([("system", "Think aloud."), ("user", "Q: {task}")]) | model
+    worker = chain | StrOutputParser() if strict == "parsed" else chain
+    result = made(worker, [right], strategy="last_trial").invoke({"messages": [("user", "Is it so?")]})
+    assert [one.text for one in model.asked[0].messages] == ["Think aloud.", "Q: Is it so?"]
+    assert result["messages"][-1].text == "yes"
+
+
+@pytest.mark.req("J5", "A9")
+def test_the_model_in_a_worker_reflects_unless_another_does(made, plans):
+    model = RoleModel([say("no"), say("yes")], [reflection(plans[0])])
+    chain = ChatPromptTemplate.from_template("Q: {task}") | model | StrOutputParser()
+    outcome = made(chain, [right]).invoke({"messages": [("user", "Is it so?")]})["outcome"]
+    assert [one.patch_prompt for one in outcome.reflections] == [plans[0]]
+    assert outcome.usage.calls == 2
+    assert outcome.usage.reflection.calls == 1
+
+
+@pytest.mark.req("J5")
+def test_functions_sync_and_async_take_the_prompt_and_the_config(made):
+    seen = []
+
+    def plain(prompt):
+        return "yes" if "<attempts>" in prompt else "no"
+
+    def told(prompt, config: RunnableConfig):
+        seen.append(config["metadata"]["who"])
+        return plain(prompt)
+
+    async def later(prompt: str) -> str:
+        await asyncio.sleep(0)
+        return plain(prompt)
+
+    task = {"messages": [("user", "Is it so?")]}
+    for worker in (plain, told, RunnableLambda(plain), RunnableLambda(plain, later)):
+        for result in (
+            made(worker, [right]).invoke(task, {"metadata": {"who": "ada"}}),
+            asyncio.run(made(worker, [right]).ainvoke(task, {"metadata": {"who": "ada"}})),
+        ):
+            assert [one.answer for one in result["outcome"].attempts] == ["no", "yes"]
+    assert asyncio.run(made(later, [right]).ainvoke(task))["outcome"].status == "success"
+    assert seen == ["ada"] * 4
+    with pytest.raises(RuntimeError, match="'later' is async: use `ainvoke`"):
+        made(later, [right]).invoke(task)
+
+
+@pytest.mark.req("J5")
+def test_a_function_may_give_a_message_a_number_or_a_value(made):
+    class Found(BaseModel):
+        name: str
+
+    for given, answer in ((AIMessage("yes", id="m"), "yes"), (42, "42"), (Found(name="K2"), '{"name":"K2"}')):
+        result = made(lambda _prompt, given=given: given, []).invoke({"messages": [("user", "?")]})
+        assert result["outcome"].answer == result["messages"][-1].text == answer
+
+
+class Own(TypedDict):
+    question: str
+    reply: str
+
+
+def own_graph():
+    graph = StateGraph(Own).add_node("work", lambda state: {"reply": f"{state['question']}: yes"})
+    return graph.add_edge(START, "work").add_edge("work", END).compile()
+
+
+@pytest.mark.req("J5")
+def test_a_graph_of_any_state_is_a_worker_with_two_mappers(made):
+    seen = []
+
+    def given(prompt, state):
+        seen.append((prompt, state["attempt"], [one.answer for one in state["attempts"]]))
+        return {"question": f"try {state['attempt']}"}
+
+    async def read(state):
+        return state["reply"]
+
+    graph = made(
+        own_graph(),
+        [lambda answer, _run: answer == "try 2: yes"],
+        input=given,
+        output=lambda s: s["reply"],
+        strategy="none",
+    )
+    assert graph.invoke({"messages": [("user", "Is it so?")]})["outcome"].answer == "try 2: yes"
+    assert seen == [("Is it so?", 1, []), ("Is it so?", 2, ["try 1: yes"])]
+    graph = made(own_graph(), [], input=given, output=read)
+    assert asyncio.run(graph.ainvoke({"messages": [("user", "?")]}))["outcome"].answer == "try 1: yes"
+
+
+@tool
+def look(page: int) -> str:
+    """Look at a page."""
+    return f"page {page} says yes"
+
+
+@pytest.mark.req("J5", "G9", "K3")
+def test_a_ready_made_agent_is_a_worker_whose_steps_the_checks_and_the_next_trial_see(made, thinker):
+    runs: list[Run] = []
+
+    def check(answer, run):
+        runs.append(run)
+        return right(answer, run)
+
+    model = RoleModel([call("look", page=1), say("no"), call("look", page=2), say("yes")])
+    reflector = thinker()
+    graph = made(create_agent(model, [look]), [check], reflector=reflector)
+    result = graph.invoke({"messages": [("user", "Is it so?")]})
+    assert [one.observations for one in runs] == [("page 1 says yes",), ("page 2 says yes",)]
+    assert runs[0].task == "Is it so?"
+    assert [one.text for one in result["messages"]] == ["Is it so?", "yes"]
+    later = model.asked[2].text
+    assert "page 1 says yes" in later
+    assert "page 1 says yes" in reflector.asked[0].text
+    assert "1. It was not accepted, and no reason was given." in later
+    assert len(model.asked[2].messages) == 2, "the attempt itself begins afresh"
+
+
+@pytest.mark.req("J5", "D7", "D19")
+def test_our_own_agent_is_a_worker_with_a_memory_and_reflections_of_its_own(made, thinker, plans):
+    model = RoleModel(
+        [call("look", page="one"), call("look", page=1), say("no"), call("look", page=1), say("yes")],
+        [reflection("Give the page as a number.")],
+    )
+    inner = create_reflexion_agent(model, [look], limits=Limits(decision_retries=0))
+    reflector = thinker()
+    outcome = made(inner, [right], reflector=reflector).invoke({"messages": [("user", "Is it so?")]})["outcome"]
+    assert [one.patch_prompt for one in outcome.reflections] == [plans[0]]
+    assert len(reflector.asked) == 1
+    assert outcome.usage.calls == 6, "what the worker spends, its reflection too, is the worker's"
+    assert outcome.usage.reflection.calls == 1
+
+
+@pytest.mark.req("K1", "J3", "J5")
+def test_an_agent_that_gives_up_is_not_judged_and_what_it_says_of_it_is_reflected_on(made, thinker, plans, scores):
+    def turn(question):
+        return say("yes") if plans[0] in question.text else call("look", page=7)
+
+    inner = create_reflexion_agent(RoleModel(decide=turn), [look], limits=Limits(max_reflections=0))
+    check, reflector = scores(True), thinker()
+    outcome = made(inner, [check], reflector=reflector).invoke({"messages": [("user", "Is it so?")]})["outcome"]
+    assert check.answers == ["yes"]
+    assert [one.answer for one in outcome.attempts] == [None, "yes"]
+    assert outcome.attempts[0].failures[0].signal == "loop"
+    assert "The worker gave up: The model kept asking" in reflector.asked[0].text
+
+
+@pytest.mark.req("J3", "B7")
+def test_an_agent_that_has_to_ask_ends_the_trial_with_its_question(made, thinker):
+    inner = create_reflexion_agent(RoleModel([ask("Of what?")]), controls=["ask_user"])
+    result = made(inner, [right], reflector=thinker()).invoke({"messages": [("user", "Is it so?")]})
+    assert (result["outcome"].status, result["outcome"].stop_reason) == ("needs_input", "asked_user")
+    assert result["messages"][-1].text == result["outcome"].answer == "Of what?"
+
+
+@pytest.mark.req("J5", "B8")
+def test_the_context_reaches_the_worker_whose_choice_of_model_is_its_own(made, thinker):
+    inner = create_reflexion_agent({"slow": RoleModel([say("no")]), "fast": RoleModel([say("yes")])})
+    graph = made(inner, [right], reflector=thinker())
+    result = graph.invoke({"messages": [("user", "?")]}, context=Context(model="fast"))
+    assert result["outcome"].status == "success"
+
+
+@pytest.mark.req("J5")
+def test_a_handover_out_of_a_trial_is_told_as_what_it_is(made, scores):
+    graph = StateGraph(MessagesState).add_node("work", lambda _: Command(graph=Command.PARENT, goto="billing"))
+    worker = graph.add_edge(START, "work").compile()
+    check = scores()
+    outcome = made(worker, [check], limits={"max_attempts": 1}).invoke({"messages": [("user", "?")]})["outcome"]
+    assert (outcome.stop_reason, check.answers) == ("model_error", [])
+    assert "handed over to 'billing'" in outcome.reason
+
+
+@pytest.mark.req("J5")
+@pytest.mark.parametrize(
+    ("worker", "settings", "said"),
+    [
+        (7, {}, "got 7"),
+        (lambda: "x", {}, "one prompt"),
+        (lambda _a, _b: "x", {}, "one prompt"),
+        (StateGraph(MessagesState), {}, "compile"),
+        (own_graph(), {}, "input="),
+        (len, {"strategy": "all"}, "'all'"),
+        (len, {"attempt": "better"}, "'better'"),
+        (len, {"retries": -1}, "-1"),
+        (len, {"retries": True}, "True"),
+        (len, {"input": "x"}, "`input`"),
+        (len, {"reflection": "long"}, "'long'"),
+        (len, {"reflector": 3}, "got 3"),
+        (len, {"strategy": "reflexion"}, "reflector="),
+        (len, {"limits": 3}, "`limits`"),
+        (len, {"checks": ["x"]}, "checks"),
+        (len, {"store": "x"}, "`store`"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_the_graph_is_built(worker, settings, said):
+    with pytest.raises(ValueError, match=said.replace("(", r"\(")):
+        create_trial_graph(worker, settings.pop("checks", [right]), **settings)
+
+
+@pytest.mark.req("J5")
+def test_an_answer_that_nobody_can_read_is_told_with_the_way_out(made):
+    graph = made(lambda _prompt: {"reply": "yes"}, [right], limits={"max_attempts": 1})
+    outcome = graph.invoke({"messages": [("user", "?")]})["outcome"]
+    assert outcome.stop_reason == "model_error"
+    assert "a dict of reply: say with `output=`" in outcome.reason
+
+
+@pytest.mark.req("L4")
+def test_memory_within_a_trial_and_over_trials_are_switched_off_apart(made, student, thinker, plans):
+    memo = {"kind": "rule", "text": "Answer with one word.", "when": "asked whether it is so", "tags": []}
+    for strategy, memory in (("none", {}), ("reflexion", {"read": False, "write": False})):
+        worker = student("no", "yes")
+        graph = made(worker, [right], strategy=strategy, memory=memory, reflector=thinker(memory_to_write=[memo]))
+        outcome = graph.invoke({"messages": [("user", "Is it so?")]})["outcome"]
+        assert (plans[0] in worker.asked[1].text) == (strategy == "reflexion")
+        assert outcome.lessons_written == []
