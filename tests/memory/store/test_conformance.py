@@ -1,0 +1,374 @@
+"""One suite for every store: what LangGraph's contract asks of each, and what was found wrong with one or another.
+
+FaissStore has to pass. The others' failures are expected, and the run ends with a table of who fails what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+
+from langgraph_reflexion import FaissStore
+
+NS = ("team", "lessons")
+POSTGRES = "POSTGRES_DSN"
+LOADS = hasattr(sqlite3.Connection, "enable_load_extension")
+"""Whether this Python can load the SQLite extension that SqliteStore needs for vectors."""
+
+PEER = pytest.mark.xfail(reason="not ours to mend", strict=False)
+Opened = Callable[..., BaseStore]
+
+
+def opened_store(kind: str, folder: Path, stack: ExitStack, index: Any = None, ttl: Any = None) -> BaseStore:
+    path = str(folder / "store.db")
+    if kind == "FaissStore":
+        return stack.enter_context(FaissStore(path, index=index, ttl=ttl))
+    if kind == "InMemoryStore":
+        return InMemoryStore(index=index)
+    if kind == "SqliteStore":
+        if index is not None and not LOADS:
+            pytest.skip("this Python cannot load SQLite's extensions")
+        sqlite = stack.enter_context(SqliteStore.from_conn_string(path, index=index, ttl=ttl))
+        sqlite.setup()
+        return sqlite
+    return opened_postgres(stack, index, ttl)
+
+
+def opened_postgres(stack: ExitStack, index: Any, ttl: Any) -> BaseStore:
+    psycopg = pytest.importorskip("psycopg")
+    from langgraph.store.postgres import PostgresStore
+
+    with psycopg.connect(os.environ[POSTGRES], autocommit=True) as connection:
+        vector = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'").fetchone()
+        if index is not None and vector is None:
+            pytest.skip(f"the server at ${POSTGRES} has no pgvector")
+        for table in ("store_vectors", "vector_migrations", "store", "store_migrations"):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+    store: BaseStore = stack.enter_context(PostgresStore.from_conn_string(os.environ[POSTGRES], index=index, ttl=ttl))
+    store.setup()  # type: ignore[attr-defined]
+    return store
+
+
+@pytest.fixture(
+    params=[
+        "FaissStore",
+        pytest.param("InMemoryStore", marks=PEER),
+        pytest.param("SqliteStore", marks=PEER),
+        pytest.param("PostgresStore", marks=[PEER, pytest.mark.external]),
+    ]
+)
+def kind(request: pytest.FixtureRequest) -> str:
+    if request.param == "PostgresStore" and POSTGRES not in os.environ:
+        pytest.skip(f"${POSTGRES} names no server")
+    return str(request.param)
+
+
+@pytest.fixture
+def opened(kind: str, tmp_path: Path) -> Iterator[Opened]:
+    """Open this kind of store."""
+    with ExitStack() as stack:
+        yield lambda **settings: opened_store(kind, tmp_path, stack, **settings)
+
+
+@pytest.fixture
+def store(opened: Opened) -> BaseStore:
+    return opened()
+
+
+@pytest.fixture
+def pointed(opened: Opened, index: Any) -> BaseStore:
+    """A store that finds by angle."""
+    return opened(index=index)
+
+
+def keys(found: Any) -> list[str]:
+    return [item.key for item in found]
+
+
+def scored(found: Any) -> list[str]:
+    return [item.key for item in found if item.score is not None]
+
+
+def test_items_are_put_got_listed_and_deleted(store: BaseStore) -> None:
+    store.put(NS, "a", {"n": 1, "text": "时区 ünïcödé"})
+    assert store.get(NS, "a").value == {"n": 1, "text": "时区 ünïcödé"}
+    assert keys(store.search(NS)) == ["a"]
+    assert store.list_namespaces() == [NS]
+    store.delete(NS, "a")
+    assert store.get(NS, "a") is None
+    assert store.search(()) == []
+
+
+def test_changing_what_one_got_does_not_change_the_store(store: BaseStore) -> None:
+    store.put(NS, "a", {"tags": ["a"]})
+    store.get(NS, "a").value["tags"].append("b")
+    store.search(NS)[0].value["tags"].append("c")
+    assert store.get(NS, "a").value == {"tags": ["a"]}
+
+
+def test_a_namespace_does_not_reach_into_its_neighbour(store: BaseStore) -> None:
+    for space in (("a",), ("a", "b"), ("ab",), ("A",), ("a%",)):
+        store.put(space, "k", {"n": 1})
+    assert {item.namespace for item in store.search(("a",))} == {("a",), ("a", "b")}
+    assert len(store.search(())) == 5
+    assert sorted(store.list_namespaces(prefix=("a",))) == [("a",), ("a", "b")]
+
+
+def test_namespaces_are_matched_by_wildcards_and_cut_to_a_depth(store: BaseStore) -> None:
+    for space in (("a", "x", "v1"), ("b", "x", "v2"), ("a", "y", "v1")):
+        store.put(space, "k", {"n": 1})
+    assert sorted(store.list_namespaces(prefix=("*", "x"))) == [("a", "x", "v1"), ("b", "x", "v2")]
+    assert sorted(store.list_namespaces(suffix=("v1",))) == [("a", "x", "v1"), ("a", "y", "v1")]
+    assert sorted(store.list_namespaces(max_depth=1)) == [("a",), ("b",)]
+
+
+def test_a_namespace_that_holds_nothing_any_more_is_not_listed(store: BaseStore) -> None:
+    store.put(NS, "a", {"n": 1})
+    store.delete(NS, "a")
+    store.get(("never",), "a")
+    assert store.list_namespaces() == []
+
+
+def test_the_results_of_a_batch_stand_in_its_order_and_the_last_write_wins(store: BaseStore) -> None:
+    store.put(NS, "a", {"n": 1})
+    got, _, found, _ = store.batch([GetOp(NS, "a"), PutOp(NS, "b", {"n": 1}), SearchOp(NS), PutOp(NS, "b", {"n": 2})])
+    assert got.value == {"n": 1}
+    assert found[0].key == "a"
+    assert store.get(NS, "b").value == {"n": 2}
+
+
+def test_a_batch_is_written_whole_or_not_at_all(opened: Opened, index: Any) -> None:
+    store = opened(index=index)
+    with pytest.raises(RuntimeError, match="down"):
+        store.batch([PutOp(NS, "first", {"text": "@0"}), PutOp(NS, "bad", {"text": "boom"})])
+    with pytest.raises((TypeError, ValueError)):
+        store.batch([PutOp(NS, "second", {"text": "@0"}), PutOp(NS, "bad", {"text": "@1", "set": {1, 2}})])
+    assert store.search(NS) == []
+
+
+def test_a_value_that_is_no_json_is_refused(store: BaseStore) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        store.put(NS, "a", {"n": object()})
+
+
+def test_the_time_of_creation_outlives_an_overwrite(store: BaseStore) -> None:
+    store.put(NS, "a", {"n": 1})
+    born = store.get(NS, "a").created_at
+    time.sleep(1.1)
+    store.put(NS, "a", {"n": 2})
+    item = store.get(NS, "a")
+    assert item.created_at == born
+    assert item.updated_at > born
+
+
+def test_times_have_a_zone_and_parts_of_a_second(store: BaseStore) -> None:
+    times = []
+    for i in range(3):
+        store.put(NS, f"k{i}", {"n": 1})
+        times.append(store.get(NS, f"k{i}").updated_at)
+    assert all(one.utcoffset() == timedelta(0) for one in times)
+    assert any(one.microsecond for one in times)
+
+
+@pytest.mark.parametrize(
+    ("condition", "want"),
+    [
+        ({"n": {"$gt": 1}}, "two"), ({"n": {"$lte": 1}}, "one"), ({"n": {"$ne": 1}}, "two bare"), ({"n": None}, "bare"),
+        ({"deep": {"er": "x"}, "n": {"$gt": 1}}, "two"), ({"a key": "v"}, "one"), ({"deep": {"n": {"$gte": 5}}}, "two"),
+        ({"big": 2**53 + 1}, "one"), ({"big": {"$gt": 2**53}}, "one"), ({"kind": "日本"}, "two"),
+        ({"n": {"$gt": 0, "$lt": 2}}, "one"), ({"n": "1"}, ""),
+    ],
+    ids=lambda value: json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_a_filter_keeps_what_it_says(store: BaseStore, condition: dict[str, Any], want: str) -> None:
+    store.put(NS, "one", {"n": 1, "a key": "v", "big": 2**53 + 1})
+    store.put(NS, "two", {"n": 2, "deep": {"er": "x", "n": 5}, "big": 2**53, "kind": "日本"})
+    store.put(NS, "bare", {"other": True})
+    assert set(keys(store.search(NS, filter=condition))) == set(want.split())
+
+
+def test_a_filter_narrows_before_the_ranking(pointed: BaseStore) -> None:
+    pointed.batch([PutOp(NS, f"k{i}", {"text": f"@{i / 200}", "rare": i % 100 == 99}) for i in range(300)])
+    assert keys(pointed.search(NS, query="@0", filter={"rare": True}, limit=5)) == ["k99", "k199", "k299"]
+
+
+def test_a_deleted_item_does_not_come_back_with_its_key(pointed: BaseStore) -> None:
+    pointed.put(NS, "a", {"text": "@0"})
+    pointed.delete(NS, "a")
+    assert pointed.search(NS, query="@0") == []
+    pointed.put(NS, "a", {"text": "@0"}, index=False)
+    assert scored(pointed.search(NS, query="@0")) == []
+
+
+def test_an_overwrite_that_is_not_indexed_takes_the_old_text_away(pointed: BaseStore) -> None:
+    pointed.put(NS, "a", {"text": "@0"})
+    pointed.put(NS, "a", {"text": "@2"}, index=False)
+    assert scored(pointed.search(NS, query="@0")) == []
+
+
+def test_only_the_fields_that_were_named_are_embedded(opened: Opened, index: Any, angles: Any) -> None:
+    store = opened(index={**index, "fields": ["meta.title", "parts[*].text"]})
+    store.put(NS, "a", {"secret": "@3", "meta": {"title": "@0"}, "parts": [{"text": "@1", "by": "@3"}, {"text": "@2"}]})
+    assert sorted(angles.seen) == ["@0", "@1", "@2"]
+
+
+def test_the_nearest_comes_first_by_euclidean_distance_too(opened: Opened, index: Any) -> None:
+    store = opened(index={**index, "distance_type": "l2"})
+    for key, angle in (("far", 2.0), ("near", 0.1), ("middle", 1.0)):
+        store.put(NS, key, {"text": f"@{angle}"})
+    assert keys(store.search(NS, query="@0")) == ["near", "middle", "far"]
+
+
+def test_scores_are_similarities(pointed: BaseStore) -> None:
+    for key, angle in (("same", 0.0), ("near", 0.3), ("across", math.pi / 2)):
+        pointed.put(NS, key, {"text": f"@{angle}"})
+    found = {item.key: item.score for item in pointed.search(NS, query="@0")}
+    assert found == pytest.approx({"same": 1.0, "near": math.cos(0.3), "across": 0.0}, abs=1e-3)
+
+
+def test_every_page_of_a_search_is_full(pointed: BaseStore) -> None:
+    for i in range(30):
+        pointed.put(NS, f"k{i:02}", {"text": f"@{i / 50}"})
+    pages = [keys(pointed.search(NS, query="@0", limit=5, offset=at)) for at in (0, 5, 10, 25)]
+    assert pages == [[f"k{i:02}" for i in range(at, at + 5)] for at in (0, 5, 10, 25)]
+
+
+def test_an_item_of_many_vectors_does_not_crowd_out_the_others(opened: Opened, index: Any) -> None:
+    store = opened(index={**index, "fields": ["parts[*]"]})
+    for i in range(10):
+        store.put(NS, f"k{i}", {"parts": [f"@{i / 10 + j / 1000}" for j in range(30)]})
+    assert keys(store.search(NS, query="@0", limit=5)) == [f"k{i}" for i in range(5)]
+
+
+def test_the_same_text_twice_in_a_batch_is_fine(pointed: BaseStore) -> None:
+    pointed.batch([PutOp(NS, "a", {"text": "@0"}), PutOp(NS, "b", {"text": "@0"})])
+    assert sorted(keys(pointed.search(NS, query="@0"))) == ["a", "b"]
+
+
+def test_a_vector_of_the_wrong_size_is_refused_and_searches_go_on(opened: Opened) -> None:
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[1.0] * (3 if text == "short" else 4) for text in texts]
+
+    store = opened(index={"dims": 4, "embed": embed, "fields": ["text"]})
+    store.put(NS, "a", {"text": "whole"})
+    with pytest.raises(ValueError, match="3"):
+        store.put(NS, "b", {"text": "short"})
+    assert keys(store.search(NS, query="whole")) == ["a"]
+
+
+def test_without_an_embedding_model_a_query_is_still_a_search(store: BaseStore) -> None:
+    store.put(NS, "units", {"text": "Convert every length to metres before adding."})
+    store.put(NS, "retry", {"text": "Retry a request that was refused."})
+    store.put(NS, "page", {"text": "Ask for pages until one is empty."})
+    assert keys(store.search(NS, query="retrying requests", limit=1)) == ["retry"]
+
+
+def test_an_expired_item_is_never_given_back(opened: Opened) -> None:
+    store = opened(ttl={"default_ttl": 0.2 / 60, "refresh_on_read": False})
+    store.put(NS, "brief", {"n": 1})
+    store.put(NS, "kept", {"n": 1}, ttl=None)
+    time.sleep(0.3)
+    assert store.get(NS, "brief") is None
+    assert keys(store.search(NS)) == ["kept"]
+
+
+def test_reading_lets_a_time_to_live_begin_anew(opened: Opened) -> None:
+    store = opened(ttl={"default_ttl": 0.6 / 60, "refresh_on_read": True})
+    store.put(NS, "a", {"n": 1})
+    for _ in range(3):
+        time.sleep(0.3)
+        assert store.get(NS, "a") is not None
+    time.sleep(0.8)
+    store.sweep_ttl()  # type: ignore[attr-defined]
+    assert store.get(NS, "a") is None
+
+
+async def test_the_same_store_has_async_doors(pointed: BaseStore) -> None:
+    await pointed.aput(NS, "a", {"text": "@0"})
+    await pointed.abatch([PutOp(NS, "b", {"text": "@1"})])
+    assert (await pointed.aget(NS, "a")).value == {"text": "@0"}
+    assert keys(await pointed.asearch(NS, query="@1")) == ["b", "a"]
+    assert await pointed.alist_namespaces() == [NS]
+    await pointed.adelete(NS, "a")
+    assert keys(pointed.search(NS)) == ["b"]
+
+
+@pytest.mark.slow
+def test_a_search_does_not_stop_the_event_loop(opened: Opened, kind: str) -> None:
+    if kind == "SqliteStore":
+        kind = "SqliteStore without vectors: it has no async doors"
+    index = {"dims": 64, "embed": lambda texts: [[float(ord(c)) for c in f"{t:>64}"] for t in texts], "fields": ["t"]}
+    store = opened(index=None if kind.startswith("SqliteStore") else index)
+    for first in range(0, 10_000, 500):
+        store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(first, first + 500)])
+
+    async def held() -> float:
+        worst = 0.0
+
+        async def tick() -> None:
+            nonlocal worst
+            while True:
+                began = time.perf_counter()
+                await asyncio.sleep(0.002)
+                worst = max(worst, time.perf_counter() - began)
+
+        ticking = asyncio.create_task(tick())
+        await asyncio.sleep(0.01)
+        await asyncio.gather(*(store.asearch(NS, query=str(i)) for i in range(4)))
+        ticking.cancel()
+        return worst
+
+    assert asyncio.run(held()) < 0.25
+
+
+WRITER = """
+import sys, time
+from contextlib import ExitStack
+from pathlib import Path
+from langgraph.store.base import PutOp
+sys.path.insert(0, sys.argv[4])
+from test_conformance import opened_store
+
+end, worst, done, name = time.monotonic() + 4, 0.0, 0, sys.argv[3]
+with ExitStack() as stack:
+    store = opened_store(sys.argv[1], Path(sys.argv[2]), stack)
+    while time.monotonic() < end:
+        began = time.perf_counter()
+        if name == "many":
+            store.batch([PutOp(("many",), f"{done}-{i}", {"text": "x" * 200}) for i in range(500)])
+        else:
+            store.put(("one",), str(done), {"text": "x"})
+            worst = max(worst, time.perf_counter() - began)
+        done += 1
+    print(done, worst)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["FaissStore", pytest.param("SqliteStore", marks=PEER)], indirect=True)
+def test_a_second_writing_process_is_not_starved(opened: Opened, kind: str, tmp_path: Path) -> None:
+    opened()
+    run = [sys.executable, "-W", "ignore", "-c", WRITER, kind, str(tmp_path)]
+    writers = [
+        subprocess.Popen([*run, name, str(Path(__file__).parent)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for name in ("many", "one")
+    ]
+    told = [writer.communicate(timeout=90)[0].split() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert float(told[1][1]) < 1.5
