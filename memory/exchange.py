@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -17,7 +17,7 @@ from langgraph_reflexion.memory.doors import Plan, every, put
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.guard import suspicion_of
 from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, record
-from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label
+from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.values import Change, Loaded
 from langgraph_reflexion.memory.words import fold
 from langgraph_reflexion.schemas import Lesson
@@ -46,16 +46,19 @@ def read_lines(place: Place) -> list[str]:
     return str(text).split("\n")
 
 
-def load(shelf: Shelf, lines: Iterable[str], strict: bool) -> Plan[Loaded]:
-    """Keep all the lessons of a file that are new here, or none; under `strict` a bad line is named and raised."""
+def load(shelf: Shelf, lines: Iterable[str], strict: bool, update: bool = False) -> Plan[Loaded]:
+    """Keep all the lessons of a file that are new here, or none; under `strict` a bad line is named and raised.
+
+    Under `update` a lesson that is known by its id takes the words of the file; its record stays.
+    """
     lessons, skipped = _parsed(shelf, lines, strict)
     items = yield from every(shelf.lessons)
     here = {item.key: item.value for item in items}
+    edited = {one.id: one for one in lessons if one.id in here and _said(record(one)) != _said(here[one.id])}
     known = set(here)
     said = {(item.value.get("kind"), fold(str(item.value.get("text")))) for item in items}
     ops: list[Op] = []
     added = 0
-    otherwise = sum(lesson.id in here and _said(record(lesson)) != _said(here[lesson.id]) for lesson in lessons)
     for lesson in lessons:
         if lesson.id in known or (lesson.kind, fold(lesson.text)) in said:
             continue
@@ -65,9 +68,26 @@ def load(shelf: Shelf, lines: Iterable[str], strict: bool) -> Plan[Loaded]:
         change = Change("", lesson.id, "added", shelf.clock(), "person", "loaded from a file")
         key, value = change_record(Evidence(), change)
         ops += [put(shelf.lessons, lesson.id, record(lesson), FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
-    if ops:
-        yield from unless_embedding_fails(ops)
-    return Loaded(added=added, unchanged=len(lessons) - added, skipped=skipped, otherwise=otherwise)
+    edits = (yield from _edits(shelf, edited)) if update else []
+    if ops or edits:
+        yield from unless_embedding_fails([*ops, *edits])
+    changed = len(edits) // 2
+    unchanged = len(lessons) - added - changed
+    return Loaded(added, unchanged, skipped, changed, otherwise=len(edited) - changed)
+
+
+def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
+    """What gives known lessons their new words and records the old ones: two for each. A trick is no new wording."""
+    ops: list[Op] = []
+    for id, (item, now, evidence) in (yield from read_some(shelf, edited)).items():
+        if edited[id].status == "quarantined" != now.status:
+            continue
+        said = {name: value for name, value in record(edited[id]).items() if name in SAID}
+        before = {name: item.value.get(name) for name, value in said.items() if item.value.get(name) != value}
+        change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before)
+        key, value = change_record(evidence, change)
+        ops += [put(shelf.lessons, id, {**item.value, **said}, FIELDS), put(shelf.evidence_of(id), key, value)]
+    return ops
 
 
 def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool) -> tuple[list[Lesson], int]:

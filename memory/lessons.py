@@ -306,15 +306,18 @@ class LessonBook:
         """The same, awaited."""
         return await asyncio.to_thread(exchange.write_lines, await self.alessons(), path_or_file)
 
-    def load(self, path_or_file: Place, *, strict: bool = True) -> Loaded:
-        """Keep the lessons of such a file that are new here: all or nothing, or all but the bad lines."""
-        lines = exchange.read_lines(path_or_file)
-        return work(self.store, exchange.load(self._shelf, lines, strict))
+    def load(self, path_or_file: Place, *, strict: bool = True, update: bool = False) -> Loaded:
+        """Keep the lessons of such a file that are new here: all or nothing, or all but the bad lines.
 
-    async def aload(self, path_or_file: Place, *, strict: bool = True) -> Loaded:
+        With `update`, lessons that are known by their id take the words that the file has for them.
+        """
+        lines = exchange.read_lines(path_or_file)
+        return work(self.store, exchange.load(self._shelf, lines, strict, update))
+
+    async def aload(self, path_or_file: Place, *, strict: bool = True, update: bool = False) -> Loaded:
         """The same, awaited."""
         lines = await asyncio.to_thread(exchange.read_lines, path_or_file)
-        return await awork(self.store, exchange.load(self._shelf, lines, strict))
+        return await awork(self.store, exchange.load(self._shelf, lines, strict, update))
 
     # ------------------------------------------------------------ plans
 

@@ -286,4 +286,4 @@ def _rests_elsewhere(lesson: Lesson, change: Change) -> bool:
 
 
 def _last_wording(evidence: Evidence, change: Change) -> bool:
-    return not any(one.id > change.id and one.action == "merged" for one in evidence.changes)
+    return not any(one.id > change.id and one.action in ("merged", "edited") for one in evidence.changes)

@@ -13,6 +13,7 @@ ChangeAction = Literal[
     "added",
     "quarantined",
     "merged",
+    "edited",
     "opposed",
     "superseded",
     "approved",
@@ -44,14 +45,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Loaded:
-    """How many lessons of a file were new, were known, or could not be kept.
+    """How many lessons of a file were new, were known, could not be kept, or took the words of the file.
 
-    `otherwise` says how many of the known ones read otherwise in the file; they stay as they are here.
+    `otherwise` says how many of the known ones read otherwise in the file, and stay as they are here.
     """
 
     added: int = 0
     unchanged: int = 0
     skipped: int = 0
+    changed: int = 0
     otherwise: int = field(default=0, compare=False)
 
 

@@ -274,12 +274,21 @@ def test_a_bad_line_is_named_and_nothing_is_imported(told, refused):
     )
 
 
-def test_a_known_lesson_that_was_edited_in_the_file_is_told_and_stays(ids, told, capsys):
+@pytest.mark.req("D15")
+def test_a_known_lesson_that_was_edited_in_the_file_changes_only_if_asked_to(ids, told, capsys):
     told("export", "all.jsonl")
     edited = Path("all.jsonl").read_text("utf-8").replace("one unit", "metres")
     Path("all.jsonl").write_text(edited, "utf-8")
     assert main(["memory", "import", "all.jsonl", "--store", "lessons.db"]) == 0
-    assert "1 known lesson read otherwise in all.jsonl, and stay as they are here" in capsys.readouterr().err
+    assert "1 lesson in all.jsonl with other words than here" in capsys.readouterr().err
+    assert told("show", ids[1], "--json")["text"] == LENGTHS
+
+    assert told("import", "all.jsonl", "--update") == "0 lessons added to team/ada, 1 reworded, 2 known already\n"
+    assert told("show", ids[1], "--json")["text"] == LENGTHS.replace("one unit", "metres")
+    assert told("import", "all.jsonl", "--update", "--json")["unchanged"] == 3
+    change = told("history", ids[1], "--json")[-1]
+    assert (change["action"], change["before"]) == ("edited", {"text": LENGTHS})
+    told("undo", change["id"])
     assert told("show", ids[1], "--json")["text"] == LENGTHS
 
 

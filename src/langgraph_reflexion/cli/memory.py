@@ -58,6 +58,7 @@ def add_memory(commands: Any) -> None:
     _filters(export)
     load = verb("import", "keep the lessons of such a file that are new here: all, or none where a line is bad", "FILE")
     load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
+    load.add_argument("--update", action="store_true", help="give known lessons the words that the file has for them")
     load.add_argument("--create", action="store_true", help="make the store where there is none yet")
     memory.set_defaults(parser=memory)
 

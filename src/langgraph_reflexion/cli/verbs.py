@@ -164,22 +164,25 @@ def _export(desk: Desk) -> int:
 
 
 def _import(desk: Desk) -> int:
-    file = desk.asked.file
+    file, strict, update = desk.asked.file, not desk.asked.keep_going, desk.asked.update
     try:
-        loaded = desk.book.load(in_utf8(sys.stdin) if file == "-" else file, strict=not desk.asked.keep_going)
+        loaded = desk.book.load(in_utf8(sys.stdin) if file == "-" else file, strict=strict, update=update)
     except OSError as fault:
         raise WrongUse(f"cannot read {file}: {fault.strerror or fault}") from fault
     except UnicodeDecodeError as fault:
         raise LessonError(f"{file} is no UTF-8 text; nothing was imported") from fault
     except LessonError as fault:
         raise LessonError(f"{file}: {fault}; nothing was imported, --keep-going skips such lines") from fault
+    changed = f", {loaded.changed} reworded" if loaded.changed else ""
     skipped = f", {told(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
     place = told_namespace(desk.book.namespace)
-    said = f"{told(loaded.added, 'lesson')} added to {place}, {loaded.unchanged} known already{skipped}"
+    said = f"{told(loaded.added, 'lesson')} added to {place}{changed}, {loaded.unchanged} known already{skipped}"
     _counted(desk, said, asdict(loaded))
     if loaded.otherwise:
-        whose = f"{told(loaded.otherwise, 'known lesson')} read otherwise in {file}, and stay as they are here."
-        desk.note(f"{whose} A line without its `id` is a new lesson.")
+        way = "its words look like a trick" if update else "--update takes the words of the file"
+        desk.note(
+            f"{told(loaded.otherwise, 'lesson')} in {file} with other words than here, where nothing changed: {way}."
+        )
     return 0
 
 
