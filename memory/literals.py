@@ -52,7 +52,7 @@ def retold(text: str, task: str) -> str | None:
     """The detail of the task that the text gives away, or `None`."""
     held = f" {fold(text)} "
     for literal in _literals(task):
-        if re.search(rf"(?<!\w){re.escape(fold(literal))}(?!\w)", held):
+        if (said := fold(literal)) in held and re.search(rf"(?<!\w){re.escape(said)}(?!\w)", held):
             return repr(literal)
     for name in _names(task):
         if re.search(rf"\b{re.escape(name)}\b", text):

@@ -29,6 +29,9 @@ ALIKE = 2 / 3
 MOST_WORDS = 24
 """Arguments with more words are no search."""
 
+LONGEST_SEARCH = 2_000
+"""Nor are arguments of more characters: a file has few words where it is written without a space."""
+
 MOST_LINES = 12
 """A longer result is compared as a whole."""
 
@@ -146,15 +149,17 @@ def _said(turn: Sequence[Seen]) -> tuple[list[str], list[str]]:
     """Return the words of the arguments, and apart those that name one thing: numbers, names, switches."""
     words: set[str] = set()
     names: set[str] = set()
-    for one in turn:
-        for path, value in _leaves(one.args, "", 0):
-            if not isinstance(value, str):
-                names.add(f"{path}={value}")
-                continue
-            words.update(tokens(value))
-            # The first word of a sentence has its capital from there.
-            told = [word for at, word in enumerate(_WORD.findall(value)) if _is_name(word, first=at == 0)]
-            names.update(tokens(" ".join(told)))
+    leaves = [leaf for one in turn for leaf in _leaves(one.args, "", 0)]
+    if sum(len(path) + len(str(value)) for path, value in leaves) > LONGEST_SEARCH:
+        return [], []
+    for path, value in leaves:
+        if not isinstance(value, str):
+            names.add(f"{path}={value}")
+            continue
+        words.update(tokens(value))
+        # The first word of a sentence has its capital from there.
+        told = [word for at, word in enumerate(_WORD.findall(value)) if _is_name(word, first=at == 0)]
+        names.update(tokens(" ".join(told)))
     if len(words) + len(names) > MOST_WORDS:
         return [], []
     return sorted(words), sorted(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,15 @@ def test_it_can_be_read() -> None:
 def test_the_arguments_of_the_call_are_literals_too() -> None:
     one = fingerprint("tool_error", "search", "next Friday is no weekday", literals=["next Friday"])
     assert one == fingerprint("tool_error", "search", "some day is no weekday", literals=["some day"])
+
+
+@pytest.mark.req("K5")
+def test_a_whole_file_among_the_arguments_takes_no_time_to_look_for() -> None:
+    whole = "x" * 2_000_000
+    began = time.monotonic()
+    mark = fingerprint("tool_error", "write", f"the disk is full, {whole} was not written", literals=[whole, "disk"])
+    assert mark == fingerprint("tool_error", "write", f"the disk is full, {whole} was not written", literals=["disk"])
+    assert time.monotonic() - began < 0.5
 
 
 def test_of_a_traceback_only_the_last_line_counts() -> None:

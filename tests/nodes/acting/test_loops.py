@@ -253,6 +253,14 @@ def test_the_trail_is_plain_data_of_a_bounded_size_and_never_changed() -> None:
         assert len(json.dumps(trail)) < 1_200
 
 
+def test_a_whole_file_as_an_argument_is_no_search_and_leaves_only_its_mark_on_the_trail() -> None:
+    trail: Trail = []
+    for step in range(4):
+        trail = extend(trail, [search("x" * 500_000 + str(step), "stored")])
+        assert loop_in(trail, 2) is None
+    assert len(json.dumps(trail)) < 1_200
+
+
 # ---------------------------------------------------------------- properties
 
 VALUES = st.recursive(
