@@ -1,6 +1,7 @@
 """Checks, ready to use: each gives a verdict on an answer, in an agent, in trials, or called on its own."""
 
 from langgraph_reflexion.checks.coding import static_code, test_cases
+from langgraph_reflexion.checks.judges import consistent, llm_judge
 from langgraph_reflexion.checks.people import human_review
 from langgraph_reflexion.checks.plain import contains_all, exact, matches, rule
 from langgraph_reflexion.checks.together import all_of, any_of, by_topic, first_failing, weighted
@@ -9,10 +10,12 @@ __all__ = [
     "all_of",
     "any_of",
     "by_topic",
+    "consistent",
     "contains_all",
     "exact",
     "first_failing",
     "human_review",
+    "llm_judge",
     "matches",
     "rule",
     "static_code",

@@ -1,0 +1,159 @@
+"""A person reviews: the run pauses with the question and the answer, and goes on with their word."""
+
+from __future__ import annotations
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from langgraph_reflexion import Limits, Run, Verdict, create_reflexion_agent
+from langgraph_reflexion.checks import all_of, first_failing, human_review, llm_judge, rule
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+
+THREAD = {"configurable": {"thread_id": "t"}}
+TASK = {"messages": [("user", "When?")]}
+
+
+def agent_of(*checks, answers=("11:30", "12:00"), attempts=1, **settings):
+    model = RoleModel([say(one) for one in answers], reflection())
+    limits = Limits(max_attempts=attempts)
+    return create_reflexion_agent(model, checks=checks, limits=limits, checkpointer=InMemorySaver(), **settings)
+
+
+@pytest.mark.req("E3")
+async def test_a_run_pauses_with_question_and_answer_and_goes_on_when_accepted():
+    agent = agent_of(human_review())
+    (paused,) = agent.invoke(TASK, THREAD)["__interrupt__"]
+    assert {name: paused.value[name] for name in ("type", "question", "answer")} == {
+        "type": "review",
+        "question": "When?",
+        "answer": "11:30",
+    }
+    result = await agent.ainvoke(Command(resume=True), THREAD)
+    assert (result["outcome"].status, result["outcome"].answer) == ("success", "11:30")
+
+
+@pytest.mark.req("E3", "A9")
+def test_a_refusal_with_its_reason_is_evidence_and_the_next_answer_is_shown_too():
+    agent = agent_of(human_review(), attempts=2)
+    agent.invoke(TASK, THREAD)
+    (again,) = agent.invoke(Command(resume={"refuse": "Meetings start on the hour."}), THREAD)["__interrupt__"]
+    assert again.value["answer"] == "12:00"
+    outcome = agent.invoke(Command(resume=True), THREAD)["outcome"]
+    assert outcome.status == "success"
+    assert "Meetings start on the hour." in outcome.failures[0].evidence
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize("way", ["alone", "all_of", "first_failing"])
+def test_an_edited_answer_is_the_answer_and_the_other_checks_judge_it(way):
+    asked = []
+
+    def on_the_hour(answer, _run):
+        asked.append(answer)
+        return answer.endswith(":00") or "on the hour"
+
+    parts = [on_the_hour, human_review()]
+    if way == "first_failing":
+        parts.reverse()
+    checks = {"alone": parts, "all_of": [all_of(*parts)], "first_failing": [first_failing(*parts)]}[way]
+    agent = agent_of(*checks)
+    agent.invoke(TASK, THREAD)
+    result = agent.invoke(Command(resume={"edit": "11:00"}), THREAD)
+    assert result["outcome"].status == "success"
+    assert result["outcome"].answer == result["messages"][-1].content == "11:00"
+    assert len(result["messages"]) == 2
+    assert asked[-1] == "11:00"
+
+
+@pytest.mark.req("E3")
+def test_an_edit_that_another_check_refuses_is_refused():
+    agent = agent_of(rule(lambda answer: answer.endswith(":00") or "on the hour"), human_review())
+    agent.invoke(TASK, THREAD)
+    outcome = agent.invoke(Command(resume={"edit": "11:45"}), THREAD)["outcome"]
+    assert (outcome.status, outcome.answer) == ("failure", "11:45")
+    assert "on the hour" in outcome.failures[0].evidence
+
+
+class Slot(BaseModel):
+    hour: int
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(("text", "status"), [('{"hour": 12}', "success"), ("noon", "failure")])
+def test_an_edit_must_fit_the_form_asked_for(text, status):
+    agent = agent_of(human_review(), answers=['{"hour": 11}'], response_format=Slot)
+    agent.invoke(TASK, THREAD)
+    result = agent.invoke(Command(resume={"edit": text}), THREAD)
+    assert result["outcome"].status == status
+    if status == "success":
+        assert result["structured_response"] == Slot(hour=12)
+
+
+@pytest.mark.req("E3")
+def test_a_tools_direct_answer_may_be_edited():
+    from langchain_core.tools import tool
+
+    @tool(return_direct=True)
+    def clock() -> str:
+        """Tell the time."""
+        return "11:30"
+
+    model = RoleModel(call("clock"))
+    agent = create_reflexion_agent(model, [clock], checks=[human_review()], checkpointer=InMemorySaver())
+    agent.invoke(TASK, THREAD)
+    result = agent.invoke(Command(resume={"edit": "11:00"}), THREAD)
+    assert [one.type for one in result["messages"]] == ["human", "ai", "tool", "ai"]
+    assert result["outcome"].answer == result["messages"][-1].content == "11:00"
+    assert result["messages"][-2].content == "11:30"
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize("said", ["yes", 1, {"refuse": 3}, {"accept": True, "edit": "x"}])
+def test_a_reply_nobody_can_read_is_asked_for_again_with_the_reason(said):
+    agent = agent_of(human_review())
+    agent.invoke(TASK, THREAD)
+    (again,) = agent.invoke(Command(resume=said), THREAD)["__interrupt__"]
+    assert "The reply is true" in again.value["error"]
+    assert agent.invoke(Command(resume=True), THREAD)["outcome"].status == "success"
+
+
+@pytest.mark.req("E3")
+def test_a_share_of_the_answers_is_shown_and_always_the_same_ones():
+    check, run = human_review(share=0.3), Run(task="When?")
+    shown = [str(i) for i in range(1000) if check(str(i), run).issues]
+    assert 250 < len(shown) < 350
+    assert shown == [str(i) for i in range(1000) if human_review(share=0.3)(str(i), run).issues]
+    assert check(next(str(i) for i in range(1000) if str(i) not in shown), run) == Verdict(check="human_review")
+
+
+@pytest.mark.req("E3")
+def test_an_answer_outside_the_share_has_no_verdict():
+    outcome = agent_of(human_review(share=0.0)).invoke(TASK, THREAD)["outcome"]
+    assert (outcome.status, outcome.attempts[0].verdicts) == ("unverified", [])
+
+
+@pytest.mark.req("E3")
+def test_where_nobody_can_be_asked_the_answer_is_not_judged_and_that_is_said():
+    agent = create_reflexion_agent(RoleModel(say("11:00")), checks=[human_review()])
+    outcome = agent.invoke(TASK)["outcome"]
+    assert outcome.status == "unverified"
+    assert "checkpointer" in outcome.attempts[0].verdicts[0].issues[0]
+    assert "checkpointer" in human_review()("11:00").issues[0]
+
+
+@pytest.mark.req("E3", "I7")
+def test_a_judge_is_asked_once_after_the_person_and_never_for_the_pause():
+    judge = ScriptedModel(['{"passed": true, "score": 90}'])
+    agent = agent_of(llm_judge(judge), human_review())
+    agent.invoke(TASK, THREAD)
+    assert not judge.asked
+    assert agent.invoke(Command(resume=True), THREAD)["outcome"].score == 90
+    assert len(judge.asked) == 1
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, "half", True, None])
+def test_a_share_that_cannot_be_is_refused_when_built(share):
+    with pytest.raises(ValueError, match="`share`"):
+        human_review(share=share)
