@@ -4,11 +4,11 @@ from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.fingerprints import fingerprint
 from langgraph_reflexion.memory.gate import concrete
 from langgraph_reflexion.memory.guard import suspicion
+from langgraph_reflexion.memory.index import Reader
 from langgraph_reflexion.memory.lessons import LessonBook
 from langgraph_reflexion.memory.likeness import likeness
 from langgraph_reflexion.memory.namespaces import resolve_namespace
 from langgraph_reflexion.memory.notebook import ErrorNotebook
-from langgraph_reflexion.memory.shelf import Reader
 from langgraph_reflexion.memory.topics import topic_of
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.memory.words import count_tokens

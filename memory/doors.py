@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import Namespace
 
 T = TypeVar("T")
-Plan = Generator[list[Op], list[Any], T]
+
+
+class News(NamedTuple):
+    """Asks a store that can tell what has changed in a namespace since a write; alone, and not among other asks."""
+
+    namespace: Namespace
+    since: int
+
+
+Plan = Generator[list[Op] | News, list[Any], T]
 
 PAGE = 5000
 """Items asked for at once."""
@@ -33,7 +42,7 @@ def work(store: BaseStore, plan: Plan[T]) -> T:
         ops = next(plan)
         while True:
             try:
-                done = _patiently(store.batch, ops) if ops else []
+                done = _asked(store, ops)
             except Exception as fault:  # noqa: BLE001 - the plan decides what a fault of the store means
                 ops = plan.throw(fault)
             else:
@@ -108,7 +117,17 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
-async def _abatch(store: BaseStore, ops: list[Op]) -> list[Any]:
+def _asked(store: BaseStore, ops: list[Op] | News) -> list[Any]:
+    if isinstance(ops, News):
+        tell = getattr(store, "changes", None)
+        return [tell(*ops) if tell else None]
+    return _patiently(store.batch, ops) if ops else []
+
+
+async def _abatch(store: BaseStore, ops: list[Op] | News) -> list[Any]:
+    if isinstance(ops, News):
+        tell = getattr(store, "achanges", None)
+        return [await tell(*ops) if tell else None]
     if not ops:
         await asyncio.sleep(0)
         return []

@@ -11,8 +11,7 @@ from typing import Any, get_args
 from langgraph_reflexion.memory.grouping import Group, Groups, Record, words_of
 from langgraph_reflexion.memory.guard import suspicion
 from langgraph_reflexion.memory.masking import without_secrets
-from langgraph_reflexion.memory.shelf import Reader
-from langgraph_reflexion.memory.words import weight
+from langgraph_reflexion.memory.words import tokens, weight
 from langgraph_reflexion.schemas import Category, Severity
 
 LONGEST = 500
@@ -130,19 +129,19 @@ def _mean(numbers: Sequence[float]) -> float | None:
 # ---------------------------------------------------------------- telling
 
 
-def rules_text(groups: Groups, reader: Reader, task: str, limit: int, least: int) -> str:
+def rules_text(groups: Groups, task: str, limit: int, least: int) -> str:
     """The most repeated mistakes, those that fit the task before others, a line each; empty where there are none."""
     lines: list[str] = []
-    for group in _by_fit(groups, reader, task[:LONGEST_TASK], max(limit, 0), least):
+    for group in _by_fit(groups, task[:LONGEST_TASK], max(limit, 0), least):
         if len(lines) < limit and doubt_of(group.latest) is None:
             lines.append(_line(group))
     return "\n".join(["Mistakes of earlier runs, the most repeated first:", *lines]) if lines else ""
 
 
-def _by_fit(groups: Groups, reader: Reader, task: str, limit: int, least: int) -> list[Group]:
+def _by_fit(groups: Groups, task: str, limit: int, least: int) -> list[Group]:
     """Those that share telling words with the task rise; among equals the more repeated and the later come first."""
     often = groups.most_repeated(least, limit + LOOKED_OVER)
-    query = reader.words(task).counts.keys()
+    query = set(tokens(task))
     if not query:
         return often
     known = {id(group): group for group in (*groups.sharing(query, least), *often)}

@@ -13,10 +13,11 @@ from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory import exchange, life, recalling, writing
 from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
+from langgraph_reflexion.memory.index import Reader
 from langgraph_reflexion.memory.namespaces import filled_in
 from langgraph_reflexion.memory.recalling import passes
 from langgraph_reflexion.memory.records import LIVE, lesson_in
-from langgraph_reflexion.memory.shelf import Reader, Shelf, read_all, read_episode, read_some
+from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
 
@@ -59,8 +60,9 @@ class LessonBook:
         self.store = store
         self.namespace = filled
         self.policy = policy or MemoryPolicy()
-        reader = reader or Reader(4 * self.policy.max_kept + 1000)
-        self._shelf = Shelf(self.namespace, self.policy, clock or _now, reader)
+        index = (reader or Reader()).index(store, (*self.namespace, "lessons"))
+        vectors = getattr(store, "embeddings", self) is not None
+        self._shelf = Shelf(self.namespace, self.policy, clock or _now, index, vectors)
 
     # ------------------------------------------------------------ for runs
 

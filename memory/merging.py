@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +11,8 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.changing import move, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, put
+from langgraph_reflexion.memory.index import Words
 from langgraph_reflexion.memory.likeness import opposed, same
-from langgraph_reflexion.memory.ranking import Words
 from langgraph_reflexion.memory.records import (
     FIELDS,
     LIVE,
@@ -34,24 +34,24 @@ CLOSE_LOOKS = 12
 """Lessons that a new one is compared with word by word."""
 
 
-def twin_of(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Item | None:
+def twin_of(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Item | None:
     """The item that says the same already: under the same id, in another spelling, or nearly in the same words."""
+    if new.id in items:
+        return items[new.id]
     said, words = fold(new.text), Words.of(new.text)
     near: list[tuple[int, Item]] = []
-    for item in items:
-        if item.key == new.id:
-            return item
+    for shared, known in shelf.index.sharing(words, (len(words.counts) + 1) // 2):
+        item = items.get(known.key)
+        if item is None or item.key in new.supersedes:
+            continue
         value = item.value
         text = value.get("text")
-        if item.key in new.supersedes:
-            continue
         if value.get("kind") != new.kind or not isinstance(text, str) or value.get("status") not in LIVE:
             continue
         if fold(text) == said:
             return item
-        shared = len(words.counts.keys() & shelf.words(item).counts.keys())
         # A named entry that says something else under its name is a correction, however alike the words are.
-        if new.name is None and 2 * shared >= len(words.counts) and _bound_alike(new, value):
+        if new.name is None and _bound_alike(new, value):
             near.append((shared, item))
     if new.status == "candidate":
         for item in _most_shared(near):
@@ -135,17 +135,16 @@ def _learned_for(new: Lesson, value: dict[str, Any]) -> list[str]:
     return [bound] if bound and bound not in fingerprints(value) else []
 
 
-def link(shelf: Shelf, new: Lesson, items: Iterable[Item]) -> Plan[None]:
+def link(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[None]:
     """Record on both sides which lessons advise the opposite. Recall never shows the two together."""
     words = Words.of(new.text)
-    near: list[tuple[int, Item]] = []
-    for item in items:
-        if item.value.get("status") in LIVE and isinstance(item.value.get("text"), str):
-            shared = len(words.counts.keys() & shelf.words(item).counts.keys())
-            if 3 * shared >= len(words.counts):
-                near.append((shared, item))
+    near = [
+        (shared, items[known.key])
+        for shared, known in shelf.index.sharing(words, (len(words.counts) + 2) // 3)
+        if known.key in items and known.key != new.id and known.value.get("status") in LIVE
+    ]
     for item in _most_shared(near):
-        if opposed(item.value["text"], new.text):
+        if isinstance(item.value.get("text"), str) and opposed(item.value["text"], new.text):
             for one, other in ((new.id, item.key), (item.key, new.id)):
                 try:
                     yield from move(shelf, one, None, "opposed", by="writer", why=f"{other} advises the opposite")

@@ -21,7 +21,6 @@ from langgraph_reflexion.memory.findings import CATEGORIES, concerns, doubt_of, 
 from langgraph_reflexion.memory.gate import copied
 from langgraph_reflexion.memory.grouping import Groups, Record
 from langgraph_reflexion.memory.ledger import Ledger
-from langgraph_reflexion.memory.shelf import Reader
 from langgraph_reflexion.memory.words import fold
 
 logger = logging.getLogger(__name__)
@@ -55,7 +54,6 @@ class ErrorNotebook:
         self._place: Namespace = (*self.namespace, "notebook")
         self._clock = clock or _now
         self._max_kept = max_kept
-        self._reader = Reader()
         self._ledger = Ledger(self._place, self._take, self._blank)
         self._lock = threading.Lock()
         self._last = 0
@@ -249,7 +247,7 @@ class ErrorNotebook:
 
     def _rules_text(self, task: str, limit: int, least: int) -> Plan[str]:
         yield from self._ledger.look()
-        return findings.rules_text(self._groups, self._reader, task, limit, least)
+        return findings.rules_text(self._groups, task, limit, least)
 
     def _repeated(self, times: int) -> Plan[list[list[Finding]]]:
         yield from self._ledger.look()

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from langgraph.store.base import Item
+
+from langgraph_reflexion.memory.index import Index, Words
 from langgraph_reflexion.memory.likeness import likeness, opposed
-from langgraph_reflexion.memory.words import characters, count_tokens, tokens, weight
+from langgraph_reflexion.memory.words import count_tokens, weight
 from langgraph_reflexion.memory.worth import hurts, usefulness
 from langgraph_reflexion.schemas import Lesson
 
+DENSE = 0.6
+"""What a character says that two texts of a script without spaces share beside a word."""
+
 ENOUGH = 1.5
-"""Weight of shared words from which a lesson fits: two telling words, or one that is most of what was said."""
+"""Evidence from which a lesson fits a task, in telling words that no other lesson holds."""
+
+LEAST_SHARE = 0.1
+"""Share of the shorter text that must be shared: long texts hold some of the same words by chance."""
+
+BESIDE = 0.5
+"""Share of the best one's fit that a lesson needs to be shown beside it."""
 
 TOO_ALIKE = 0.8
 OVERHEAD = 14
@@ -22,60 +33,58 @@ OVERHEAD = 14
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words of a text, counted, and the telling characters of scripts without spaces."""
-
-    counts: Mapping[str, int]
-    characters: frozenset[str] = frozenset()
-    size: int = 0
-    weight: float = 0.0
-
-    @classmethod
-    def of(cls, text: str) -> Words:
-        counts = Counter(tokens(text))
-        return cls(counts, frozenset(characters(text)), counts.total(), sum(map(weight, counts)))
-
-
-@dataclass(frozen=True)
 class Ranked:
-    """One candidate: the key of its record, how well it fits, and whether it fits well enough to be shown."""
+    """One candidate: its key, its place among the others from 1 down to 0, how well it fits, and whether enough."""
 
     key: str
     score: float
+    fit: float
     fits: bool
 
 
-def rank(query: Words, candidates: Mapping[str, Words], near: Mapping[str, float]) -> list[Ranked]:
-    """The candidates by likeness in words and, where the store has them, vectors; the best first.
+def rank(
+    asked: Words, index: Index, near: Mapping[str, float], usable: Callable[[Item], bool], most: int = 50
+) -> list[Ranked]:
+    """The lessons by likeness in words and, where the store has them, vectors; the best first.
 
-    `near` holds the similarities that a store with an index gave. Words that most candidates hold count less.
+    `near` holds the similarities that a store with an index gave. Words that many lessons hold count less.
     """
-    lexical = _bm25(query, candidates)
-    fit = {key: shared_weight(query, words) for key, words in candidates.items()}
-    by_words = _places({key: (score, fit[key]) for key, score in lexical.items() if fit[key] > 0})
-    by_vectors = _places({key: (score, 0.0) for key, score in near.items() if key in candidates})
-    stands_out = _standing_out([near[key] for key in candidates if key in near])
+    with index.lock:
+        forms = {word: index.forms(word) for word in asked.counts}
+        rare = {form: index.rarity(form) for of_a_word in forms.values() for form in of_a_word}
+        keys = index.candidates(forms, usable, near, most)
+        about = {key: index.entries[key].words for key in keys}
+    usual = sum(words.size for words in about.values()) / max(len(about), 1) or 1.0
+    told = {key: _compared(asked, words, forms, rare, usual) for key, words in about.items()}
+    by_vectors = _above_the_usual({key: near[key] for key in keys if key in near})
+    best = max((order for order, _, _ in told.values()), default=0.0) or 1.0
+    stands_out = _standing_out([near[key] for key in keys if key in near])
     found = []
-    for key, words in candidates.items():
-        score = sum(1 / (10 + places[key]) for places in (by_words, by_vectors) if key in places)
+    for key, (order, fit, share) in told.items():
+        convinced = stands_out(near.get(key))
+        enough = (fit >= ENOUGH and share >= LEAST_SHARE) or convinced
+        score = order / best + by_vectors.get(key, 0.0)
         if score:
-            enough = fit[key] >= _needed(query, words) or stands_out(near.get(key))
-            found.append(Ranked(key, 10 * score * (0.4 + min(_share(fit[key], query, words), 1)), enough))
+            found.append(Ranked(key, score, max(fit, ENOUGH) if convinced else fit, enough))
     return sorted(found, key=lambda one: (-one.score, one.key))
+
+
+def fitting(ranked: Sequence[Ranked]) -> dict[str, float]:
+    """Those that fit, with their score; one that fits far less well than the best is left out."""
+    best = max((one.fit for one in ranked if one.fits), default=0.0)
+    return {one.key: one.score for one in ranked if one.fits and one.fit >= BESIDE * best}
 
 
 def shared_weight(query: Words, words: Words) -> float:
     """How much two texts have in common: each shared word once, by what it says."""
     shared = query.counts.keys() & words.counts.keys()
-    whole = sum(weight(word) for word in shared)
-    beside = (query.characters & words.characters) - {one for word in shared for one in word}
-    return whole + (0.6 * min(len(beside), 2) if any(not word.isascii() for word in shared) else 0)
+    return sum(weight(word) for word in shared)
 
 
-def similarity(query: Words, words: Words, near: float | None) -> float:
-    """How well a text answers a search, from 0 to 1."""
-    held = shared_weight(query, words) / query.weight if query.weight else 0.0
-    return round(min(max(held, near if near is not None and 0 <= near <= 1 else 0.0), 1.0), 4)
+def similarity(one: Ranked, near: float | None) -> float:
+    """How well a lesson answers a search, from 0 to 1: by words 0.5 is just enough to be shown to a run."""
+    by_words = one.fit / (one.fit + ENOUGH)
+    return round(min(max(by_words, near if near is not None and near <= 1 else 0.0), 1.0), 4)
 
 
 def choose(
@@ -126,32 +135,45 @@ def _clash(text: str, other: str) -> bool:
     return likeness(text, other) >= TOO_ALIKE or opposed(text, other)
 
 
-def _bm25(query: Words, candidates: Mapping[str, Words]) -> dict[str, float]:
-    holding = Counter(word for words in candidates.values() for word in words.counts if word in query.counts)
-    mean = sum(words.size for words in candidates.values()) / max(len(candidates), 1) or 1.0
-    rarity = {word: math.log(1 + (len(candidates) - n + 0.5) / (n + 0.5)) for word, n in holding.items()}
-    scores = {}
-    for key, words in candidates.items():
-        length = 0.5 + 0.5 * words.size / mean
-        scores[key] = sum(
-            rarity[word] * weight(word) * 2.2 * count / (count + 1.2 * length)
-            for word, count in ((word, words.counts[word]) for word in query.counts.keys() & words.counts.keys())
+def _compared(
+    asked: Words, words: Words, forms: Mapping[str, Mapping[str, float]], rare: Mapping[str, float], usual: float
+) -> tuple[float, float, float]:
+    """How well a lesson ranks, how well it fits, and how much of the shorter of the two texts is shared.
+
+    It fits by the telling words it shares, the better the more of the task they are, and the more of what the lesson
+    itself says of when it holds.
+    """
+    order = shared = 0.0
+    held: set[str] = set()
+    length = 0.4 + 0.6 * words.size / usual
+    for word in asked.counts:
+        best = max(
+            ((alike * rare[form], form) for form, alike in forms[word].items() if form in words.counts), default=None
         )
-    return scores
+        if best is not None:
+            strength, form = best
+            strength *= min(weight(word), weight(form))
+            count = words.counts[form]
+            shared += strength
+            order += strength * 2.2 * count / (count + 1.2 * length)
+            held.add(form)
+    dense = {one for word in held if not word.isascii() for one in word}
+    if dense:
+        shared += DENSE * min(len((asked.characters & words.characters) - dense), 2)
+    occasion = sum(map(weight, words.when))
+    covered = sum(weight(word) for word in words.when & held) / occasion if occasion >= 0.6 else 0.0
+    share = shared / max(min(asked.weight, words.weight), 1.0)
+    return order * (1 + 0.25 * covered), shared * (1 + covered) * math.sqrt(0.5 + min(share, 1.0)), share
 
 
-def _needed(query: Words, words: Words) -> float:
-    """A single word is enough where it is most of what was said; long texts share two words by chance."""
-    return min(max(ENOUGH, 0.2 * min(query.weight, words.weight)), max(1.0, 0.55 * query.weight))
-
-
-def _share(fit: float, query: Words, words: Words) -> float:
-    return fit / max(min(query.weight, words.weight), 1.0)
-
-
-def _places(scores: Mapping[str, tuple[float, float]]) -> dict[str, int]:
-    ordered = sorted(scores, key=lambda key: (-scores[key][0], -scores[key][1], key))
-    return {key: place for place, key in enumerate(ordered)}
+def _above_the_usual(scores: Mapping[str, float]) -> dict[str, float]:
+    """Similarities as shares of the best one's distance from the usual one."""
+    if not scores:
+        return {}
+    usual, best = median(scores.values()), max(scores.values())
+    if len(scores) < 4 or best <= usual:
+        return {key: max(score, 0.0) for key, score in scores.items()}
+    return {key: max((score - usual) / (best - usual), 0.0) for key, score in scores.items()}
 
 
 def _standing_out(scores: Sequence[float]) -> Callable[[float | None], bool]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
 from langgraph.store.base import Item
 
-from langgraph_reflexion.memory.doors import Plan, every
+from langgraph_reflexion.memory.doors import Plan
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.guard import suspicion_of
-from langgraph_reflexion.memory.ranking import Words, choose, rank, shared_weight, similarity, tokens_of, within
+from langgraph_reflexion.memory.index import Words
+from langgraph_reflexion.memory.ranking import choose, fitting, rank, shared_weight, similarity, tokens_of, within
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
-from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest
+from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest, stocked
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
 
@@ -41,55 +42,58 @@ def recall(
     policy = shelf.policy
     if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
         return []
-    items = yield from every(shelf.lessons)
-    now = shelf.clock()
-    usable = {item.key: item for item in items if item.key not in exclude and _usable(item, now, tools, failure)}
-    if not usable:
+    items = yield from stocked(shelf)
+    if not items:
         return []
+    now = shelf.clock()
+
+    def usable(item: Item) -> bool:
+        return item.key in items and item.key not in exclude and _usable(item, now, tools, failure)
+
     task = task if len(task) <= LONGEST_TASK else f"{task[: LONGEST_TASK // 2]}\n{task[-LONGEST_TASK // 2 :]}"
     asked = task if failure is None else f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from nearest(shelf, asked)
-    scores = yield from _scores(shelf, usable, asked, task, near, failure)
-    best = sorted(scores, key=lambda key: (-_in_topic(scores[key], usable[key], topic), key))[
-        : 4 * policy.max_lessons + 8
+    scores = _scores(shelf, usable, asked, task, near, failure)
+    best = sorted(scores, key=lambda key: (-_in_topic(scores[key], items[key], topic), key))[
+        : 2 * policy.max_lessons + 4
     ]
-    always = [] if failure is not None else _always(usable)
+    always = [] if failure is not None else _always(shelf.index.named, items, usable)
     evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best]))
-    rules = within([one for key in always if (one := _shown(usable[key], evidence[key], None))], policy.lesson_tokens)
+    rules = within([one for key in always if (one := _shown(items[key], evidence[key], None))], policy.lesson_tokens)
     fit: list[tuple[Lesson, float]] = []
     for key in best:
         if any(key == rule.id for rule in rules):
             continue
-        lesson = _shown(usable[key], evidence[key], failure)
+        lesson = _shown(items[key], evidence[key], failure)
         if lesson is not None:
-            fit.append((lesson, _in_topic(scores[key], usable[key], topic)))
+            fit.append((lesson, _in_topic(scores[key], items[key], topic)))
     chosen = choose(
         fit,
         most=policy.max_lessons,
         budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
         vouched=lambda lesson: bool(lesson.name) or evidence[lesson.id].vouched,
-        told=[*(str(item.value.get("text")) for item in items if item.key in exclude), *(one.text for one in rules)],
+        told=[*(str(items[key].value.get("text")) for key in exclude if key in items), *(one.text for one in rules)],
     )
     return [*rules, *chosen]
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
     """The lessons nearest to a query whatever their status, with how near they are."""
-    items = {item.key: item for item in (yield from every(shelf.lessons))}
+    items = yield from stocked(shelf)
     if not items or limit < 1:
         return []
     near = yield from nearest(shelf, query)
-    words = Words.of(query[:LONGEST_TASK])
-    known = yield from shelf.holding(words, items, near)
-    order = [one.key for one in rank(words, known, near)]
-    evidence = yield from evidence_about(shelf, order if any(filters.values()) else order[: limit + 10])
-    found = []
-    for key in order:
-        score = similarity(words, known[key], near.get(key))
-        lesson = lesson_in(items[key]) if key in evidence and score > 0 else None
-        if lesson is not None and passes(folded(lesson, evidence[key]), filters):
-            found.append(Found(folded(lesson, evidence[key]), score))
-    return sorted(found, key=lambda one: -one.score)[:limit]
+    some = any(filters.values())
+    most = len(items) if some else limit + 10
+    ranked = rank(Words.of(query[:LONGEST_TASK]), shelf.index, near, lambda item: item.key in items, most)
+    evidence = yield from evidence_about(shelf, [one.key for one in ranked])
+    found: list[Found] = []
+    for one in ranked:
+        lesson = lesson_in(items[one.key])
+        if lesson is not None and passes(folded(lesson, evidence[one.key]), filters):
+            score = min(similarity(one, near.get(one.key)), found[-1].score if found else 1.0)
+            found.append(Found(folded(lesson, evidence[one.key]), score))
+    return [one for one in found if one.score > 0][:limit]
 
 
 def passes(lesson: Lesson, filters: Filters) -> bool:
@@ -104,10 +108,11 @@ def passes(lesson: Lesson, filters: Filters) -> bool:
     return True
 
 
-def _always(usable: Mapping[str, Item]) -> list[str]:
+def _always(named: Collection[str], items: Mapping[str, Item], usable: Callable[[Item], bool]) -> list[str]:
     """The rules of the user and the project, the latest first: they hold whatever the task."""
-    named = [item for item in usable.values() if item.value.get("kind") == "rule" and item.value.get("name")]
-    return [item.key for item in sorted(named, key=lambda one: (str(one.value.get("created_at")), one.key))][::-1]
+    rules = [items[key] for key in named if key in items and items[key].value.get("kind") == "rule"]
+    found = [item for item in rules if usable(item)]
+    return [item.key for item in sorted(found, key=lambda one: (str(one.value.get("created_at")), one.key))][::-1]
 
 
 def _usable(item: Item, now: datetime, tools: Collection[str], failure: Failure | None) -> bool:
@@ -136,30 +141,33 @@ def _expired(value: Mapping[str, Any], now: datetime) -> bool:
 
 def _scores(
     shelf: Shelf,
-    usable: Mapping[str, Item],
+    usable: Callable[[Item], bool],
     asked: str,
     task: str,
     near: Mapping[str, float],
     failure: Failure | None,
-) -> Plan[dict[str, float]]:
+) -> dict[str, float]:
     """The candidates that fit, with how well."""
-    query = Words.of(asked)
-    known = yield from shelf.holding(query, usable, near)
-    ranked = {one.key: one for one in rank(query, known, near)}
-    scores = {key: one.score for key, one in ranked.items() if one.fits and not _out_of_place(usable[key], query)}
+    index, query = shelf.index, Words.of(asked)
+    ranked = rank(query, index, near, usable)
+    entries = index.entries
+    scores = {
+        key: score
+        for key, score in fitting(ranked).items()
+        if key in entries and not _out_of_place(entries[key].item, query)
+    }
     if failure is None:
         return scores
-    wanted = Words.of(task)
-    held = yield from shelf.holding(wanted, usable)
-    by_task = {one.key for one in rank(wanted, held, {}) if one.fits}
-    for key, item in usable.items():
-        score = ranked[key].score if key in ranked else 0.0
-        if failure.fingerprint and failure.fingerprint in fingerprints(item.value):
-            scores[key] = VERY + score
-        elif _bound_alike(item.value, failure) and (
-            key in by_task or (key in known and shared_weight(query, known[key]) >= 1)
-        ):
-            scores[key] = 1.0 + score
+    known = {one.key: one for one in ranked}
+    by_task = {one.key for one in rank(Words.of(task), index, {}, usable) if one.fits}
+    for key in known.keys() | by_task:
+        if key not in entries or not _bound_alike(entries[key].item.value, failure):
+            continue
+        if key in by_task or shared_weight(query, entries[key].words) >= 1:
+            scores[key] = 1.0 + (known[key].score if key in known else 0.0)
+    for key in index.bound_to(failure.fingerprint) if failure.fingerprint else ():
+        if key in entries and usable(entries[key].item):
+            scores[key] = VERY + (known[key].score if key in known else 0.0)
     return scores
 
 

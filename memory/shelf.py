@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory.doors import GIVE_WAY, PAGE, SPELL, Plan, below, every
-from langgraph_reflexion.memory.ranking import Words
+from langgraph_reflexion.memory.doors import GIVE_WAY, PAGE, SPELL, News, Plan, below, every
+from langgraph_reflexion.memory.index import Index
 from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
-from langgraph_reflexion.memory.words import plain, weight
 from langgraph_reflexion.schemas import Episode, Lesson
 
 logger = logging.getLogger(__name__)
@@ -35,44 +34,16 @@ ROOMS = ("lessons", "episodes", "evidence", "notebook")
 """What lies directly in a namespace."""
 
 
-class Reader:
-    """What texts were found to be about, each looked at once.
-
-    It follows from the text alone, so books of any namespace may share a reader, in any number of threads.
-    """
-
-    def __init__(self, most: int = 5000) -> None:
-        self._most = most
-        self._plain: dict[str, str] = {}
-        self._words: dict[str, Words] = {}
-
-    def plain(self, text: str) -> str:
-        """The text in one width and case."""
-        known = self._plain.get(text)
-        if known is None:
-            if len(self._plain) >= self._most:
-                self._plain.clear()
-            known = self._plain[text] = plain(text)
-        return known
-
-    def words(self, text: str) -> Words:
-        """The words of the text, counted."""
-        known = self._words.get(text)
-        if known is None:
-            if len(self._words) >= self._most:
-                self._words.clear()
-            known = self._words[text] = Words.of(text)
-        return known
-
-
 @dataclass(frozen=True)
 class Shelf:
-    """Where a book's lessons, their evidence and the episodes lie, by which rules, and who reads them."""
+    """Where a book's lessons, their evidence and the episodes lie, by which rules, the lessons' index,
+    and whether the store may have vectors too."""
 
     namespace: Namespace
     policy: MemoryPolicy
     clock: Callable[[], datetime]
-    reader: Reader
+    index: Index
+    vectors: bool = True
 
     @property
     def lessons(self) -> Namespace:
@@ -89,40 +60,39 @@ class Shelf:
     def evidence_of(self, lesson: str) -> Namespace:
         return (*self.evidence, lesson)
 
-    def words(self, item: Item) -> Words:
-        """The words a lesson is found by."""
-        return self.reader.words(found_by(item.value))
 
-    def count(self, items: Collection[Item]) -> Plan[None]:
-        """Have the words of these records counted, so that comparing them takes no long breath."""
-        for i, item in enumerate(items, 1):
-            self.words(item)
-            if i % SPELL == 0:
-                yield GIVE_WAY
-
-    def holding(self, query: Words, items: Mapping[str, Item], near: Collection[str] = ()) -> Plan[dict[str, Words]]:
-        """The words of those items that may share a telling one with the query, or are near it.
-
-        Looking for a few beginnings in a text is far cheaper than finding all its words, and most have none of them.
-        """
-        telling = [word for word in query.counts if weight(word) == 1] or list(query.counts)
-        begins = [word[: max(3, len(word) - 1)] if word.isascii() else word for word in telling]
-        found = {}
-        for i, (key, item) in enumerate(items.items(), 1):
-            text = found_by(item.value)
-            flat = self.reader.plain(text)
-            if key in near or any(begin in flat for begin in begins):
-                found[key] = self.reader.words(text)
-            if i % SPELL == 0:
-                yield GIVE_WAY
-        return found
+def stocked(shelf: Shelf) -> Plan[dict[str, Item]]:
+    """The lessons' records as they are now, by key. The index knows them then."""
+    index = shelf.index
+    while True:
+        since = index.seq
+        [news] = yield News(shelf.lessons, since)
+        if news is None:
+            items = {item.key: item for item in (yield from every(shelf.lessons))}
+            yield from _known(index, -1, -1, items)
+            return items
+        items = {} if news.since < 0 else index.items
+        items.update((item.key, item) for item in news.items)
+        if news.keys is not None:
+            items = {key: item for key, item in items.items() if key in news.keys}
+        if (yield from _known(index, since, news.seq, items)):
+            return items
 
 
-def found_by(value: Mapping[str, Any]) -> str:
-    """The fields of a record that a search looks at, as one text."""
-    tags = value.get("tags")
-    parts = [value.get("text"), value.get("when"), value.get("topic"), *(tags if isinstance(tags, list) else [])]
-    return "\n".join(part for part in parts if isinstance(part, str))
+def _known(index: Index, since: int, seq: int, items: Mapping[str, Item]) -> Plan[bool]:
+    """Whether the index could be brought from one write to another, so that it knows just these items.
+
+    Much that is new is looked at a spell at a time, so that others have their turn.
+    """
+    new = [item for item in items.values() if not index.knows(item)]
+    if len(new) <= SPELL:
+        return index.catch_up(since, seq, new, items.keys())
+    fresh = Index(index)
+    for at, item in enumerate(items.values(), 1):
+        fresh.take(item)
+        if at % SPELL == 0:
+            yield GIVE_WAY
+    return index.become(since, seq, fresh)
 
 
 def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
@@ -190,6 +160,8 @@ def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
 
 def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
     """The similarities a store with an index gives; nothing where it has none, or its embedder is down."""
+    if not shelf.vectors:
+        return {}
     try:
         [page] = yield [SearchOp(shelf.lessons, None, NEAREST, 0, query[:2000])]
     except Exception as fault:  # noqa: BLE001 - an embedder is anybody's code; words go on without it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from functools import lru_cache
 
 
 def listed(words: str) -> frozenset[str]:
@@ -30,9 +31,31 @@ PLAIN = listed(
     answer ask call come find give go help kind know look make name new next note number part pick problem question
     read reply result return right say see set show sort step take task tell text thing think tool try way work
     write wrong before first last time user good best check correct value input output
+    one two three four five six seven eight nine ten second third many few several people person place put open same
+    different other whole type form small big large little long short high low old bad great full start begin end stop
+    finish stay keep leave hold bring send move turn follow happen day year week month hour minute today tomorrow
+    create build implement compute calculate print explain describe program function code method class line language
+    script python java javascript typescript rust golang ruby kotlin swift php perl haskell scala elixir prolog
+    common general simple certain single original include contain instead already still back front top bottom side
+    point case example idea 两个 三个 几个 全部 所有 计算 函数 程序 代码 编写 实现 时间 结果 返回 出现 比较 数据 问题
+    回答 内容 方法 不同 相同 处理 个人 字符 数字 用户 统计 开始 直接
     """
 )
 """Words that any task may hold: alone they are no sign that two texts belong together."""
+
+COMMON = listed(
+    """
+    list word count search page order data total compare customer client element price report sum close change web
+    test string node add key array letter date table limit draw item file object api book zero convert record length
+    unit integer share reverse query character target field product size run cost buy sell money plan title column row
+    group match level state rule store server message story image picture city country company film movie song music
+    house home room water food car animal friend child family school student teacher worker team project game amount
+    average maximum minimum max min rate score solve equal square root model train bar card paper site link button
+    click error request response structure graph tree map 客户 列表 文章 判断 统一 排序 会议 电影 搜索 翻译
+    错误 订单 接口 检查
+    """
+)
+"""Words of many trades: they say something, but two of them are needed where one of its own would do."""
 
 PARTICLES = frozenset("的了是在和与及或把被将也都就而但之于吧吗呢啊这那其很更们我你他她它您又只")
 """Chinese characters that build sentences."""
@@ -45,6 +68,8 @@ PAIRS = listed(
     """
 )
 """Chinese words that build sentences."""
+
+LEAST = 0.25
 
 _PIECE = re.compile(r"[a-z]\+\+|[a-z]#|\w+(?:['’][a-z]+)?", re.IGNORECASE)
 _SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -93,9 +118,7 @@ def characters(text: str) -> set[str]:
 
 def weight(token: str) -> float:
     """How much a shared token says: little where any task may hold it."""
-    if token in PLAIN or token in _PLAIN_STEMS or (token.isdigit() and len(token) < 3) or len(token) == 1:
-        return 0.3
-    return 1.0
+    return _WEIGHTS.get(token) or (LEAST if (token.isdigit() and len(token) < 3) or len(token) == 1 else 1.0)
 
 
 def stem(word: str) -> str:
@@ -116,7 +139,16 @@ def stem(word: str) -> str:
     return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
 
 
-_PLAIN_STEMS = frozenset(stem(word) for word in PLAIN)
+@lru_cache(maxsize=100_000)
+def runs(word: str) -> frozenset[str]:
+    """The runs of three letters in a word, its ends counted as letters; none for what has no forms."""
+    if len(word) < 4 or word.isdigit() or not word.isascii():
+        return frozenset()
+    framed = f"^{word}$"
+    return frozenset(framed[i : i + 3] for i in range(len(framed) - 2))
+
+
+_WEIGHTS = {stem(word): 0.6 for word in COMMON} | {stem(word): LEAST for word in PLAIN}
 
 
 def count_tokens(text: str) -> int:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
-from langgraph_reflexion.memory.doors import Plan, every, put
+from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.gate import copied, malformed, refusal, tidy
 from langgraph_reflexion.memory.guard import suspicion_of
 from langgraph_reflexion.memory.merging import link, merge, source_records, twin_of
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one
+from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, stocked
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
 from langgraph_reflexion.memory.worth import usefulness
 from langgraph_reflexion.schemas import Lesson, LessonStatus
@@ -43,11 +43,10 @@ def add(
     reason = None if doubt else refusal(offered, task, answer)
     if reason is not None:
         return Written("refused", None, reason)
-    items = yield from every(shelf.lessons)
-    yield from shelf.count(items)
+    items = yield from stocked(shelf)
     new = _fresh(shelf, offered, "quarantined" if doubt else "candidate")
     twin = twin_of(shelf, new, items)
-    if twin is not None and not doubt and (yield from _holds_again(shelf, twin, new, items)):
+    if twin is not None and not doubt and (yield from _holds_again(shelf, twin, new, items.values())):
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     if twin is not None:
         written = yield from merge(shelf, twin, new, doubt)
@@ -56,15 +55,15 @@ def add(
     if doubt:
         yield from _keep(shelf, new, doubt)
         return Written("quarantined", new, doubt)
-    elder = _namesake(new, items)
+    elder = _namesake(new, items.values())
     if elder is not None:
         new = new.model_copy(update={"supersedes": [*new.supersedes, elder.key]})
     yield from _keep(shelf, new)
-    for item in items:
-        if item.key in new.supersedes:
-            yield from move(shelf, item.key, "superseded", "superseded", by="writer", why=f"{new.id} takes its place")
-    yield from link(shelf, new, [item for item in items if item.key not in new.supersedes])
-    if sum(item.value.get("status") in LIVE for item in items) >= shelf.policy.max_kept:
+    for key in new.supersedes:
+        if key in items:
+            yield from move(shelf, key, "superseded", "superseded", by="writer", why=f"{new.id} takes its place")
+    yield from link(shelf, new, {key: item for key, item in items.items() if key not in new.supersedes})
+    if sum(item.value.get("status") in LIVE for item in items.values()) >= shelf.policy.max_kept:
         yield from _make_room(shelf)
     return Written("added", new)
 

@@ -27,7 +27,7 @@ from langgraph_reflexion.memory.store.file import File
 from langgraph_reflexion.memory.store.mirror import Mirror
 from langgraph_reflexion.memory.store.renewing import StaleError
 from langgraph_reflexion.memory.store.schema import set_setting, setting
-from langgraph_reflexion.memory.store.searching import Reader
+from langgraph_reflexion.memory.store.searching import Changes, Reader, changes
 from langgraph_reflexion.memory.store.settings import Durability, Settings, checked_ttl
 from langgraph_reflexion.memory.store.work import Work, work_of
 from langgraph_reflexion.memory.store.writing import refresh, sweep, write
@@ -127,6 +127,18 @@ class FaissStore(BaseStore):
             except StaleError as stale:
                 found = (await aembed(self._settings, self._texts(stale), ()))[0]
                 await self._in_thread(partial(self._renew, stale, found))
+
+    def changes(self, namespace: tuple[str, ...], since: int) -> Changes | None:
+        """What has changed in exactly this namespace after a write; all it holds where that is too long ago.
+
+        `None` where items expire: then nobody writes what changes.
+        """
+        with self._file.reading() as connection:
+            return changes(connection, namespace, since)
+
+    async def achanges(self, namespace: tuple[str, ...], since: int) -> Changes | None:
+        """The same, awaited."""
+        return await self._in_thread(lambda: self.changes(namespace, since))
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, and say how many items that were."""

@@ -11,12 +11,11 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from langgraph_reflexion.memory.words import tokens, weight
+from langgraph_reflexion.memory.words import runs, tokens, weight
 
 ALIKE = 0.5
 """Share of common letter runs from which two words are taken for forms of one."""
@@ -97,12 +96,3 @@ class Lexicon:
             if likeness >= ALIKE:
                 found[other] = likeness**2
         return list(found.items())
-
-
-@lru_cache(maxsize=100_000)
-def runs(word: str) -> frozenset[str]:
-    """The runs of three letters in a word, its ends counted as letters; none for what has no forms."""
-    if len(word) < 4 or word.isdigit() or not word.isascii():
-        return frozenset()
-    framed = f"^{word}$"
-    return frozenset(framed[i : i + 3] for i in range(len(framed) - 2))

@@ -6,7 +6,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, SearchItem, SearchOp
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from langgraph_reflexion.memory.store.filters import matches
 from langgraph_reflexion.memory.store.mirror import Mirror
+from langgraph_reflexion.memory.store.schema import setting
 from langgraph_reflexion.memory.store.values import item_of, now
 
 Floats = NDArray[np.float32]
@@ -26,6 +27,37 @@ AT_ONCE = 500
 
 PLACE = 20
 """How slowly a place in one ranking loses its weight when two are fused."""
+
+
+class Changes(NamedTuple):
+    """What has changed in a namespace from one write to another; since -1 it is all there is.
+
+    `keys` are those it has now, told where something was deleted.
+    """
+
+    since: int
+    seq: int
+    items: list[Item]
+    keys: set[str] | None = None
+
+
+def changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: int) -> Changes | None:
+    """What was written to exactly this namespace after `since`, or `None` where items expire by themselves."""
+    seq, floor = int(setting(connection, "seq") or 0), int(setting(connection, "floor") or 0)
+    if since == seq:
+        return Changes(since, seq, [])
+    if connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
+        return None
+    name = ".".join(namespace)
+    if since < max(floor, 0) or since > seq:
+        rows = connection.execute(f"SELECT {_ROW} FROM items WHERE namespace = ?", (name,))
+        return Changes(-1, seq, [item_of(row[:5]) for row in rows])
+    rows = connection.execute(f"SELECT {_ROW} FROM items WHERE seq > ? AND +namespace = ?", (since, name))
+    items: list[Item] = [item_of(row[:5]) for row in rows]
+    if not connection.execute("SELECT 1 FROM gone WHERE seq > ? LIMIT 1", (since,)).fetchone():
+        return Changes(since, seq, items)
+    keys = {key for [key] in connection.execute("SELECT key FROM items WHERE namespace = ?", (name,))}
+    return Changes(since, seq, items, keys)
 
 
 class Reader:
