@@ -1,0 +1,179 @@
+"""A trial pauses, stops, dies, streams and runs beside others as any graph does."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
+
+from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion.testing import RoleModel, call, reflection, say
+
+ASKED = {"messages": [("user", "Is it so?")]}
+
+
+def right(answer, _run):
+    return "yes" in answer
+
+
+def thread(name="t"):
+    return {"configurable": {"thread_id": name}}
+
+
+@tool
+def look(page: int) -> str:
+    """Look at a page."""
+    return f"page {page}"
+
+
+@pytest.mark.req("I7")
+def test_a_trial_stopped_before_every_node_costs_what_it_costs_in_one_go(made, student, thinker, scores):
+    worker, reflector, check = student("one", "two", "three"), thinker(), scores(40, 65, 90)
+    graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
+    result = graph.invoke(ASKED, thread(), interrupt_before="*")
+    stops = 0
+    while graph.get_state(thread()).next:
+        stops += 1
+        result = graph.invoke(None, thread(), interrupt_before="*")
+    assert result["outcome"].status == "success"
+    assert stops >= 15
+    assert (len(worker.asked), len(reflector.asked), len(check.answers)) == (3, 2, 3)
+
+
+@pytest.mark.req("I7", "I2")
+def test_a_trial_that_died_in_its_second_attempt_goes_on_there(made, student, thinker, scores):
+    worker, reflector, check = student("one", KeyboardInterrupt(), "two"), thinker(), scores(40, 90)
+    graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
+    with pytest.raises(KeyboardInterrupt):
+        graph.invoke(ASKED, thread())
+    kept = graph.get_state(thread()).values["run"]["attempts"]
+    assert [(one.answer, one.score) for one in kept] == [("one", 40)], "what was done is kept, also when the run raised"
+    result = graph.invoke(None, thread())
+    assert result["outcome"].status == "success"
+    assert (len(worker.asked), check.answers, len(reflector.asked)) == (3, ["one", "two"], 1)
+
+
+@pytest.mark.req("I7")
+def test_a_failed_call_is_not_paid_for_again_when_its_retry_dies(made, student, scores):
+    worker = student(RuntimeError("once"), KeyboardInterrupt(), "good")
+    graph = made(worker, [scores(True)], retries=1, checkpointer=InMemorySaver())
+    with pytest.raises(KeyboardInterrupt):
+        graph.invoke(ASKED, thread())
+    outcome = graph.invoke(None, thread())["outcome"]
+    assert (outcome.status, len(outcome.attempts), len(worker.asked)) == ("success", 1, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.req("I7")
+@pytest.mark.parametrize("moment", ["worker 1", "check 1", "reflector 1", "worker 2", "check 2"])
+def test_a_trial_killed_at_any_moment_ends_as_if_it_had_not_been(tmp_path, moment):
+    story = Path(__file__).with_name("story.py")
+
+    def told(dies):
+        return subprocess.run(
+            [sys.executable, str(story), str(tmp_path), dies], capture_output=True, text=True, timeout=60
+        )
+
+    killed = told(moment)
+    assert killed.returncode == -9, killed.stderr
+    ended = told("never")
+    assert ended.stdout.strip() == "success 2 ['rule', 'strategy']", ended.stderr
+    ledger = (tmp_path / "ledger").read_text().split()
+    expected = {"worker": 2, "check": 2, "reflector": 1}
+    expected[moment.split()[0]] += 1  # what was under way when it died is done anew, and nothing else
+    assert {who: ledger.count(who) for who in expected} == expected
+
+
+@pytest.mark.req("I6", "I7")
+@pytest.mark.parametrize("where", ["worker", "check", "reflector"])
+async def test_a_cancelled_trial_leaves_a_checkpoint_that_goes_on(made, where):
+    reached, hung = asyncio.Event(), []
+
+    async def hang(here):
+        if here == where and not hung:
+            hung.append(here)
+            reached.set()
+            await asyncio.sleep(60)
+
+    class Slow(RoleModel):
+        async def ainvoke(self, *args: Any, **kwargs: Any) -> Any:
+            await hang("reflector")
+            return await super().ainvoke(*args, **kwargs)
+
+    async def worker(prompt):
+        await hang("worker")
+        return "yes" if "Take the second" in prompt else "no"
+
+    async def check(answer, _run):
+        await hang("check")
+        return right(answer, _run)
+
+    reflector = Slow([], [reflection("Take the second of the two.")])
+    graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
+    task = asyncio.create_task(graph.ainvoke(ASKED, thread()))
+    await asyncio.wait_for(reached.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    outcome = (await graph.ainvoke(None, thread()))["outcome"]
+    assert (outcome.status, len(outcome.attempts)) == ("success", 2)
+
+
+@pytest.mark.req("J5", "I7")
+def test_a_worker_that_pauses_for_a_person_goes_on_without_repeating(made):
+    seen = []
+
+    def first(_state):
+        seen.append("first")
+        return {}
+
+    def second(_state):
+        return {"messages": [("ai", interrupt("yes or no?"))]}
+
+    graph = StateGraph(MessagesState).add_node(first).add_node(second)
+    worker = graph.add_edge(START, "first").add_edge("first", "second").add_edge("second", END).compile()
+    ready = made(worker, [right], checkpointer=InMemorySaver(), limits={"deadline": 5})
+    paused = ready.invoke(ASKED, thread())
+    assert [one.value for one in paused["__interrupt__"]] == ["yes or no?"]
+    inner = ready.get_state(thread(), subgraphs=True).tasks[0].state
+    assert inner.next == ("second",), "the worker's own state can be looked into"
+    paused = ready.invoke(Command(resume="no"), thread())
+    assert paused["__interrupt__"]
+    result = ready.invoke(Command(resume="yes"), thread())
+    assert result["outcome"].status == "success"
+    assert seen == ["first", "first"], "once an attempt"
+
+
+@pytest.mark.req("J5", "K8")
+async def test_our_agent_as_a_worker_asks_for_leave_from_within_the_trial(made, thinker):
+    model = RoleModel([call("look", page=1), say("yes")])
+    inner = create_reflexion_agent(model, [look], approve=["look"])
+    graph = made(inner, [right], reflector=thinker(), checkpointer=InMemorySaver())
+    paused = await graph.ainvoke(ASKED, thread())
+    assert paused["__interrupt__"][0].value["action_requests"][0]["name"] == "look"
+    result = await graph.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
+    assert result["outcome"].status == "success"
+    assert len(model.asked) == 2
+
+
+def test_a_function_that_pauses_and_a_check_that_pauses_are_resumed_each_in_its_turn(made):
+    def worker(_prompt):
+        return interrupt("what?")
+
+    def check(answer, _run):
+        return interrupt(f"is {answer} right?")
+
+    graph = made(worker, [check], checkpointer=InMemorySaver())
+    asked = [graph.invoke(ASKED, thread())["__interrupt__"][0].value]
+    for reply in ("no", False, "yes"):
+        asked.append(graph.invoke(Command(resume=reply), thread())["__interrupt__"][0].value)
+    assert graph.invoke(Command(resume=True), thread())["outcome"].status == "success"
+    assert asked == ["what?", "is no right?", "what?", "is yes right?"]
