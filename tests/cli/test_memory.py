@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion import Context, Episode, Failure, FaissStore, Lesson, LessonBook
 from langgraph_reflexion.cli import main
@@ -342,6 +343,26 @@ def test_where_lessons_lie_in_several_namespaces_it_is_asked_which(ids, told, re
     assert "say which by --namespace: team/ada, team/bo" in refused("list")
     assert [one["text"] for one in told("list", "--namespace", "team/bo", "--json")] == ["Read the units first."]
     assert "no lesson" in refused("show", ids[0], "--namespace", "team/bo")
+
+
+@pytest.mark.usefixtures("ids")
+def test_the_namespaces_are_named(told):
+    with FaissStore("lessons.db") as store:
+        LessonBook(store, ("team", "bo")).add(Lesson(kind="rule", text="Read the units first."))
+    assert told("namespaces") == "team/ada\nteam/bo\n"
+    assert told("namespaces", "--json") == ["team/ada", "team/bo"]
+
+
+def test_a_file_of_sqlite_store_is_opened_as_one(told, refused, monkeypatch):
+    with SqliteStore.from_conn_string("theirs.db") as store:
+        store.setup()
+        [first, *_] = fill(LessonBook(store, PLACE))
+    assert len(told("list", "--json", store="theirs.db")) == 3
+    assert told("approve", first, "--json", store="theirs.db")["status"] == "active"
+    lines = told("export", store="theirs.db")
+    assert json.loads(lines.splitlines()[0])["status"] == "active"
+    monkeypatch.setitem(sys.modules, "langgraph.store.sqlite", None)
+    assert "needs `pip install langgraph-checkpoint-sqlite`" in refused("list", store="theirs.db")
 
 
 def test_without_a_namespace_the_usual_one_is_meant(told):

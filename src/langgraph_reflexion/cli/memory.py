@@ -10,7 +10,7 @@ from typing import Any
 from langgraph_reflexion.cli.desk import FILTERS, Desk
 from langgraph_reflexion.cli.opening import namespace_of, opened, place_options
 from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.cli.verbs import VERBS
+from langgraph_reflexion.cli.verbs import VERBS, namespaces
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import LessonBook
 
@@ -42,6 +42,7 @@ def add_memory(commands: Any) -> None:
     search = verb("search", "find the lessons nearest to a text, in whatever status", "TEXT")
     search.add_argument("--limit", metavar="N", type=_count, default=10, help="at most so many (10)")
     _filters(search)
+    verb("namespaces", "name the namespaces that hold lessons")
     verb("stats", "count the lessons, and how they did")
     verb("history", "tell what happened to a lesson", "ID")
     verb("explain", "tell what a run was shown, what it wrote, and what came of it", "RUN")
@@ -71,6 +72,8 @@ def memory(asked: argparse.Namespace, page: Page) -> int:
     if not hasattr(asked, "store"):
         raise WrongUse("say where the lessons are, by --store FILE or --store postgresql://…")
     with opened(asked.store, create=getattr(asked, "create", False)) as store:
+        if asked.verb == "namespaces":
+            return namespaces(store, page, json=hasattr(asked, "json"))
         book = LessonBook(store, namespace_of(store, getattr(asked, "namespace", None)))
         desk = Desk(book, page, asked, getattr(asked, "json", False))
         return VERBS[asked.verb](desk)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -20,6 +21,7 @@ USUAL: Namespace = ("reflexion", "reflexion_agent")
 """Where an agent without a name and a namespace of its own keeps its lessons."""
 POSTGRES = ("postgresql://", "postgres://")
 PACKAGES = 'pip install langgraph-checkpoint-postgres "psycopg[binary]"'
+SQLITE = "langgraph-checkpoint-sqlite"
 NAMED = 6
 """Namespaces that an error lists."""
 
@@ -27,7 +29,7 @@ NAMED = 6
 def place_options() -> argparse.ArgumentParser:
     """The options of every command on a store, to be given before or after the command's name."""
     options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    options.add_argument("--store", metavar="FILE", help="the file of a FaissStore, or postgresql://user@host/database")
+    options.add_argument("--store", metavar="FILE", help="a store's file, or postgresql://user@host/database")
     options.add_argument("--namespace", metavar="A/B", help="where in the store; may be left out where there is one")
     options.add_argument("--json", action="store_true", help="print JSON")
     return options
@@ -47,16 +49,39 @@ def opened(address: str, *, create: bool = False) -> Iterator[BaseStore]:
         raise WrongUse(f"--store {address}: there is no such file")
     if not create and file.is_file() and not file.stat().st_size:
         raise WrongUse(f"--store {address}: the file is empty")
+    with _sqlite(file) if _is_sqlite_store(file) else _faiss(file) as store:
+        yield store
+
+
+def _faiss(file: Path) -> AbstractContextManager[BaseStore]:
     from langgraph_reflexion.memory.store import FaissStore
 
     try:
-        found = FaissStore(file)
+        return FaissStore(file)
     except StoreError as fault:
         raise WrongUse(sentence(fault)) from fault
     except OSError as fault:
-        raise WrongUse(f"--store {address}: {fault.strerror or fault}") from fault
-    with found:
-        yield found
+        raise WrongUse(f"--store {file}: {fault.strerror or fault}") from fault
+
+
+def _sqlite(file: Path) -> AbstractContextManager[BaseStore]:
+    try:
+        from langgraph.store.sqlite import SqliteStore
+    except ImportError as fault:
+        raise WrongUse(f"--store {file} is a SqliteStore, and needs `pip install {SQLITE}`") from fault
+    return SqliteStore.from_conn_string(str(file))
+
+
+def _is_sqlite_store(file: Path) -> bool:
+    """Whether it is a file of LangGraph's SqliteStore."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            tables = connection.execute(
+                "SELECT count(*) FROM sqlite_master WHERE name IN ('store', 'store_migrations')"
+            )
+            return bool(tables.fetchone() == (2,))
+    except sqlite3.Error:
+        return False
 
 
 @contextmanager

@@ -10,9 +10,11 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TextIO
 
+from langgraph.store.base import BaseStore
+
 from langgraph_reflexion.cli import cards
 from langgraph_reflexion.cli.desk import Desk
-from langgraph_reflexion.cli.opening import elsewhere, told_namespace
+from langgraph_reflexion.cli.opening import elsewhere, namespaces_in, told_namespace
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.trace import told
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
@@ -66,6 +68,17 @@ def _stats(desk: Desk) -> int:
         cards.counts(desk.page, told_namespace(desk.book.namespace), found)
     if not found["lessons"]:
         desk.note(f"There are {elsewhere(desk.book.store, desk.book.namespace)}.")
+    return 0
+
+
+def namespaces(store: BaseStore, page: Page, *, json: bool) -> int:
+    """Name the namespaces that hold lessons, a line each, as `--namespace` takes them."""
+    found = [told_namespace(one) for one in namespaces_in(store)]
+    if json:
+        page.data(found)
+    else:
+        for one in found:
+            page.line(one, fold=False)
     return 0
 
 
