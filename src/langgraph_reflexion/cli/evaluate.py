@@ -1,0 +1,208 @@
+"""Eval and compare: an experiment asked for, followed and gone on with, and two of them told apart."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from langgraph_reflexion.cli.daemons import Daemons
+from langgraph_reflexion.cli.keeping import runs_in
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.parts import model_of
+from langgraph_reflexion.cli.progress import Price, Progress, clock, cost
+from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+from langgraph_reflexion.errors import ReflexionError
+from langgraph_reflexion.evals.experiment import Experiment, planned_calls, run
+from langgraph_reflexion.evals.figures import difference
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.ledger import Ledger, Result, plan_in, results_in
+from langgraph_reflexion.evals.pacing import Pace, PacedModel
+from langgraph_reflexion.evals.report import write_report
+from langgraph_reflexion.evals.setups import setups_named
+from langgraph_reflexion.evals.table import comparison, rows_of, table
+from langgraph_reflexion.evals.tasks import Task, tasks_in
+from langgraph_reflexion.memory.store import FaissStore
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    tasks: str
+    setups: Sequence[str]
+    model: str
+    judge: str | None = None
+    reflector: str | None = None
+    base_url: str | None = None
+    trials: int = 5
+    steps: int = 5
+    reflections: int = 4
+    concurrency: int = 20
+    limit: int | None = None
+    run_memory: bool = True
+    lessons: bool = False
+    price: Price | None = None
+    out: Path | None = None
+    dry_run: bool = False
+    json: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where the results are."""
+        return self.out or Path(f"eval-{Path(self.tasks).stem}")
+
+    @property
+    def command(self) -> str:
+        """The command that goes on with it."""
+        return shlex.join(["langgraph-reflexion", *sys.argv[1:]])
+
+
+def evaluate(wanted: Wanted, page: Page) -> int:
+    """The exit status of an experiment: 1 where a task broke."""
+    try:
+        setups, tasks = setups_named(wanted.setups), tasks_in(wanted.tasks)[: wanted.limit]
+        for task in tasks:
+            check_for(task, NoModel() if wanted.judge else None)
+        experiment = Experiment(
+            tasks,
+            setups,
+            trials=wanted.trials,
+            steps=wanted.steps,
+            reflections=wanted.reflections,
+            run_memory=wanted.run_memory,
+            judged=wanted.judge is not None,
+        )
+        if wanted.dry_run:
+            _tell_plan(page, experiment)
+            return 0
+        with asyncio.Runner() as runner:
+            runner.get_loop().set_default_executor(Daemons())
+            return runner.run(_evaluate(wanted, experiment, page))
+    except (ValueError, ReflexionError) as fault:
+        raise WrongUse(sentence(fault)) from fault
+
+
+def _tell_plan(page: Page, experiment: Experiment) -> None:
+    least, most = planned_calls(experiment)
+    count = len(experiment.jobs())
+    page.line(f"{len(experiment.tasks)} tasks × {len(experiment.setups)} set-ups = {count} to do")
+    page.line(f"{least:,} to {most:,} model calls, of up to {experiment.trials} trials a task. Nothing was asked or written.")
+
+
+async def _evaluate(wanted: Wanted, experiment: Experiment, page: Page) -> int:
+    folder, began = wanted.folder, time.monotonic()
+    pace = Pace(wanted.concurrency)
+    experiment = _with_models(wanted, experiment, pace)
+    ledger = Ledger(folder, _plan(wanted, experiment.tasks))
+    jobs = experiment.jobs()
+    done = sum(ledger.has(setup.name, task.id) for setup, task in jobs)
+    progress = Progress(sys.stderr, len(jobs), done, wanted.price, lambda: pace.refusals)
+    if done:
+        page.line(f"{done} of {len(jobs)} are done already, in {folder}", "dim")
+    fresh: list[Result] = []
+
+    def told(result: Result) -> None:
+        fresh.append(result)
+        progress.tell(result)
+
+    async with AsyncExitStack() as files:
+        saver = await files.enter_async_context(runs_in(folder / "runs.sqlite", page))
+        if wanted.lessons:
+            store = files.enter_context(FaissStore(folder / "lessons.db"))
+            experiment = replace(experiment, lessons=store)
+        try:
+            await run(experiment, ledger, wanted.concurrency, saver, told)
+        except asyncio.CancelledError:
+            progress.end()
+            page.line(f"interrupted: {len(fresh)} more tasks are kept in {folder}. To go on:", "yellow", mark="✗")
+            page.line(wanted.command, "bold", indent="  ", fold=False)
+            return 130
+        finally:
+            progress.end()
+    _tell_end(wanted, experiment, ledger, fresh, time.monotonic() - began, page)
+    return 1 if any(one.error for results in ledger.results.values() for one in results.values()) else 0
+
+
+def _with_models(wanted: Wanted, experiment: Experiment, pace: Pace) -> Experiment:
+    def paced(name: str) -> PacedModel:
+        return PacedModel(model_of(name, wanted.base_url), pace)
+
+    return replace(
+        experiment,
+        model=paced(wanted.model),
+        judge=paced(wanted.judge) if wanted.judge else None,
+        reflector=paced(wanted.reflector) if wanted.reflector else None,
+    )
+
+
+def _plan(wanted: Wanted, tasks: Sequence[Task]) -> dict[str, Any]:
+    """What may not change between two calls on one folder."""
+    text = "\n".join(task.model_dump_json() for task in tasks)
+    names = ("model", "judge", "reflector", "trials", "steps", "reflections", "run_memory", "lessons")
+    kept = asdict(wanted)
+    return {
+        "tasks": wanted.tasks,
+        "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
+        **{name: kept[name] for name in names},
+    }
+
+
+def _tell_end(
+    wanted: Wanted, experiment: Experiment, ledger: Ledger, fresh: Sequence[Result], wall: float, page: Page
+) -> None:
+    wished = {task.id for task in experiment.tasks}
+    results = {
+        name: [one for one in found.values() if one.task in wished] for name, found in ledger.results.items()
+    }
+    about = f"{len(wished)} tasks of {wanted.tasks}, model {wanted.model}, up to {wanted.trials} trials a task"
+    report = write_report(ledger.folder, results, experiment.tasks, wanted.trials, about)
+    for line in table(results, wanted.trials):
+        page.line(line, fold=False)
+    serial = sum(one.seconds for one in fresh)
+    if fresh and wall > 0:
+        money = cost(sum(one.input for one in fresh), sum(one.output for one in fresh), wanted.price)
+        page.line(f"{clock(wall)} for {clock(serial)} of work one after another: {serial / wall:.1f} × as fast. {money}")
+    page.line(f"Transcripts and curves: {report}")
+    if wanted.json:
+        rows = [{**asdict(row), "accuracy": row.accuracy} for row in rows_of(results, wanted.trials)]
+        sys.stdout.write(json.dumps(rows, ensure_ascii=False, indent=2) + "\n")
+
+
+def compare(first: Path, second: Path, as_json: bool, page: Page) -> int:
+    """Two runs, set-up by set-up; where they share none and each has one, these two."""
+    try:
+        plan_in(first), plan_in(second)
+        ours, theirs = results_in(first), results_in(second)
+        pairs = [(name, name) for name in ours if name in theirs]
+        if not pairs and len(ours) == len(theirs) == 1:
+            pairs = [(next(iter(ours)), next(iter(theirs)))]
+        if not pairs:
+            raise WrongUse(f"{first} ({_names(ours)}) and {second} ({_names(theirs)}) share no set-up")
+        found = {
+            a if a == b else f"{a} and {b}": difference(list(ours[a].values()), list(theirs[b].values()))
+            for a, b in pairs
+        }
+    except (ValueError, ReflexionError) as fault:
+        raise WrongUse(sentence(fault)) from fault
+    if as_json:
+        told = {name: {**asdict(one), "points": one.points} for name, one in found.items()}
+        sys.stdout.write(json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+        return 0
+    page.line(f"{first} → {second}", "bold")
+    for name, one in found.items():
+        for line in comparison(name, one):
+            page.line(line, fold=False)
+    return 0
+
+
+def _names(results: dict[str, Any]) -> str:
+    return ", ".join(results) or "nothing done"

@@ -1,0 +1,170 @@
+"""An experiment: every task under every set-up, many at once, each result kept when it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.ledger import Ledger, Result, Trial
+from langgraph_reflexion.evals.setups import Setup
+from langgraph_reflexion.evals.tasks import Task
+from langgraph_reflexion.evals.transcripts import Transcript
+from langgraph_reflexion.evals.workers import worker_for
+from langgraph_reflexion.graph import create_trial_graph
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Attempt, Outcome
+
+NO_STALL = 1_000
+Told = Callable[[Result], None]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is tried, and with what."""
+
+    tasks: Sequence[Task]
+    setups: Sequence[Setup]
+    model: BaseChatModel | None = None
+    judge: BaseChatModel | None = None
+    judged: bool = False
+    """Whether a judge is asked; there may be none yet."""
+    reflector: BaseChatModel | None = None
+    trials: int = 5
+    steps: int = 5
+    reflections: int = 4
+    run_memory: bool = True
+    """Whether a trial is told of those before it."""
+    lessons: BaseStore | None = None
+    """Where lessons of a set-up outlive a task; without it none do."""
+
+    def jobs(self) -> list[tuple[Setup, Task]]:
+        """Every task under every set-up."""
+        return [(setup, task) for setup in self.setups for task in self.tasks]
+
+
+async def run(
+    experiment: Experiment, ledger: Ledger, concurrency: int, saver: Any = None, told: Told = lambda _: None
+) -> None:
+    """Do what the ledger does not hold yet. Cancelled, it leaves each finished task in the ledger."""
+    left = [job for job in experiment.jobs() if not ledger.has(job[0].name, job[1].id)]
+    waiting = iter(left)
+    words = Prompts()
+
+    async def hand() -> None:
+        for setup, task in waiting:  # shared by all hands: each takes the next
+            result = await _worked(experiment, setup, task, words, ledger.folder, saver)
+            ledger.add(result)
+            told(result)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(concurrency, len(left))):
+            group.create_task(hand())
+
+
+async def _worked(experiment: Experiment, setup: Setup, task: Task, words: Prompts, folder: Path, saver: Any) -> Result:
+    """One task, from where a stopped experiment left it."""
+    began = time.perf_counter()
+    graph = _graph(experiment, setup, task, words, saver)
+    transcript = Transcript(folder, setup.name, task.id)
+    config: RunnableConfig = {
+        "callbacks": [transcript],
+        "configurable": {"thread_id": f"{setup.name}/{task.id}"},
+        "recursion_limit": 50 * experiment.trials + 50,
+    }
+    how: dict[str, Any] = {} if saver is None else {"durability": "sync"}
+    start: Any = {"messages": [("user", task.task)]}
+    if saver is not None and (await graph.aget_state(config)).next:
+        start = None
+    else:
+        transcript.clear()
+    try:
+        outcome: Outcome = (await graph.ainvoke(start, config, **how))["outcome"]
+    except Exception as fault:  # noqa: BLE001 — one task that breaks costs the others nothing
+        seconds = time.perf_counter() - began
+        return Result(setup=setup.name, task=task.id, error=f"{type(fault).__name__}: {fault}", seconds=seconds)
+    finally:
+        transcript.close()
+    return _result(setup, task, outcome, await _texts(experiment, setup, outcome.lessons_used))
+
+
+def _graph(experiment: Experiment, setup: Setup, task: Task, words: Prompts, saver: Any) -> Any:
+    lasting = experiment.lessons is not None
+    return create_trial_graph(
+        **worker_for(setup, task, experiment.model, experiment.steps, words),
+        checks=[check_for(task, experiment.judge)],
+        strategy=setup.strategy if experiment.run_memory else "none",
+        reflector=experiment.reflector or experiment.model,
+        limits=Limits(
+            max_attempts=experiment.trials,
+            max_reflections=experiment.reflections,
+            stalled_attempts=NO_STALL,  # a score of right or wrong is no slope
+        ),
+        memory=MemoryPolicy(namespace=_place(setup), read=lasting, write=lasting),
+        store=experiment.lessons,
+        checkpointer=saver,
+        name="trials",
+    )
+
+
+def _place(setup: Setup) -> tuple[str, ...]:
+    return ("evals", setup.name)
+
+
+async def _texts(experiment: Experiment, setup: Setup, ids: Sequence[str]) -> list[str]:
+    if experiment.lessons is None:
+        return []
+    book = LessonBook(experiment.lessons, _place(setup))
+    found = [await book.aget(one) for one in ids]
+    return [lesson.text for lesson in found if lesson is not None]
+
+
+def _result(setup: Setup, task: Task, outcome: Outcome, lessons: list[str]) -> Result:
+    spent = outcome.usage
+    return Result(
+        setup=setup.name,
+        task=task.id,
+        solved_at=len(outcome.attempts) if outcome.status == "success" else None,
+        stop_reason=outcome.stop_reason,
+        trials=[_trial(one) for one in outcome.attempts],
+        plans=[one.as_text() for one in outcome.reflections],
+        reflections=spent.reflection.calls,
+        lessons_used=lessons,
+        input=spent.input + spent.reflection.input,
+        output=spent.output + spent.reflection.output,
+        calls=spent.calls + spent.reflection.calls,
+        seconds=outcome.seconds,
+    )
+
+
+def _trial(attempt: Attempt) -> Trial:
+    said = [part for verdict in attempt.verdicts for part in (verdict.feedback, *verdict.issues) if part]
+    return Trial(
+        answer=attempt.answer,
+        score=attempt.score,
+        said=said + [failure.evidence for failure in attempt.failures if not said],
+        seconds=attempt.seconds,
+        tokens=attempt.usage.total,
+    )
+
+
+def planned_calls(experiment: Experiment) -> tuple[int, int]:
+    """The fewest and the most model calls that the whole may take."""
+    least = most = 0
+    for setup, task in experiment.jobs():
+        work = experiment.steps + 1 if setup.worker == "react" else 1
+        judged = int(experiment.judge is not None and task.check in (None, "judge"))
+        tells = experiment.run_memory and setup.strategy in ("reflexion", "both")
+        least += 1 + judged
+        most += experiment.trials * (work + judged) + min(experiment.reflections, experiment.trials - 1) * tells
+    return least, most

@@ -1,0 +1,77 @@
+"""Grading: the check of a task. It says whether an answer is right, and never what the right one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from langgraph_reflexion import checks
+from langgraph_reflexion.evals.tasks import Task
+from langgraph_reflexion.schemas import Run, Verdict
+
+Check = Callable[..., Any]
+KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
+WRONG = "The answer is not right."
+
+
+def check_for(task: Task, judge: Any = None) -> Check:
+    """The check that a task names; else its answer compared, by the judge where there is one."""
+    kind, argument = _named(task)
+    if task.check is None and judge is not None:
+        kind = "judge"
+    if kind == "judge" and judge is None:
+        raise ValueError(f"task {task.id!r} is judged by a model: name one by --judge")
+    match kind:
+        case "test_cases":
+            return checks.test_cases([_case(one, task) for one in _listed(argument, task)])
+        case "contains_all":
+            return _silent(checks.contains_all(_listed(argument, task)))
+        case "matches":
+            return _silent(checks.matches(argument))
+        case "judge":
+            return checks.llm_judge(judge, criteria=_criteria(task, argument))
+    return _silent(checks.exact(str(task.answer if argument is None else argument)))
+
+
+def _silent(check: Check) -> Check:
+    """The same check, which gives nothing of the key away."""
+
+    def right(answer: str, run: Run) -> str | None:
+        said = check(answer, run)
+        passed = said.passed if isinstance(said, Verdict) else said is None or said is True
+        return None if passed else WRONG
+
+    return right
+
+
+def _named(task: Task) -> tuple[str, Any]:
+    found = task.check
+    if found is None:
+        return "exact", None
+    kind, argument = next(iter(found.items())) if isinstance(found, dict) and len(found) == 1 else (found, None)
+    if kind not in KINDS or (argument is None and kind not in ("exact", "judge")):
+        raise ValueError(f"task {task.id!r}: `check` is one of {', '.join(KINDS)} with its argument, got {found!r}")
+    if argument is None and task.answer is None:
+        raise ValueError(f"task {task.id!r}: the check {kind!r} needs an `answer`")
+    return str(kind), argument
+
+
+def _listed(argument: Any, task: Task) -> list[Any]:
+    if not isinstance(argument, list) or not argument:
+        raise ValueError(f"task {task.id!r}: this check needs a list that is not empty, got {argument!r}")
+    return argument
+
+
+def _case(one: Any, task: Task) -> tuple[str, Any]:
+    if not (isinstance(one, list) and len(one) == 2 and isinstance(one[0], str)):
+        raise ValueError(f"task {task.id!r}: a test case is [expression, value], got {one!r}")
+    return one[0], one[1]
+
+
+def _criteria(task: Task, argument: Any) -> str:
+    if argument is not None:
+        return str(argument)
+    return (
+        f"The right answer is: {task.answer}\n"
+        "Accept an answer that says the same in other words, and no other. Never repeat the right answer."
+    )

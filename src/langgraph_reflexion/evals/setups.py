@@ -1,0 +1,55 @@
+"""The ten set-ups of an experiment, by name: what the worker is, what it is shown, what it is told of its failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Strategy = Literal["none", "last_trial", "reflexion", "both"]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One way to work on every task."""
+
+    name: str
+    worker: Literal["cot", "react"]
+    context: bool
+    """Whether the worker is shown what is known about a task; `react` looks it up instead."""
+    strategy: Strategy
+    published: float | None = None
+    """The per cent of tasks solved that was published for it."""
+
+
+SETUPS = {
+    one.name: one
+    for one in (
+        Setup("cot", "cot", False, "none", 29),
+        Setup("cot+context", "cot", True, "none", 75),
+        Setup("cot+reflexion", "cot", False, "reflexion"),
+        Setup("cot+context+reflexion", "cot", True, "reflexion", 88),
+        Setup("cot+context+last_trial", "cot", True, "last_trial", 93),
+        Setup("cot+context+both", "cot", True, "both", 96),
+        Setup("react", "react", False, "none", 35),
+        Setup("react+reflexion", "react", False, "reflexion"),
+        Setup("react+last_trial", "react", False, "last_trial"),
+        Setup("react+both", "react", False, "both"),
+    )
+}
+PUBLISHED_GAINS = "+24 % relative by the last trial, +28 % by both, 15 to 45 % over all set-ups"
+
+
+def setups_named(names: Sequence[str]) -> list[Setup]:
+    """The set-ups of these names, each once; `all` stands for the ten."""
+    wanted = list(dict.fromkeys(SETUPS if "all" in names else names))
+    if unknown := [name for name in wanted if name not in SETUPS]:
+        raise ValueError(f"there is no set-up {unknown[0]!r}; there are {', '.join(SETUPS)}, or all")
+    return [SETUPS[name] for name in wanted]
+
+
+def baseline_of(setup: Setup) -> str | None:
+    """The set-up it is a gain over: the same worker and context without any word on failures."""
+    if setup.strategy == "none":
+        return None
+    return "cot+context" if setup.context else setup.worker
