@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from langgraph_reflexion.cli.arguments import count, seconds, url
+from langgraph_reflexion.cli.experiments import add_compare, add_eval
 from langgraph_reflexion.cli.memory import add_memory, memory
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.wrong_use import WrongUse
@@ -61,7 +62,20 @@ def _memory(asked: argparse.Namespace) -> int:
     return memory(asked, Page(sys.stdout))
 
 
-COMMANDS = {"demo": _demo, "run": _run, "memory": _memory}
+def _eval(asked: argparse.Namespace) -> int:
+    from langgraph_reflexion.cli.evaluate import Wanted, evaluate
+
+    fields = {name: value for name, value in vars(asked).items() if name != "command"}
+    return evaluate(Wanted(**fields), Page(sys.stderr if asked.json else sys.stdout))
+
+
+def _compare(asked: argparse.Namespace) -> int:
+    from langgraph_reflexion.cli.evaluate import compare
+
+    return compare(asked.first, asked.second, asked.json, Page(sys.stdout))
+
+
+COMMANDS = {"demo": _demo, "run": _run, "eval": _eval, "compare": _compare, "memory": _memory}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_run(commands)
+    add_eval(commands)
+    add_compare(commands)
     add_memory(commands)
     return parser
 
@@ -95,34 +111,12 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     run.add_argument("task", metavar="TASK", nargs="?", help="what to do; or the answer to what a thread has asked")
     run.add_argument("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
-    run.add_argument("--base-url", metavar="URL", type=_url, help="a server that speaks OpenAI's protocol")
+    run.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     run.add_argument("--tools", metavar="MODULE:NAME", help="a list of tools in a module of yours")
     run.add_argument("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
-    run.add_argument("--max-steps", metavar="N", type=_count, help="decisions at most")
-    run.add_argument("--deadline", metavar="SECONDS", type=_seconds, help="time at most")
+    run.add_argument("--max-steps", metavar="N", type=count, help="decisions at most")
+    run.add_argument("--deadline", metavar="SECONDS", type=seconds, help="time at most")
     run.add_argument("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
     run.add_argument("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to go on with it")
     run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK, it goes on where it stopped")
     run.add_argument("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
-    return seconds
-
-
-def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"must begin with http:// or https://, got {text!r}")
-    return text

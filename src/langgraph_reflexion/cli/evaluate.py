@@ -23,7 +23,7 @@ from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.evals.experiment import Experiment, planned_calls, run
 from langgraph_reflexion.evals.figures import difference
-from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.grading import must_be_gradable
 from langgraph_reflexion.evals.ledger import Ledger, Result, plan_in, results_in
 from langgraph_reflexion.evals.pacing import Pace, PacedModel
 from langgraph_reflexion.evals.report import write_report
@@ -71,7 +71,7 @@ def evaluate(wanted: Wanted, page: Page) -> int:
     try:
         setups, tasks = setups_named(wanted.setups), tasks_in(wanted.tasks)[: wanted.limit]
         for task in tasks:
-            check_for(task, NoModel() if wanted.judge else None)
+            must_be_gradable(task, judged=wanted.judge is not None)
         experiment = Experiment(
             tasks,
             setups,
@@ -95,7 +95,9 @@ def _tell_plan(page: Page, experiment: Experiment) -> None:
     least, most = planned_calls(experiment)
     count = len(experiment.jobs())
     page.line(f"{len(experiment.tasks)} tasks × {len(experiment.setups)} set-ups = {count} to do")
-    page.line(f"{least:,} to {most:,} model calls, of up to {experiment.trials} trials a task. Nothing was asked or written.")
+    page.line(
+        f"{least:,} to {most:,} model calls, of up to {experiment.trials} trials a task. Nothing was asked or written."
+    )
 
 
 async def _evaluate(wanted: Wanted, experiment: Experiment, page: Page) -> int:
@@ -160,9 +162,7 @@ def _tell_end(
     wanted: Wanted, experiment: Experiment, ledger: Ledger, fresh: Sequence[Result], wall: float, page: Page
 ) -> None:
     wished = {task.id for task in experiment.tasks}
-    results = {
-        name: [one for one in found.values() if one.task in wished] for name, found in ledger.results.items()
-    }
+    results = {name: [one for one in found.values() if one.task in wished] for name, found in ledger.results.items()}
     about = f"{len(wished)} tasks of {wanted.tasks}, model {wanted.model}, up to {wanted.trials} trials a task"
     report = write_report(ledger.folder, results, experiment.tasks, wanted.trials, about)
     for line in table(results, wanted.trials):
@@ -170,7 +170,9 @@ def _tell_end(
     serial = sum(one.seconds for one in fresh)
     if fresh and wall > 0:
         money = cost(sum(one.input for one in fresh), sum(one.output for one in fresh), wanted.price)
-        page.line(f"{clock(wall)} for {clock(serial)} of work one after another: {serial / wall:.1f} × as fast. {money}")
+        page.line(
+            f"{clock(wall)} for {clock(serial)} of work one after another: {serial / wall:.1f} × as fast. {money}"
+        )
     page.line(f"Transcripts and curves: {report}")
     if wanted.json:
         rows = [{**asdict(row), "accuracy": row.accuracy} for row in rows_of(results, wanted.trials)]

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.grading import check_for, kind_of
 from langgraph_reflexion.evals.ledger import Ledger, Result, Trial
 from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.tasks import Task
@@ -101,7 +101,7 @@ async def _worked(experiment: Experiment, setup: Setup, task: Task, words: Promp
 def _graph(experiment: Experiment, setup: Setup, task: Task, words: Prompts, saver: Any) -> Any:
     lasting = experiment.lessons is not None
     return create_trial_graph(
-        **worker_for(setup, task, experiment.model, experiment.steps, words),
+        **worker_for(setup, task, cast("BaseChatModel", experiment.model), experiment.steps, words),
         checks=[check_for(task, experiment.judge)],
         strategy=setup.strategy if experiment.run_memory else "none",
         reflector=experiment.reflector or experiment.model,
@@ -163,7 +163,7 @@ def planned_calls(experiment: Experiment) -> tuple[int, int]:
     least = most = 0
     for setup, task in experiment.jobs():
         work = experiment.steps + 1 if setup.worker == "react" else 1
-        judged = int(experiment.judge is not None and task.check in (None, "judge"))
+        judged = int(kind_of(task, judged=experiment.judged)[0] == "judge")
         tells = experiment.run_memory and setup.strategy in ("reflexion", "both")
         least += 1 + judged
         most += experiment.trials * (work + judged) + min(experiment.reflections, experiment.trials - 1) * tells

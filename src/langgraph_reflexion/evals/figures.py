@@ -119,7 +119,7 @@ def gains(results: Mapping[str, Sequence[Result]]) -> dict[str, Difference]:
     found: dict[str, Difference] = {}
     for setup, ours in results.items():
         baseline = baseline_of(SETUPS[setup])
-        if baseline in results:
+        if baseline is not None and baseline in results:
             found[setup] = difference(results[baseline], ours)
     return found
 
@@ -131,4 +131,4 @@ def relative(found: Difference) -> float | None:
 
 def _mcnemar(won: int, lost: int) -> float:
     count, few = won + lost, min(won, lost)
-    return min(1.0, 2 * sum(math.comb(count, k) for k in range(few + 1)) / 2**count)
+    return min(1.0, 2 * sum(math.comb(count, k) for k in range(few + 1)) / float(2**count))

@@ -2,58 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from langgraph_reflexion import checks
+from langgraph_reflexion.checks.check import Check, at_once
 from langgraph_reflexion.evals.tasks import Task
-from langgraph_reflexion.schemas import Run, Verdict
+from langgraph_reflexion.schemas import Run
 
-Check = Callable[..., Any]
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
 WRONG = "The answer is not right."
 
 
 def check_for(task: Task, judge: Any = None) -> Check:
     """The check that a task names; else its answer compared, by the judge where there is one."""
-    kind, argument = _named(task)
-    if task.check is None and judge is not None:
-        kind = "judge"
-    if kind == "judge" and judge is None:
+    kind, argument = kind_of(task, judged=judge is not None)
+    if kind == "judge":
+        return checks.llm_judge(judge, criteria=_criteria(task, argument))
+    return _by_key(task, kind, argument)
+
+
+def must_be_gradable(task: Task, *, judged: bool) -> None:
+    """A task whose check cannot be made is a `ValueError` that names it."""
+    kind, argument = kind_of(task, judged=judged)
+    if kind != "judge":
+        _by_key(task, kind, argument)
+
+
+def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
+    """The kind of a task's check, and its argument."""
+    found = task.check
+    if found is None:
+        return ("judge", None) if judged else ("exact", None)
+    kind, argument = next(iter(found.items())) if isinstance(found, dict) and len(found) == 1 else (found, None)
+    if kind not in KINDS or (argument is None and kind not in ("exact", "judge")):
+        raise ValueError(f"task {task.id!r}: `check` is one of {', '.join(KINDS)} with its argument, got {found!r}")
+    if argument is None and task.answer is None:
+        raise ValueError(f"task {task.id!r}: the check {kind!r} needs an `answer`")
+    if kind == "judge" and not judged:
         raise ValueError(f"task {task.id!r} is judged by a model: name one by --judge")
-    match kind:
-        case "test_cases":
-            return checks.test_cases([_case(one, task) for one in _listed(argument, task)])
-        case "contains_all":
-            return _silent(checks.contains_all(_listed(argument, task)))
-        case "matches":
-            return _silent(checks.matches(argument))
-        case "judge":
-            return checks.llm_judge(judge, criteria=_criteria(task, argument))
+    return str(kind), argument
+
+
+def _by_key(task: Task, kind: str, argument: Any) -> Check:
+    if kind == "test_cases":
+        return checks.test_cases([_case(one, task) for one in _listed(argument, task)])
+    if kind == "contains_all":
+        return _silent(checks.contains_all(_listed(argument, task)))
+    if kind == "matches":
+        return _silent(checks.matches(argument))
     return _silent(checks.exact(str(task.answer if argument is None else argument)))
 
 
 def _silent(check: Check) -> Check:
     """The same check, which gives nothing of the key away."""
 
-    def right(answer: str, run: Run) -> str | None:
-        said = check(answer, run)
-        passed = said.passed if isinstance(said, Verdict) else said is None or said is True
-        return None if passed else WRONG
+    def right(answer: Any, run: Run) -> str | None:
+        return None if check(answer, run).passed else WRONG
 
-    return right
-
-
-def _named(task: Task) -> tuple[str, Any]:
-    found = task.check
-    if found is None:
-        return "exact", None
-    kind, argument = next(iter(found.items())) if isinstance(found, dict) and len(found) == 1 else (found, None)
-    if kind not in KINDS or (argument is None and kind not in ("exact", "judge")):
-        raise ValueError(f"task {task.id!r}: `check` is one of {', '.join(KINDS)} with its argument, got {found!r}")
-    if argument is None and task.answer is None:
-        raise ValueError(f"task {task.id!r}: the check {kind!r} needs an `answer`")
-    return str(kind), argument
+    return at_once(check.name, right)
 
 
 def _listed(argument: Any, task: Task) -> list[Any]:

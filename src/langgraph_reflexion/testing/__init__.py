@@ -13,6 +13,7 @@ from langgraph_reflexion.testing.moods import Mood
 from langgraph_reflexion.testing.questions import Question
 from langgraph_reflexion.testing.replies import ScriptExhausted, ask, call, calls, reflection, replan, say
 from langgraph_reflexion.testing.server import ModelServer
+from langgraph_reflexion.testing.student import Student
 
 __all__ = [
     "ModelServer",
@@ -21,6 +22,7 @@ __all__ = [
     "RoleModel",
     "ScriptExhausted",
     "ScriptedModel",
+    "Student",
     "TextOnlyRoleModel",
     "TextOnlyScriptedModel",
     "WordEmbeddings",
