@@ -1,0 +1,67 @@
+"""A finished task is on disk at once, and a later call goes on with what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, plan_in, results_in
+from langgraph_reflexion.evals.transcripts import transcript_of
+
+PLAN = {"model": "openai:gpt-4o-mini", "trials": 5}
+DONE = Result(setup="cot", task="a\u2028b", solved_at=2)
+
+
+@pytest.mark.req("L1")
+def test_a_result_is_in_the_file_when_it_is_added(tmp_path: Path):
+    Ledger(tmp_path / "new" / "run", PLAN).add(DONE)
+    assert results_in(tmp_path / "new" / "run") == {"cot": {DONE.task: DONE}}
+    assert Ledger(tmp_path / "new" / "run", PLAN).has("cot", DONE.task)
+
+
+def test_a_line_that_a_crash_has_torn_is_dropped_and_its_task_done_again(tmp_path: Path):
+    ledger = Ledger(tmp_path, PLAN)
+    ledger.add(DONE)
+    whole = (tmp_path / "results.jsonl").read_bytes()
+    (tmp_path / "results.jsonl").write_bytes(whole + '{"setup": "cot", "task": "zwölf'.encode()[:-2])
+    again = Ledger(tmp_path, PLAN)
+    assert again.results == {"cot": {DONE.task: DONE}}
+    again.add(Result(setup="cot", task="c"))
+    assert list(results_in(tmp_path)["cot"]) == [DONE.task, "c"]
+
+
+def test_a_task_that_is_there_twice_counts_once(tmp_path: Path):
+    ledger = Ledger(tmp_path, PLAN)
+    ledger.add(DONE)
+    ledger.add(DONE.model_copy(update={"solved_at": None}))
+    assert results_in(tmp_path)["cot"][DONE.task].solved_at == 2
+
+
+def test_a_folder_of_another_experiment_is_refused_and_left_as_it_is(tmp_path: Path):
+    Ledger(tmp_path, PLAN).add(DONE)
+    before = (tmp_path / "plan.json").read_bytes(), (tmp_path / "results.jsonl").read_bytes()
+    with pytest.raises(LedgerError, match=r"another experiment \(trials 5 there, 3 now\).*--out"):
+        Ledger(tmp_path, {**PLAN, "trials": 3})
+    assert ((tmp_path / "plan.json").read_bytes(), (tmp_path / "results.jsonl").read_bytes()) == before
+
+
+def test_a_damaged_line_is_named(tmp_path: Path):
+    ledger = Ledger(tmp_path, PLAN)
+    ledger.add(DONE)
+    (tmp_path / "results.jsonl").write_text('{"setup": 1}\n')
+    with pytest.raises(LedgerError, match=r"results\.jsonl, line 1"):
+        results_in(tmp_path)
+
+
+def test_a_folder_without_an_experiment_says_so(tmp_path: Path):
+    with pytest.raises(LedgerError, match="holds no experiment"):
+        plan_in(tmp_path)
+
+
+@pytest.mark.req("K6")
+def test_no_id_of_a_task_leaves_the_folder(tmp_path: Path):
+    for name in ("../../etc/passwd", "a/b", "\0", "..", "", "长" * 300):
+        place = transcript_of(tmp_path, "cot", name)
+        assert place.parent == tmp_path / "transcripts" / "cot"
+    assert transcript_of(tmp_path, "cot", "a/b") != transcript_of(tmp_path, "cot", "a-b")

@@ -1,0 +1,95 @@
+"""Tasks are read whole before the first model call, in our form and in HotpotQA's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from langgraph_reflexion.evals.tasks import SHIPPED, TaskError, tasks_in
+from langgraph_reflexion.evals.setups import SETUPS, setups_named
+
+HOTPOT = {
+    "_id": "5a8b",
+    "question": "Which river crosses the town?",
+    "answer": "Danube",
+    "type": "bridge",
+    "level": "hard",
+    "supporting_facts": [["Town", 0]],
+    "context": [["Town", ["The Danube crosses the town.", " It is old."]], ["River", ["A river is water."]]],
+}
+
+
+def file_of(folder: Path, text: str) -> Path:
+    file = folder / "tasks.jsonl"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def lines(*rows: object) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def test_a_line_of_ours_is_a_task(tmp_path: Path):
+    row = {"id": 7, "task": "Wie hoch?", "answer": 41, "context": "Der Turm misst 41 m.", "topic": "search"}
+    [task] = tasks_in(file_of(tmp_path, "\ufeff" + lines(row) + "\n"))
+    assert (task.id, task.answer, task.context[0].text) == ("7", "41", "Der Turm misst 41 m.")
+
+
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("text", [json.dumps([HOTPOT]), lines(HOTPOT)], ids=["its own file", "a line a question"])
+def test_hotpotqas_own_form_is_read_as_it_is(tmp_path: Path, text: str):
+    [task] = tasks_in(file_of(tmp_path, text))
+    assert (task.id, task.task, task.answer) == ("5a8b", "Which river crosses the town?", "Danube")
+    assert [(one.title, one.text) for one in task.context] == [
+        ("Town", "The Danube crosses the town. It is old."),
+        ("River", "A river is water."),
+    ]
+
+
+def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
+    hub = {**HOTPOT, "id": "x", "context": {"title": ["Town"], "sentences": [["One.", "Two."]]}}
+    del hub["_id"]
+    assert tasks_in(file_of(tmp_path, lines(hub)))[0].context[0].text == "One. Two."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"id": "a", "task": "?", "answer": "b"}\nnot json\n', "line 2 is no JSON"),
+        (lines({"id": "a", "task": "?"}), "line 1: Value error, needs an `answer` or a `check`"),
+        (lines({"id": "a", "task": "?", "answer": "b", "anwser": "c"}), "line 1: anwser"),
+        (lines({"task": "?", "answer": "b"}), "line 1: id"),
+        (lines({"id": "a", "task": "?", "answer": "b"}) * 2, "line 2: the id 'a' is given twice"),
+        ("\n", "holds no task"),
+        ("[1, 2", "is no JSON"),
+    ],
+)
+def test_the_first_line_that_is_no_task_is_named(tmp_path: Path, text: str, told: str):
+    with pytest.raises(TaskError) as fault:
+        tasks_in(file_of(tmp_path, text))
+    assert told in str(fault.value)
+    assert "tasks.jsonl" in str(fault.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(TaskError, match=r"nowhere\.jsonl"):
+        tasks_in(tmp_path / "nowhere.jsonl")
+
+
+def test_sixty_tasks_ship():
+    tasks = tasks_in(SHIPPED)
+    assert len(tasks) == 60
+    assert {task.topic for task in tasks} == {"scheduling", "maths", "search", "coding"}
+
+
+@pytest.mark.req("G6")
+def test_ten_set_ups_are_known_by_name_and_no_other():
+    assert list(SETUPS) == [
+        "cot", "cot+context", "cot+reflexion", "cot+context+reflexion", "cot+context+last_trial", "cot+context+both",
+        "react", "react+reflexion", "react+last_trial", "react+both",
+    ]  # fmt: skip
+    assert setups_named(["all"]) == list(SETUPS.values())
+    with pytest.raises(ValueError, match=r"'tea\+biscuits'.*cot\+context"):
+        setups_named(["cot", "tea+biscuits"])
