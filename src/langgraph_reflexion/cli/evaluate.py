@@ -28,6 +28,7 @@ from langgraph_reflexion.evals.ledger import Ledger, Result, plan_in, results_in
 from langgraph_reflexion.evals.pacing import Pace, PacedModel
 from langgraph_reflexion.evals.report import write_report
 from langgraph_reflexion.evals.setups import setups_named
+from langgraph_reflexion.evals.simulated import SIMULATION, is_simulated, student
 from langgraph_reflexion.evals.table import comparison, rows_of, table
 from langgraph_reflexion.evals.tasks import Task, tasks_in
 from langgraph_reflexion.memory.store import FaissStore
@@ -136,7 +137,8 @@ async def _evaluate(wanted: Wanted, experiment: Experiment, page: Page) -> int:
 
 def _with_models(wanted: Wanted, experiment: Experiment, pace: Pace) -> Experiment:
     def paced(name: str) -> PacedModel:
-        return PacedModel(model_of(name, wanted.base_url), pace)
+        found = student(experiment.tasks, name) if is_simulated(name) else model_of(name, wanted.base_url)
+        return PacedModel(found, pace)
 
     return replace(
         experiment,
@@ -164,6 +166,9 @@ def _tell_end(
     wished = {task.id for task in experiment.tasks}
     results = {name: [one for one in found.values() if one.task in wished] for name, found in ledger.results.items()}
     about = f"{len(wished)} tasks of {wanted.tasks}, model {wanted.model}, up to {wanted.trials} trials a task"
+    if is_simulated(wanted.model):
+        about += f". {SIMULATION}"
+        page.line(SIMULATION, "yellow")
     report = write_report(ledger.folder, results, experiment.tasks, wanted.trials, about)
     for line in table(results, wanted.trials):
         page.line(line, fold=False)
