@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.evals.ledger import Result
 from langgraph_reflexion.evals.figures import difference, gains, relative, row_of, wilson
+from langgraph_reflexion.evals.ledger import Result
 from langgraph_reflexion.evals.setups import SETUPS
 from langgraph_reflexion.evals.table import table
 

@@ -31,11 +31,12 @@ def test_a_line_that_a_crash_has_torn_is_dropped_and_its_task_done_again(tmp_pat
     assert list(results_in(tmp_path)["cot"]) == [DONE.task, "c"]
 
 
-def test_a_task_that_is_there_twice_counts_once(tmp_path: Path):
+def test_a_task_that_broke_is_done_again_and_counts_once(tmp_path: Path):
     ledger = Ledger(tmp_path, PLAN)
+    ledger.add(DONE.model_copy(update={"solved_at": None, "error": "ConnectError: gone"}))
+    assert not Ledger(tmp_path, PLAN).has("cot", DONE.task)
     ledger.add(DONE)
-    ledger.add(DONE.model_copy(update={"solved_at": None}))
-    assert results_in(tmp_path)["cot"][DONE.task].solved_at == 2
+    assert Ledger(tmp_path, PLAN).results == {"cot": {DONE.task: DONE}}
 
 
 def test_a_folder_of_another_experiment_is_refused_and_left_as_it_is(tmp_path: Path):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.evals.tasks import SHIPPED, TaskError, tasks_in
 from langgraph_reflexion.evals.setups import SETUPS, setups_named
+from langgraph_reflexion.evals.tasks import SHIPPED, TaskError, tasks_in
 
 HOTPOT = {
     "_id": "5a8b",

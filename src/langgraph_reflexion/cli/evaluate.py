@@ -123,7 +123,7 @@ async def _evaluate(wanted: Wanted, experiment: Experiment, page: Page) -> int:
             store = files.enter_context(FaissStore(folder / "lessons.db"))
             experiment = replace(experiment, lessons=store)
         try:
-            await run(experiment, ledger, wanted.concurrency, saver, told)
+            await run(experiment, ledger, pace, saver, told)
         except asyncio.CancelledError:
             progress.end()
             page.line(f"interrupted: {len(fresh)} more tasks are kept in {folder}. To go on:", "yellow", mark="✗")

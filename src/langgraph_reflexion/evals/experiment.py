@@ -16,6 +16,7 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.evals.grading import check_for, kind_of
 from langgraph_reflexion.evals.ledger import Ledger, Result, Trial
+from langgraph_reflexion.evals.pacing import Pace
 from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.tasks import Task
 from langgraph_reflexion.evals.transcripts import Transcript
@@ -54,9 +55,12 @@ class Experiment:
 
 
 async def run(
-    experiment: Experiment, ledger: Ledger, concurrency: int, saver: Any = None, told: Told = lambda _: None
+    experiment: Experiment, ledger: Ledger, pace: Pace, saver: Any = None, told: Told = lambda _: None
 ) -> None:
-    """Do what the ledger does not hold yet. Cancelled, it leaves each finished task in the ledger."""
+    """Do what the ledger does not hold yet. Cancelled, it leaves each finished task in the ledger.
+
+    A wrong key or setting of a model is raised: no other task would fare better.
+    """
     left = [job for job in experiment.jobs() if not ledger.has(job[0].name, job[1].id)]
     waiting = iter(left)
     words = Prompts()
@@ -64,12 +68,18 @@ async def run(
     async def hand() -> None:
         for setup, task in waiting:  # shared by all hands: each takes the next
             result = await _worked(experiment, setup, task, words, ledger.folder, saver)
+            if pace.fault is not None:
+                raise pace.fault
             ledger.add(result)
             told(result)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency, len(left))):
-            group.create_task(hand())
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(pace.most, len(left))):
+                group.create_task(hand())
+    except* Exception as faults:  # the first one tells what happened
+        first = faults.exceptions[0]
+        raise first from first.__cause__
 
 
 async def _worked(experiment: Experiment, setup: Setup, task: Task, words: Prompts, folder: Path, saver: Any) -> Result:
@@ -88,6 +98,8 @@ async def _worked(experiment: Experiment, setup: Setup, task: Task, words: Promp
         start = None
     else:
         transcript.clear()
+        if saver is not None:
+            await saver.adelete_thread(f"{setup.name}/{task.id}")
     try:
         outcome: Outcome = (await graph.ainvoke(start, config, **how))["outcome"]
     except Exception as fault:  # noqa: BLE001 — one task that breaks costs the others nothing
@@ -144,6 +156,7 @@ def _result(setup: Setup, task: Task, outcome: Outcome, lessons: list[str]) -> R
         output=spent.output + spent.reflection.output,
         calls=spent.calls + spent.reflection.calls,
         seconds=outcome.seconds,
+        error=outcome.reason if outcome.stop_reason == "model_error" else None,
     )
 
 

@@ -87,19 +87,20 @@ class Ledger:
         self.results.setdefault(result.setup, {})[result.task] = result
 
     def has(self, setup: str, task: str) -> bool:
-        """Whether this task is done."""
-        return task in self.results.get(setup, {})
+        """Whether this task is done; one that broke is not."""
+        found = self.results.get(setup, {}).get(task)
+        return found is not None and found.error is None
 
 
 def results_in(folder: Path) -> dict[str, dict[str, Result]]:
-    """Every finished task by its set-up and id; of a task that is there twice, the first."""
+    """Every finished task by its set-up and id; of one that broke and was done again, the last line counts."""
     found: dict[str, dict[str, Result]] = defaultdict(dict)
     for number, line in enumerate(_kept(folder / RESULTS)[0].splitlines(), 1):
         try:
             result = Result.model_validate_json(line)
         except ValidationError as fault:
             raise LedgerError(f"{folder / RESULTS}, line {number} is no result: {fault.errors()[0]['msg']}") from fault
-        found[result.setup].setdefault(result.task, result)
+        found[result.setup][result.task] = result
     return dict(found)
 
 

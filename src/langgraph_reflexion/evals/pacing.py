@@ -17,10 +17,12 @@ from langchain_core.tools import BaseTool
 from pydantic import ConfigDict
 from typing_extensions import override
 
-from langgraph_reflexion.nodes.acting.faults import pause_before, tool_error_class
+from langgraph_reflexion.nodes.acting.faults import pause_before, status_of, tool_error_class
 
 LONGEST_WAIT = 60.0
 MOST_WAITS = 100
+MISSET = (401, 403, 404)
+"""A wrong key, no leave, no such model."""
 
 
 class Pace:
@@ -32,6 +34,8 @@ class Pace:
         """Calls at once, at present."""
         self.refusals = 0
         """How often the provider said to slow down."""
+        self.fault: BaseException | None = None
+        """A wrong key or setting, which only a person can mend."""
         self._running = 0
         self._in_a_row = 0
         self._not_before = 0.0
@@ -123,6 +127,8 @@ class PacedModel(BaseChatModel):
                     result = await self.inner._agenerate(messages, stop, run_manager, **kwargs)
                 except Exception as fault:  # each provider has an exception of its own for it
                     if not (left and is_rate_limit(fault)):
+                        if status_of(fault) in MISSET:
+                            self.pace.fault = fault
                         raise
                     self.pace.refused(fault)
                 else:
