@@ -73,13 +73,13 @@ async def run(
             ledger.add(result)
             told(result)
 
+    hands = [asyncio.create_task(hand()) for _ in range(min(pace.most, len(left)))]
     try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(pace.most, len(left))):
-                group.create_task(hand())
-    except* Exception as faults:  # the first one tells what happened
-        first = faults.exceptions[0]
-        raise first from first.__cause__
+        await asyncio.gather(*hands)
+    finally:
+        for one in hands:
+            one.cancel()
+        await asyncio.gather(*hands, return_exceptions=True)
 
 
 async def _worked(experiment: Experiment, setup: Setup, task: Task, words: Prompts, folder: Path, saver: Any) -> Result:
