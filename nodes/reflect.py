@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -242,8 +243,9 @@ def _score(score: float | None) -> str:
     return "none" if score is None else f"{score:g}"
 
 
+@cache
 def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
-    """What a model is asked for: a reflection without its depth, which is not the model's to say."""
+    """What a model is asked for: a reflection without its depth, which is not the model's to say. It is not changed."""
     schema = Reflection.model_json_schema()
     for name in ("depth",) if between_trials else ("depth", "diagnosis", "lessons"):
         schema["properties"].pop(name)

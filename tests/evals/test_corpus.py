@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.evals.corpus import cached, search_tools
-from langgraph_reflexion.evals.tasks import Passage, tasks_in
+from langgraph_reflexion.evals.corpus import Corpus, cached
+from langgraph_reflexion.evals.tasks import Passage, Task, tasks_in
 
 PASSAGES = [
     Passage(title="Wend", text="The Wend is a river. It meets the sea at Port Sele."),
@@ -28,22 +28,22 @@ def test_the_same_query_twice_is_one_search():
 
 
 def test_search_gives_the_passage_that_fits_best_and_lookup_the_sentences():
-    search, lookup = search_tools(PASSAGES)
-    assert search.invoke("lighthouse Port Sele").startswith("Port Sele: Its lighthouse")
-    assert search.invoke("文德河").startswith("河流")
-    assert lookup.invoke("the wend").splitlines() == [
+    corpus = Corpus(PASSAGES)
+    assert corpus.search("lighthouse Port Sele").startswith("Port Sele: Its lighthouse")
+    assert corpus.search("文德河").startswith("河流")
+    assert corpus.lookup("the wend").splitlines() == [
         "Wend: The Wend is a river.",
         "Port Sele: It stands at the mouth of the Wend.",
     ]
 
 
 def test_what_is_not_there_is_said_with_what_is():
-    search, lookup = search_tools(PASSAGES)
-    assert "Wend, Port Sele, 河流" in search.invoke("quantum chromodynamics")
-    assert "No sentence holds 'lantern'" in lookup.invoke("lantern")
-    assert "none" in search_tools([])[0].invoke("anything")
+    corpus = Corpus(PASSAGES)
+    assert "Wend, Port Sele, 河流" in corpus.search("quantum chromodynamics")
+    assert "No sentence holds 'lantern'" in corpus.lookup("lantern")
+    assert "none" in Corpus([]).search("anything")
 
 
 @pytest.mark.parametrize("task", [task for task in tasks_in("shipped") if task.context], ids=lambda task: task.id)
-def test_each_shipped_task_finds_something_by_its_own_words(task):
-    assert not search_tools(task.context)[0].invoke(task.task).startswith("Nothing was found")
+def test_each_shipped_task_finds_something_by_its_own_words(task: Task):
+    assert not Corpus(task.context).search(task.task).startswith("Nothing was found")

@@ -118,7 +118,7 @@ async def _evaluate(wanted: Wanted, experiment: Experiment, page: Page) -> int:
         progress.tell(result)
 
     async with AsyncExitStack() as files:
-        saver = await files.enter_async_context(runs_in(folder / "runs.sqlite", page))
+        saver = await files.enter_async_context(runs_in(folder / "runs.sqlite", page, many=True))
         if wanted.lessons:
             store = files.enter_context(FaissStore(folder / "lessons.db"))
             experiment = replace(experiment, lessons=store)

@@ -31,8 +31,13 @@ def lessons_in(address: str | None) -> Iterator[BaseStore | None]:
 
 
 @asynccontextmanager
-async def runs_in(file: Path | None, page: Page) -> AsyncIterator[BaseCheckpointSaver[str] | None]:
-    """A checkpointer on this file; `None` where there is no file, or, with a note, no package to keep it."""
+async def runs_in(
+    file: Path | None, page: Page, *, many: bool = False
+) -> AsyncIterator[BaseCheckpointSaver[str] | None]:
+    """A checkpointer on this file; `None` where there is no file, or, with a note, no package to keep it.
+
+    Where `many` runs share it, the disk is not waited for at each step: a process that dies loses nothing by that.
+    """
     if file is None:
         yield None
         return
@@ -40,7 +45,8 @@ async def runs_in(file: Path | None, page: Page) -> AsyncIterator[BaseCheckpoint
         import aiosqlite
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError:
-        page.line(f"--state needs `pip install {PACKAGE}`; without it the run will be gone with this command", "yellow")
+        what = "a task that is stopped begins anew" if many else "the run will be gone with this command"
+        page.line(f"{'Going on' if many else '--state'} needs `pip install {PACKAGE}`; without it {what}", "yellow")
         yield None
         return
     with _opening(file):
@@ -50,6 +56,8 @@ async def runs_in(file: Path | None, page: Page) -> AsyncIterator[BaseCheckpoint
         saver = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_our_types()))
         with _opening(file):
             await saver.setup()
+        if many:
+            await connection.execute("PRAGMA synchronous = NORMAL")
         yield saver
 
 

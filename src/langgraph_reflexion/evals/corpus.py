@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from langchain_core.tools import BaseTool, tool
+from langgraph.runtime import get_runtime
 
-from langgraph_reflexion.evals.tasks import Passage
+from langgraph_reflexion.evals.tasks import Passage, TaskContext
 from langgraph_reflexion.memory.words import fold, tokens, weight
 
 NOTHING = "Nothing was found for {query!r}. Known titles: {titles}"
@@ -31,20 +32,31 @@ def cached(search: Callable[[str], str]) -> Callable[[str], str]:
     return once
 
 
-def search_tools(passages: Sequence[Passage]) -> list[BaseTool]:
-    """`search` for the passage that fits best, `lookup` for the sentences that hold a text."""
-    found_for = cached(lambda query: _best(passages, query))
-    sentences_with = cached(lambda text: _sentences(passages, text))
+class Corpus:
+    """What is known about one task, and what was asked of it already."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self.search = cached(lambda query: _best(passages, query))
+        self.lookup = cached(lambda text: _sentences(passages, text))
+
+
+def search_tools() -> list[BaseTool]:
+    """`search` for the passage that fits best and `lookup` for the sentences with a text, of the run's own task."""
+    known: dict[str, Corpus] = {}
+
+    def corpus() -> Corpus:
+        task = get_runtime(TaskContext).context.task
+        return known.setdefault(task.id, Corpus(task.context))
 
     @tool
-    def search(query: str) -> str:
+    async def search(query: str) -> str:
         """Find the passage that fits a name or a few words best."""
-        return found_for(query)
+        return corpus().search(query)
 
     @tool
-    def lookup(text: str) -> str:
+    async def lookup(text: str) -> str:
         """Find the sentences that hold exactly this text."""
-        return sentences_with(text)
+        return corpus().lookup(text)
 
     return [search, lookup]
 

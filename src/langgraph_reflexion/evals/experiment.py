@@ -14,14 +14,15 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.evals.grading import check_for, kind_of
+from langgraph_reflexion.evals.grading import grader, kind_of
 from langgraph_reflexion.evals.ledger import Ledger, Result, Trial
 from langgraph_reflexion.evals.pacing import Pace
 from langgraph_reflexion.evals.setups import Setup
-from langgraph_reflexion.evals.tasks import Task
+from langgraph_reflexion.evals.tasks import Task, TaskContext
 from langgraph_reflexion.evals.transcripts import Transcript
 from langgraph_reflexion.evals.workers import worker_for
 from langgraph_reflexion.graph import create_trial_graph
+from langgraph_reflexion.graph.agent import Graph
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Attempt, Outcome
@@ -63,11 +64,11 @@ async def run(
     """
     left = [job for job in experiment.jobs() if not ledger.has(job[0].name, job[1].id)]
     waiting = iter(left)
-    words = Prompts()
+    graphs = _graphs(experiment, saver)
 
     async def hand() -> None:
         for setup, task in waiting:  # shared by all hands: each takes the next
-            result = await _worked(experiment, setup, task, words, ledger.folder, saver)
+            result = await _worked(experiment, graphs[setup.name], setup, task, ledger.folder, saver)
             if pace.fault is not None:
                 raise pace.fault
             ledger.add(result)
@@ -82,10 +83,9 @@ async def run(
         await asyncio.gather(*hands, return_exceptions=True)
 
 
-async def _worked(experiment: Experiment, setup: Setup, task: Task, words: Prompts, folder: Path, saver: Any) -> Result:
+async def _worked(experiment: Experiment, graph: Graph, setup: Setup, task: Task, folder: Path, saver: Any) -> Result:
     """One task, from where a stopped experiment left it."""
     began = time.perf_counter()
-    graph = _graph(experiment, setup, task, words, saver)
     transcript = Transcript(folder, setup.name, task.id)
     config: RunnableConfig = {
         "callbacks": [transcript],
@@ -101,7 +101,7 @@ async def _worked(experiment: Experiment, setup: Setup, task: Task, words: Promp
         if saver is not None:
             await saver.adelete_thread(f"{setup.name}/{task.id}")
     try:
-        outcome: Outcome = (await graph.ainvoke(start, config, **how))["outcome"]
+        outcome: Outcome = (await graph.ainvoke(start, config, context=TaskContext(task=task), **how))["outcome"]
     except Exception as fault:  # noqa: BLE001 — one task that breaks costs the others nothing
         seconds = time.perf_counter() - began
         return Result(setup=setup.name, task=task.id, error=f"{type(fault).__name__}: {fault}", seconds=seconds)
@@ -110,23 +110,29 @@ async def _worked(experiment: Experiment, setup: Setup, task: Task, words: Promp
     return _result(setup, task, outcome, await _texts(experiment, setup, outcome.lessons_used))
 
 
-def _graph(experiment: Experiment, setup: Setup, task: Task, words: Prompts, saver: Any) -> Any:
-    lasting = experiment.lessons is not None
-    return create_trial_graph(
-        **worker_for(setup, task, cast("BaseChatModel", experiment.model), experiment.steps, words),
-        checks=[check_for(task, experiment.judge)],
-        strategy=setup.strategy if experiment.run_memory else "none",
-        reflector=experiment.reflector or experiment.model,
-        limits=Limits(
-            max_attempts=experiment.trials,
-            max_reflections=experiment.reflections,
-            stalled_attempts=NO_STALL,  # a score of right or wrong is no slope
-        ),
-        memory=MemoryPolicy(namespace=_place(setup), read=lasting, write=lasting),
-        store=experiment.lessons,
-        checkpointer=saver,
-        name="trials",
-    )
+def _graphs(experiment: Experiment, saver: Any) -> dict[str, Graph]:
+    """The graph of each set-up. A run's context holds its task."""
+    lasting, words = experiment.lessons is not None, Prompts()
+    model = cast("BaseChatModel", experiment.model)
+    grade = grader(experiment.tasks, experiment.judge)
+    return {
+        setup.name: create_trial_graph(
+            **worker_for(setup, model, experiment.steps, words),
+            checks=[grade],
+            strategy=setup.strategy if experiment.run_memory else "none",
+            reflector=experiment.reflector or model,
+            limits=Limits(
+                max_attempts=experiment.trials,
+                max_reflections=experiment.reflections,
+                stalled_attempts=NO_STALL,  # right or wrong is no slope
+            ),
+            memory=MemoryPolicy(namespace=_place(setup), read=lasting, write=lasting),
+            context_schema=TaskContext,
+            store=experiment.lessons,
+            checkpointer=saver,
+        )
+        for setup in experiment.setups
+    }
 
 
 def _place(setup: Setup) -> tuple[str, ...]:

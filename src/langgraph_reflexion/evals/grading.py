@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from langgraph_reflexion import checks
 from langgraph_reflexion.checks.check import Check, at_once
 from langgraph_reflexion.evals.tasks import Task
-from langgraph_reflexion.schemas import Run
+from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.schemas import Run, Verdict
 
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
 WRONG = "The answer is not right."
@@ -19,6 +21,17 @@ def check_for(task: Task, judge: Any = None) -> Check:
     if kind == "judge":
         return checks.llm_judge(judge, criteria=_criteria(task, argument))
     return _by_key(task, kind, argument)
+
+
+def grader(tasks: Sequence[Task], judge: Any = None) -> Check:
+    """One check for all tasks: it finds that of the run's own."""
+    known = {task.id: check_for(task, judge) for task in tasks}
+
+    def judging(answer: Any, run: Run) -> Waits[Verdict]:
+        check = known[run.context.task.id]
+        return (yield Wait(lambda: check(answer, run), lambda: check.acall(answer, run)))
+
+    return Check("grade", judging, asks_model=any(check.asks_model for check in known.values()))
 
 
 def must_be_gradable(task: Task, *, judged: bool) -> None:

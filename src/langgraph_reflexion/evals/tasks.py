@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
+from langgraph_reflexion.context import Context
 from langgraph_reflexion.errors import ReflexionError
 
 SHIPPED = "shipped"
@@ -61,6 +62,12 @@ class Task(BaseModel):
         if self.answer is None and self.check is None:
             raise ValueError("needs an `answer` or a `check`, else nothing tells right from wrong")
         return self
+
+
+class TaskContext(Context):
+    """What a run on a task is given beside its messages."""
+
+    task: Task
 
 
 def _passage(value: Any) -> Any:

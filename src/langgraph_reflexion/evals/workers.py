@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.messages import HumanMessage, SystemMessage
+from langgraph.runtime import get_runtime
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.evals.corpus import search_tools
 from langgraph_reflexion.evals.setups import Setup
-from langgraph_reflexion.evals.tasks import Passage, Task
+from langgraph_reflexion.evals.tasks import TaskContext
 from langgraph_reflexion.graph import create_reflexion_agent
 from langgraph_reflexion.prompts import Prompts
 
 MARK = "Answer:"
 
 
-def worker_for(setup: Setup, task: Task, model: BaseChatModel, steps: int, words: Prompts) -> dict[str, Any]:
+def worker_for(setup: Setup, model: BaseChatModel, steps: int, words: Prompts) -> dict[str, Any]:
     """The worker of a set-up, with the mapper that reads its answer, as `create_trial_graph` takes them."""
     if setup.worker == "react":
         agent = create_reflexion_agent(
             model,
-            search_tools(task.context),
+            search_tools(),
             prompt=words.render("eval_react"),
             limits=Limits(max_steps=steps, max_reflections=0),
             memory=MemoryPolicy(read=False, write=False),
+            context_schema=TaskContext,
             name="react",
         )
         return {"worker": agent, "output": lambda state: final_of(str(state["outcome"].answer or ""))}
-    return {"worker": _thinker(model, words, task.context if setup.context else ())}
+    return {"worker": _thinker(model, words, setup.context)}
 
 
 def final_of(text: str) -> str:
@@ -39,24 +40,16 @@ def final_of(text: str) -> str:
     return text.rpartition(MARK)[2].strip()
 
 
-def _thinker(model: BaseChatModel, words: Prompts, passages: Sequence[Passage]) -> Runnable[Any, str]:
-    """A chain of thought, shown what is known about the task."""
-    known = "\n\n".join(f"{one.title}: {one.text}" if one.title else one.text for one in passages)
-    instructions = words.render("eval_cot")
-    if known:
-        instructions += "\n\n" + words.render("eval_context", context=known)
+def _thinker(model: BaseChatModel, words: Prompts, shown: bool) -> Callable[[str], Awaitable[str]]:
+    """A chain of thought, which is shown what is known about the task, or not."""
 
-    def asked(prompt: Any) -> list[AnyMessage]:
-        given = prompt if isinstance(prompt, list) else [HumanMessage(str(prompt))]
-        return [SystemMessage(instructions), *given]
-
-    def read(reply: BaseMessage) -> str:
+    async def think(prompt: str) -> str:
+        instructions = words.render("eval_cot")
+        passages = get_runtime(TaskContext).context.task.context
+        if shown and passages:
+            known = "\n\n".join(f"{one.title}: {one.text}" if one.title else one.text for one in passages)
+            instructions += "\n\n" + words.render("eval_context", context=known)
+        reply = await model.ainvoke([SystemMessage(instructions), HumanMessage(prompt)])
         return final_of(str(reply.text))
 
-    async def aasked(prompt: Any) -> list[AnyMessage]:
-        return asked(prompt)
-
-    async def aread(reply: BaseMessage) -> str:
-        return read(reply)
-
-    return RunnableLambda(asked, aasked) | model | RunnableLambda(read, aread)
+    return think
