@@ -1,0 +1,157 @@
+"""`eval` and `compare`: an experiment from the command line, gone on with, and two of them told apart."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from langgraph_reflexion.cli import main
+from langgraph_reflexion.evals import SETUPS, results_in
+from langgraph_reflexion.testing import ModelServer, Student
+
+COMMAND = Path(sys.executable).with_name("langgraph-reflexion")
+TASKS = [
+    {"id": f"t{number}", "task": f"Which river crosses the town of Old Harrow {number}?", "answer": f"River {number}"}
+    for number in range(8)
+]
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / "towns.jsonl"
+    made.write_text("".join(json.dumps(row) + "\n" for row in TASKS), encoding="utf-8")
+    return made
+
+
+def said(capsys: pytest.CaptureFixture[str], *argv: str, status: int = 0) -> str:
+    assert main(["eval" if argv[0] != "compare" else argv[0], *argv[argv[0] == "compare" :]]) == status
+    out, err = capsys.readouterr()
+    return out + err
+
+
+@pytest.mark.req("L1", "L2", "L3")
+def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    told = said(capsys, "towns.jsonl", "--setups", "cot,cot+reflexion", "--model", "simulated")
+    for part in ("trial 5", "published", "29 %", "as fast", "A simulation"):
+        assert part in told
+    page = (tmp_path / "eval-towns" / "report.html").read_text(encoding="utf-8")
+    for part in ("A simulation", "Old Harrow 3", "guess 0", "Reflections", "<svg", "model calls"):
+        assert part in page
+    assert (tmp_path / "eval-towns" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.req("G6")
+@pytest.mark.parametrize("name", SETUPS)
+def test_a_dry_run_says_how_many_calls_there_would_be_and_makes_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+):
+    told = said(capsys, "towns.jsonl", "--setups", name, "--model", "openai:gpt-4o-mini", "--trials", "2", "--dry-run")
+    assert "8 tasks × 1 set-ups = 8 to do" in told
+    most = {"cot": 16, "cot+reflexion": 24, "react": 96, "react+both": 104}.get(name)
+    assert most is None or f"8 to {most} model calls" in told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
+
+
+def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str]):
+    student = Student(answers={row["task"]: row["answer"] for row in TASKS})
+    with ModelServer(student) as server:
+        words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
+        first = said(capsys, *words)
+        asked = len(server.asked)
+        again = said(capsys, *words)
+        assert len(server.asked) == asked
+    assert "8 of 8 are done already" in again
+    assert [line for line in first.splitlines() if line.startswith("cot")] == [
+        line for line in again.splitlines() if line.startswith("cot")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["towns.jsonl", "--model", "simulated", "--setups", "tea+biscuits"], "there is no set-up 'tea+biscuits'"),
+        (["nowhere.jsonl", "--model", "simulated"], "nowhere.jsonl: No such file"),
+        (["towns.jsonl", "--model", "simulated:x"], "'simulated:x'"),
+        (["towns.jsonl", "--model", "simulated", "--trials", "0"], "from 1, got '0'"),
+        (["towns.jsonl", "--model", "simulated", "--price", "free"], "got 'free'"),
+        (["towns.jsonl", "--setups", "cot"], "--model"),
+    ],
+)
+def test_wrong_use_is_told_in_a_sentence_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+):
+    assert told in said(capsys, *words, status=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
+
+
+def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture[str]):
+    said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated")
+    told = said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "3", status=2)
+    assert "trials 5 there, 3 now" in told
+
+
+@pytest.mark.req("L1")
+def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]):
+    said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--out", "a")
+    said(capsys, "towns.jsonl", "--setups", "cot+reflexion", "--model", "simulated", "--out", "b")
+    told = said(capsys, "compare", "a", "b")
+    assert "cot and cot+reflexion" in told
+    assert "8 tasks in both" in told
+    found = json.loads(said(capsys, "compare", "a", "b", "--json"))
+    assert found["cot and cot+reflexion"]["lost"] == 0
+    assert "holds no experiment" in said(capsys, "compare", "a", "c", status=2)
+
+
+def test_the_figures_come_as_json_too(capsys: pytest.CaptureFixture[str]):
+    assert main(["eval", "towns.jsonl", "--setups", "cot", "--model", "simulated", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["setup"], row["tasks"], len(row["by_trial"])) == ("cot", 8, 5)
+
+
+def started(server: ModelServer, *more: str) -> subprocess.Popen[str]:
+    words = [str(COMMAND), "eval", "towns.jsonl", "--setups", "cot+reflexion", "--model", "openai:small"]
+    words += ["--base-url", server.url, "--concurrency", "2", *more]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def after(server: ModelServer, calls: int) -> None:
+    end = time.monotonic() + 60
+    while len(server.asked) < calls and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_an_experiment_that_is_stopped_goes_on_to_the_table_of_an_undisturbed_one(how: signal.Signals):
+    answers = {row["task"]: row["answer"] for row in TASKS}
+    slow = Student(answers=answers, delay=0.15)
+    with ModelServer(slow) as server:
+        out, _ = started(server, "--out", "calm").communicate(timeout=100)
+        calm, whole = out, len(server.asked)
+    with ModelServer(slow) as server:
+        for calls in (3, 8):
+            process = started(server, "--out", "rough")
+            after(server, calls)
+            process.send_signal(how)
+            _, err = process.communicate(timeout=60)
+            if how == signal.SIGINT:
+                assert process.returncode == 130
+                assert "To go on:" in err + _
+        out, _ = started(server, "--out", "rough").communicate(timeout=100)
+        # At most the calls that were under way, two at once, are paid for again.
+        assert len(server.asked) <= whole + 2 * 2
+    assert [line for line in out.splitlines() if line.startswith("cot")] == [
+        line for line in calm.splitlines() if line.startswith("cot")
+    ]
+    calm_results, rough = results_in(Path("calm")), results_in(Path("rough"))
+    assert {task: one.trials and [t.answer for t in one.trials] for task, one in rough["cot+reflexion"].items()} == {
+        task: one.trials and [t.answer for t in one.trials] for task, one in calm_results["cot+reflexion"].items()
+    }
