@@ -1,9 +1,9 @@
-"""How near an experiment comes to its ideal time: 100 tasks of 5 calls of 50 ms each, 20 at once. The model is a script.
+"""How near an experiment comes to its ideal time: 100 tasks of 5 calls of 50 ms, 20 at once. The model is a script.
 
     python benchmarks/evals.py [--short]
 
-A task of the set-up `cot+reflexion` fails twice: three answers and two reflections are five calls. The ideal is what the
-calls take where nothing else takes time. Fails only where a task is lost, doubled or not solved in its third trial.
+A task of the set-up `cot+reflexion` fails twice: three answers and two reflections are five calls. The ideal is what
+the calls take where nothing else takes time. Fails only where a task is lost, doubled or not solved in its third trial.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import TRIALS, Results, foreseen, solved_at, taught, towns
+from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.evals import SETUPS, SHIPPED, Task, tasks_in
 from langgraph_reflexion.evals.grading import WRONG, check_for
@@ -93,13 +93,7 @@ def test_a_storm_of_429_loses_and_doubles_no_task(tried: Tried, tmp_path: Path):
 def test_a_task_that_breaks_costs_the_others_nothing_and_is_told(tried: Tried):
     tasks = towns(3)
     model = taught(tasks)
-    moods = ["error" if "Harrow 1," in task.task else None for task in tasks]
-
-    def mood(question: Any, number: int) -> Any:
-        return "error" if "Harrow 1," in question.text else None
-
-    assert moods.count("error") == 1
-    with ModelServer(model, mood) as server:
+    with ModelServer(model, lambda question, _: "error" if "Harrow 1," in question.text else None) as server:
         found = tried(tasks, server.chat(max_retries=0), "cot")["cot"]
     assert found["t1"].error is not None
     assert "server had an error" in found["t1"].error
@@ -145,9 +139,7 @@ def test_the_shipped_tasks_can_be_tried_without_a_key(tried: Tried):
 
 
 @pytest.mark.req("L4")
-def test_lessons_outlive_a_task_only_where_they_are_asked_for(tried: Tried, tmp_path: Path):
-    from langgraph.store.memory import InMemoryStore
-
+def test_lessons_outlive_a_task_only_where_they_are_asked_for(tried: Tried):
     store = InMemoryStore()
     tasks = towns(6)
     tried(tasks, taught(tasks, skill=0.0), "cot+reflexion", folder="without")
