@@ -123,6 +123,8 @@ class PacedModel(BaseChatModel):
     ) -> ChatResult:
         for left in reversed(range(MOST_WAITS)):
             async with self.pace.turn():
+                if self.pace.fault is not None:
+                    raise self.pace.fault  # nobody has mended it since
                 try:
                     result = await self.inner._agenerate(messages, stop, run_manager, **kwargs)
                 except Exception as fault:  # each provider has an exception of its own for it
