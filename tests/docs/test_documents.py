@@ -21,6 +21,8 @@ from langgraph.graph.state import CompiledStateGraph
 
 from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.cli import main
+from langgraph_reflexion.evals import Task
+from langgraph_reflexion.evals.grading import must_be_gradable
 from langgraph_reflexion.testing import ModelServer, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +103,10 @@ class Told:
 
     def json(self, block: Block) -> None:
         assert json.loads(block.text) == json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+
+    def jsonl(self, block: Block) -> None:
+        for line in block.text.splitlines():
+            must_be_gradable(Task.model_validate_json(line), judged=False)
 
     def toml(self, block: Block) -> None:
         for table, shown in tomllib.loads(block.text).items():
@@ -217,7 +223,8 @@ COMMANDS: dict[str, Callable[[Told, list[str]], None]] = {
     "export": export,
 }
 LANGUAGES: dict[str, Callable[[Told, Block], None]] = {
-    one.__name__: one for one in (Told.python, Told.text, Told.bash, Told.json, Told.toml, Told.mermaid, Told.gitcommit)
+    one.__name__: one
+    for one in (Told.python, Told.text, Told.bash, Told.json, Told.jsonl, Told.toml, Told.mermaid, Told.gitcommit)
 }
 
 

@@ -29,7 +29,8 @@ def grader(tasks: Sequence[Task], judge: Any = None) -> Check:
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
         check = known[run.context.task.id]
-        return (yield Wait(lambda: check(answer, run), lambda: check.acall(answer, run)))
+        said: Verdict = yield Wait(lambda: check(answer, run), lambda: check.acall(answer, run))
+        return said
 
     return Check("grade", judging, asks_model=any(check.asks_model for check in known.values()))
 

