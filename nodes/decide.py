@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.speaking.models import Reply, asked, let_pass, pl
 from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, QUOTED, Native, refusal_in, with_ids
 from langgraph_reflexion.nodes.speaking.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, times_seen
+from langgraph_reflexion.nodes.tally import counted, overspent, paid, seconds_left, times_seen
 from langgraph_reflexion.schemas import Decision, Failure, StopReason
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
 
@@ -52,6 +52,7 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         prompt, reply = yield from _reply(kit, state, config, model, aside)
         if isinstance(reply, Exception):
             return _unasked(kit, state, reply, spent, failures)
+        reply = reply._replace(spent=paid(kit.limits, prompt, reply))
         spent = plus(spent, reply.spent)
         # The same in every run of the same story, and another for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"

@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcri
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, plus
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import counted, overspent, seconds_left, usage_of
+from langgraph_reflexion.nodes.tally import counted, overspent, paid, seconds_left, usage_of
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, FixKind, Kind, Reflection
 from langgraph_reflexion.state import State, Update, shown_in, task_in
 
@@ -161,7 +161,7 @@ def _reflection(
                     raise
                 asking, native, messages = model, False, [HumanMessage(in_words)]
             continue
-        spent = plus(spent, reply.spent)
+        spent = plus(spent, paid(kit.limits, messages, reply))
         read = read_freely if free else read_reflection
         reflection, reason = read(reply.message.text, failure, depth)
         if reflection is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from langchain_core.messages import AIMessage, BaseMessage
+
 from langgraph_reflexion.context import Limits
-from langgraph_reflexion.nodes.speaking.models import Spent, plus
+from langgraph_reflexion.memory.words import count_tokens
+from langgraph_reflexion.nodes.speaking.models import Reply, Spent, plus
 from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
 from langgraph_reflexion.state import Mark, Tally
 
@@ -64,6 +67,20 @@ def seconds_left(state: Mapping[str, Any], limits: Limits, now: float) -> float 
     if limits.deadline is None:
         return None
     return max(0.0, limits.deadline - elapsed(state, now))
+
+
+def paid(limits: Limits, prompt: Sequence[BaseMessage], reply: Reply) -> Spent:
+    """What a reply cost. Where a budget has to hold and the provider tells no usage, it is counted, roughly."""
+    if limits.token_budget is None or reply.spent[2]:
+        return reply.spent
+    read = sum(map(_size_of, prompt))
+    said = _size_of(reply.message)
+    return [read, said, read + said, reply.spent[3]]
+
+
+def _size_of(message: BaseMessage) -> int:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    return count_tokens(" ".join([str(message.text), *(f"{call['name']} {call['args']}" for call in calls)]))
 
 
 def tokens(tally: Tally) -> int:

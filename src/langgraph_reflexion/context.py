@@ -50,7 +50,11 @@ class Limits(_Settings):
     max_depth: Depth = Field(default="deep", description="The deepest reflection asked for.")
     inline_every: int = Field(default=5, ge=1, description="Steps between two inline self-checks.")
     history_tokens: int | None = Field(default=None, ge=1, description="Old observations are shortened above it.")
-    token_budget: int | None = Field(default=None, ge=1, description="Input and output tokens of every model call.")
+    token_budget: int | None = Field(
+        default=None,
+        ge=1,
+        description="Input and output tokens of every model call; counted roughly where it tells none.",
+    )
     deadline: float | None = Field(default=None, gt=0, description="Seconds of a run, waiting for a person apart.")
 
     @field_validator("deadline", "tool_timeout", mode="before")

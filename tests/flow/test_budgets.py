@@ -102,6 +102,17 @@ def test_a_token_budget_ends_the_loop_of_steps(run, desk, protocol):
 
 
 @pytest.mark.req("F13", "B11")
+def test_a_token_budget_holds_where_the_provider_tells_no_usage(run, desk, protocol):
+    desk.answers = lambda query: LookupError(f"{query}: " + "the shelf is empty, " * 40)
+    model = RoleModel(lambda _: call("search", query=f"room {len(model.asked)}"), reflection(), usage=None)
+    seen = run(model, [desk.search], protocol=protocol, limits={"token_budget": 900})
+    assert seen.ending == ("failure", "token_budget")
+    assert seen.outcome.usage.total + seen.outcome.usage.reflection.total >= 900
+    assert len(model.asked) <= 4
+    assert run(RoleModel([say("x")], usage=None)).outcome.usage.total == 0, "where none is to hold, none is made up"
+
+
+@pytest.mark.req("F13", "B11")
 def test_a_token_budget_ends_the_repairs_of_one_round(run, desk, protocol):
     model = RoleModel([call("look_up")], usage=(80, 20))
     seen = run(model, [desk.search], protocol=protocol, limits={"token_budget": 150, "decision_retries": 9})
