@@ -294,11 +294,26 @@ def test_a_known_lesson_that_was_edited_in_the_file_changes_only_if_asked_to(ids
 
 
 @pytest.mark.usefixtures("ids")
+def test_an_export_of_nothing_leaves_the_last_one(told, capsys):
+    told("export", "all.jsonl")
+    assert main(["memory", "export", "all.jsonl", "--store", "lessons.db", "--namespace", "tem/ada"]) == 1
+    assert "there are lessons in team/ada.\nall.jsonl was not written." in capsys.readouterr().err
+    assert len(Path("all.jsonl").read_text("utf-8").splitlines()) == 3
+
+
+@pytest.mark.usefixtures("ids")
 def test_lines_leave_in_utf8_whatever_the_terminal_speaks(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", out)
     assert main(["memory", "export", "--store", "lessons.db"]) == 0
     assert CHINESE in out.buffer.getvalue().decode("utf-8")
+
+
+@pytest.mark.usefixtures("ids")
+@pytest.mark.parametrize("file", ["lessons.db", "./lessons.db"])
+def test_an_export_is_never_written_over_a_store(told, refused, file):
+    assert "is a database" in refused("export", file)
+    assert len(told("list", "--json")) == 3
 
 
 @pytest.mark.usefixtures("ids")

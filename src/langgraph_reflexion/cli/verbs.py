@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TextIO
 
 from langgraph.store.base import BaseStore
@@ -161,19 +162,31 @@ def _undo(desk: Desk) -> int:
 
 def _export(desk: Desk) -> int:
     found, file = desk.book.lessons(**desk.filters), desk.asked.file
+    if not found:
+        desk.nothing()
     if file == "-":
         write_lines(found, in_utf8(sys.stdout))
         sys.stdout.flush()
-    else:
-        try:
-            write_lines(found, file)
-        except OSError as fault:
-            raise WrongUse(f"cannot write {file}: {fault.strerror or fault}") from fault
+        return 0
     if not found:
-        desk.nothing()
-    elif file != "-":
-        _counted(desk, f"{told(len(found), 'lesson')} written to {file}", {"exported": len(found), "file": file})
+        desk.note(f"{file} was not written.")
+        return 1
+    try:
+        if _is_database(file):
+            raise WrongUse(f"{file} is a database, and lines in its place would be the end of it")
+        write_lines(found, file)
+    except OSError as fault:
+        raise WrongUse(f"cannot write {file}: {fault.strerror or fault}") from fault
+    _counted(desk, f"{told(len(found), 'lesson')} written to {file}", {"exported": len(found), "file": file})
     return 0
+
+
+def _is_database(file: str) -> bool:
+    path = Path(file)
+    if not path.is_file():
+        return False
+    with path.open("rb") as opened:
+        return opened.read(16) == b"SQLite format 3\0"
 
 
 def _import(desk: Desk) -> int:
