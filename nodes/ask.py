@@ -12,6 +12,7 @@ from langgraph.types import interrupt
 from langgraph_reflexion.nodes.acting.loops import key_of
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.speaking.history import whole
 from langgraph_reflexion.nodes.speaking.protocols import CONTROLS
 from langgraph_reflexion.state import State, Update, Waiting, last_turn
 
@@ -29,7 +30,7 @@ def ask(kit: Kit, state: State, config: RunnableConfig) -> Update:
     text = question or ""
     if not checkpoints(config):
         return {"decision": Waiting(action="ask_user", text=text, message=None, refused=False)}
-    reply = str(interrupt({"type": "question", "question": text}))
+    reply = whole(str(interrupt({"type": "question", "question": text})))
     call = _question_call(kit, turn) if turn is not None and not answers else None
     said: Any = HumanMessage(reply)
     if call is not None:

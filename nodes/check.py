@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -135,7 +136,7 @@ def _run(kit: Kit, state: State, config: RunnableConfig) -> Waits[Run]:
     if any(one.wants_model for one in kit.checks):
         _, model = yield from kit.choice.chosen(kit.view.of(state), kit.inside(config))
     messages = shown_in(state)
-    since = max((i for i, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
+    since = _asked_at(messages, state["about"]["task_id"])
     return Run(
         task=task_in(state),
         messages=tuple(messages),
@@ -147,6 +148,13 @@ def _run(kit: Kit, state: State, config: RunnableConfig) -> Waits[Run]:
         model=model,
         prompts=kit.words,
     )
+
+
+def _asked_at(messages: Sequence[AnyMessage], task_id: str | None) -> int:
+    """Where the task was given: what the user replied to a question since does not end what was seen before it."""
+    found = (i for i, one in enumerate(messages) if one.id is not None and one.id == task_id)
+    said = (i for i, one in enumerate(messages) if isinstance(one, HumanMessage))
+    return next(found, max(said, default=0))
 
 
 def _failure(kit: Kit, state: State, text: str, verdicts: list[Verdict]) -> Failure:

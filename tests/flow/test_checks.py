@@ -8,9 +8,11 @@ import warnings
 import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from langgraph_reflexion import Limits, Verdict, create_reflexion_agent
-from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, ask, call, reflection, say
 
 ONCE = {"max_attempts": 1}
 
@@ -161,6 +163,24 @@ def test_a_check_is_given_the_answer_and_the_run_it_came_from(run, desk):
     assert first[1].observations == ("Tuesday: eleven is free",)
     assert first[1].step == 2
     assert second[1].step == 3
+
+
+@pytest.mark.req("E8", "B7", "B11")
+def test_what_was_seen_before_a_question_is_still_told_after_the_reply(desk, protocol):
+    told = []
+    model = RoleModel([call("search", query="Tuesday"), ask("Which room?"), say("11:00")])
+    agent = create_reflexion_agent(
+        model,
+        [desk.search],
+        checks=[lambda _, run: told.append((run.task, run.observations))],
+        controls=["ask_user"],
+        protocol=protocol,
+        checkpointer=InMemorySaver(),
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    agent.invoke({"messages": [("user", "Plan an hour.")]}, thread)
+    agent.invoke(Command(resume="The red one."), thread)
+    assert (told[0][0], told[0][1][0]) == ("Plan an hour.", "Tuesday: eleven is free")
 
 
 @pytest.mark.req("K3")
