@@ -89,9 +89,10 @@ class FaissStore(BaseStore):
         settings = self._settings
         with self._file.reading() as connection:
             dims, fields = setting(connection, "dims"), setting(connection, "fields")
-            used = connection.execute("SELECT 1 FROM items WHERE vectors IS NOT NULL LIMIT 1").fetchone()
+            others = bool(settings.dims) and dims not in (None, settings.dims)
+            used = others and connection.execute("SELECT 1 FROM items WHERE vectors IS NOT NULL LIMIT 1").fetchone()
         wanted = None if settings.fields is None else json.dumps(settings.fields)
-        if settings.dims and used and dims not in (None, settings.dims):
+        if used:
             raise StoreError(
                 f"the store {self._file.path!r} holds vectors of {dims} dimensions, the index has {settings.dims}: "
                 "open it with the index it was made with, or export it into a new file"

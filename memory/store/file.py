@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sqlite3
@@ -106,6 +107,8 @@ class File:
             if self._closed:
                 raise StoreError(f"the store {self.path!r} is closed") from fault
             raise
+        except json.JSONDecodeError as fault:  # nothing but the file's own values is read in here
+            raise StoreError(f"the store {self.path!r} cannot be {done}: the file is damaged ({fault})") from fault
         except sqlite3.DatabaseError as fault:
             raise StoreError(f"the store {self.path!r} cannot be {done}: {_plainly(fault)}") from fault
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +42,9 @@ def save(path: Path, what: str, snapshot: Snapshot) -> None:
     parts = [snapshot.items.tobytes(), snapshot.places.tobytes(), snapshot.sums.tobytes(), snapshot.codes]
     body = b"".join(parts)
     head = {"format": FORMAT, "what": what, "sizes": [len(part) for part in parts], "digest": _digest(body)}
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    # One name for all: what a killed process left half written is written over. Should two write at once, the digest
+    # tells, and the codes are made anew.
+    beside = path.with_name(f"{path.name}.new")
     try:
         with beside.open("wb") as file:
             file.write(json.dumps(head).encode() + b"\n" + body)

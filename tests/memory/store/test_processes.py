@@ -20,15 +20,19 @@ CHILD = """
 import hashlib, sys, time
 from langgraph.store.base import PutOp
 from langgraph_reflexion import FaissStore
+from langgraph_reflexion.memory.store import vectors
+
+vectors.FLAT_WORK = 64 * 5  # so that few items have an index beside the file
 
 def embed(texts):
-    return [[b / 255 for b in hashlib.md5(t.encode()).digest()[:8]] for t in texts]
+    return [[b / 127.5 - 1 for b in hashlib.sha512(t.encode()).digest()] for t in texts]
 
 def say(*words):
     print(*words, flush=True)
 
-store = FaissStore(sys.argv[1], index={"dims": 8, "embed": embed, "fields": ["text"]})
 name = sys.argv[2]
+INDEX = {"dims": 64, "embed": embed, "fields": ["text", "of"][: 1 + (name in ("r1", "r3", "r6"))]}
+store = FaissStore(sys.argv[1], index=INDEX)
 NS = ("team",)
 """
 
@@ -40,7 +44,9 @@ while True:
     store.batch([PutOp(NS, f"{key}-{i}", {"text": f"{key}-{i}", "of": key}) for i in range(5)]); say("batch", key)
     if round % 3 == 2:
         say("going", f"{name}-{round - 1}"); store.delete(NS, f"{name}-{round - 1}"); say("gone", f"{name}-{round - 1}")
-    store.search(NS, query=key, limit=1)
+    assert store.search(NS, query=key, limit=1)[0].score > 0.999
+    store.close()
+    store = FaissStore(sys.argv[1], index=INDEX)
     round += 1
 """
 
@@ -77,16 +83,23 @@ def whole(path: Path) -> dict[str, Any]:
 
 
 def killed(path: Path, rounds: int) -> None:
+    """Kill a process that puts, deletes, writes its index down, reads it, and makes it anew where it is spoilt."""
+    beside = path.with_name(f"{path.name}.faiss")
+    snapshots = 0
     known: set[str] = set()
     gone: set[str] = set()
     going: set[str] = set()  # a delete that was begun may be done before it is told
     for number in range(rounds):
+        snapshots += beside.exists()
+        if number % 4 == 3 and beside.exists():
+            beside.write_bytes(beside.read_bytes()[: number * 100])
         child = start(WRITES, path, f"r{number}")
         assert child.stdout is not None
-        first = child.stdout.readline()
-        time.sleep(random.Random(number).uniform(0, 0.15))
+        chance = random.Random(number)
+        told = [child.stdout.readline() for _ in range(chance.randint(1, 12))]
+        time.sleep(chance.uniform(0, 0.05))
         child.kill()
-        told = [first, *child.stdout.readlines()]
+        told += child.stdout.readlines()
         child.wait()
         child.stdout.close()
         for line in told:
@@ -102,6 +115,8 @@ def killed(path: Path, rounds: int) -> None:
         assert not gone & set(found), "an acknowledged delete is lost"
         for key in {value["of"] for value in found.values() if "of" in value}:
             assert {f"{key}-{i}" for i in range(5)} <= set(found), "half a batch is there"
+    assert snapshots >= rounds // 3
+    assert len(list(path.parent.iterdir())) <= 5, "what killed processes left half written piles up"
 
 
 @pytest.mark.slow
