@@ -146,7 +146,7 @@ def _read(kit: Kit, reply: AIMessage, stem: str) -> Stood | Invalid:
     if fault := _fault_in(kit, decision):
         return fault
     message = kit.speech.kept(reply, decision, stem)
-    if decision.calls:
+    if decision.calls and decision.calls != message.tool_calls:
         decision = decision.model_copy(update={"calls": message.tool_calls})
     return Stood(decision, message.model_copy(update={"name": kit.name}) if kit.name else message)
 

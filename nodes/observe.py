@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -21,26 +22,31 @@ QUOTED_RESULT = 2_000
 EVIDENCE = 4_000
 
 
+class Ran(NamedTuple):
+    """A call as it ran, its answer, and the error it ended in, if it did; `seen` is what the loop detector sees."""
+
+    call: ToolCall
+    answer: ToolMessage
+    error: Failure | None
+    seen: Seen
+
+
 def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
     """The failure of this turn, if there is one, and the trail with this turn on it."""
     turn, answers = last_turn(state["messages"])
     if turn is None:
         return {}
-    ran = [(_as_run(state, call), answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
-    keys = [key_of(call["name"], call["args"]) for call, _ in ran]
     update = _without_what_was_replaced(state)
+    ran = [_ran(state, call, answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
+    keys = [one.seen.key for one in ran]
     blocked = _asked_again(state["blocked"], keys)
-    fresh = [(call, answer) for (call, answer), key in zip(ran, keys, strict=True) if key not in state["blocked"]]
-    errors = [_error(state, call, answer) for call, answer in fresh]
-    failures = [error for error in errors if error is not None]
-    seen = [
-        Seen(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
-        for (call, answer), error in zip(fresh, errors, strict=True)
-    ]
+    fresh = [one for one in ran if one.seen.key not in state["blocked"]]
+    failures = [one.error for one in fresh if one.error is not None]
+    seen = [one.seen for one in fresh]
     trail = extend(state["trail"], seen) if seen else state["trail"]
     loop = loop_in(trail, kit.limits.loop_threshold) if seen else None
     if loop is not None:
-        failures.append(_looped(state, loop, fresh))
+        failures.append(_looped(state, loop, fresh[-1]))
         if not may_reflect(state, kit.limits):
             blocked |= to_block(state, loop)
             trail = []
@@ -87,10 +93,12 @@ def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCa
     return [(call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
 
 
-def _as_run(state: State, call: ToolCall) -> ToolCall:
-    """The call that ran: a person may have put another in its place."""
-    run: ToolCall = state["edits"].get(str(call["id"]), call)
-    return run
+def _ran(state: State, call: ToolCall, answer: ToolMessage) -> Ran:
+    """The call that ran, in whose place a person may have put another, and what came of it."""
+    call = state["edits"].get(str(call["id"]), call)
+    error = _error(state, call, answer)
+    seen = Seen(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
+    return Ran(call, answer, error, seen)
 
 
 def _rejected(answer: ToolMessage) -> bool:
@@ -123,8 +131,8 @@ def _texts_in(value: object) -> list[str]:
     return [text for one in held for text in _texts_in(one)]
 
 
-def _looped(state: State, loop: Loop, ran: Sequence[tuple[ToolCall, ToolMessage]]) -> Failure:
-    call, answer = ran[-1]
+def _looped(state: State, loop: Loop, last: Ran) -> Failure:
+    call, result = last.call, last.answer.text
     signal: Signal = "no_progress" if loop.kind == "no_progress" else "loop"
     what = {
         "same_call": "The same call was made again, with the same result",
@@ -132,7 +140,7 @@ def _looped(state: State, loop: Loop, ran: Sequence[tuple[ToolCall, ToolMessage]
         "same_error": "The same error came again",
         "no_progress": "Reworded searches bring nothing new",
     }[loop.kind]
-    evidence = bounded(f"{what}: {call['name']}({call['args']}), {loop.repeats} times. Result: {answer.text}", EVIDENCE)
+    evidence = bounded(f"{what}: {call['name']}({call['args']}), {loop.repeats} times. Result: {result}", EVIDENCE)
     mark = fingerprint(signal, call["name"], loop.kind)
     return _failure(state, signal, evidence, mark, call["name"])
 

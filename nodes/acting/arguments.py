@@ -16,6 +16,9 @@ from langgraph_reflexion.nodes.acting.json_schema import MOST_FAULTS, fault_in_v
 Check = Callable[[dict[str, Any]], str | None]
 """Says what is wrong with a call's arguments, or nothing."""
 
+_FLAT = frozenset((str, int, float, bool, type(None)))
+"""Values that hold no others: a validator cannot change them, and no field hides in them."""
+
 
 class Arguments:
     """What each tool's schema says of a call, made ready once for all the tools of an agent."""
@@ -88,7 +91,10 @@ def _model_check(schema: Any, filled_in: Set[str], config: Set[str], *, open_: b
         given = {name: one for name, one in args.items() if name not in config and name not in extra}
         faults = [_extra(name, offered) for name in extra]
         try:
-            faults += _extras_below(validate(copy.deepcopy(given)), given, "")
+            if all(type(one) in _FLAT for one in given.values()):
+                validate(given)
+            else:
+                faults += _extras_below(validate(copy.deepcopy(given)), given, "")
         except ValueError as error:
             if not callable(errors := getattr(error, "errors", None)):
                 raise

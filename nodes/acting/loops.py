@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -49,6 +50,11 @@ class Seen:
     result: str
     error: str = ""
 
+    @cached_property
+    def key(self) -> str:
+        """The call's short mark."""
+        return key_of(self.name, self.args)
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -74,22 +80,21 @@ def extend(trail: Sequence[Mapping[str, Any]], turn: Sequence[Seen]) -> Trail:
     if not turn:
         return [dict(one) for one in trail]
     last: Mapping[str, Any] = trail[-1] if trail else {}
-    keys = [key_of(one.name, one.args) for one in turn]
+    calls = sorted({one.key for one in turn})
     pairs = Counter(
-        f"{key}/{_mark(one.error, 'error') if one.error else _mark(' '.join(one.result.split()))}"
-        for key, one in zip(keys, turn, strict=True)
+        f"{one.key}/{_mark(one.error, 'error') if one.error else _mark(' '.join(one.result.split()))}" for one in turn
     )
     mark = _mark(*sorted(pairs))
     newest = {
         "turn": mark,
-        "calls": sorted(set(keys)),
+        "calls": calls,
         "again": {pair: last.get("again", {}).get(pair, 0) + count for pair, count in pairs.items()},
         "cycles": [
             last["cycles"][period - 2] + 1 if len(trail) >= period and trail[-period]["turn"] == mark else 0
             for period in range(2, LONGEST_CYCLE + 1)
         ],
         "errors": _errors(last.get("errors", {}), turn),
-        "search": _search(last, turn, sorted(set(keys))),
+        "search": _search(last, turn, calls),
     }
     older = [{"turn": one["turn"], "calls": one["calls"]} for one in trail[1 - LONGEST_CYCLE :]]
     return [*older, newest]
@@ -131,9 +136,9 @@ def _errors(before: Mapping[str, int], turn: Sequence[Seen]) -> dict[str, int]:
 def _search(last: Mapping[str, Any], turn: Sequence[Seen], calls: list[str]) -> dict[str, Any]:
     """Count the turns in a row that ask one tool for the same in other words, and hear nothing new."""
     tools = {one.name for one in turn}
-    if len(tools) != 1:
+    words, names = _said(turn) if len(tools) == 1 else ([], [])
+    if not words:
         return {"tool": "", "words": [], "names": [], "lines": [], "count": 0}
-    words, names = _said(turn)
     lines = sorted({line for one in turn for line in _lines(one)})
     before = last.get("search", {"tool": ""})
     found = {"tool": tools.pop(), "words": words, "names": names}

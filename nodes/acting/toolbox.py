@@ -59,16 +59,17 @@ class Toolbox:
 
     def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
         """Wait for one call. Its exceptions come as they are."""
+        runtime = runtime_of(config)
         given = ToolRuntime(
             state=state,
             tool_call_id=call["id"],
             config=ensure_config(config),
-            context=runtime_of(config).context,
-            store=runtime_of(config).store,
-            stream_writer=runtime_of(config).stream_writer,
+            context=runtime.context,
+            store=runtime.store,
+            stream_writer=runtime.stream_writer,
             tools=list(self.node.tools_by_name.values()),
-            execution_info=runtime_of(config).execution_info,
-            server_info=runtime_of(config).server_info,
+            execution_info=runtime.execution_info,
+            server_info=runtime.server_info,
         )
         # `ToolNode.invoke` starts a thread pool for each call; what it runs in that pool is this.
         return within(

@@ -6,7 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence, RunnableWithFallbacks
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.tools import BaseTool
@@ -163,6 +169,13 @@ def _without_tools(model: Model) -> Model:
         return model
     rest = {key: value for key, value in model.kwargs.items() if key not in OFFERED}
     return model.model_copy(update={"kwargs": rest}) if rest or model.config else model.bound
+
+
+def unbound(model: Model) -> tuple[Model, Mapping[str, Any]]:
+    """What a plain binding holds, and what it adds to each call; asking it so spares merging its empty config."""
+    if type(model) is RunnableBinding and not model.config and not model.config_factories:
+        return model.bound, model.kwargs
+    return model, {}
 
 
 def is_configurable(model: Model) -> bool:

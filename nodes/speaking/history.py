@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import cast
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
@@ -19,9 +20,9 @@ _TAG = re.compile(
 )
 
 
-def call_ids(message: AnyMessage) -> list[str]:
-    """The ids of a message's calls, unreadable ones included."""
-    return [call["id"] for call in calls_in(message)]
+def call_ids(turn: AIMessage) -> list[str]:
+    """The ids of a turn's calls, unreadable ones included."""
+    return [str(call["id"]) for call in (*turn.tool_calls, *turn.invalid_tool_calls) if call["id"] is not None]
 
 
 def is_paired(messages: Sequence[AnyMessage]) -> bool:
@@ -37,8 +38,8 @@ def is_paired(messages: Sequence[AnyMessage]) -> bool:
             waiting.remove(answered)
         elif waiting:
             return False
-        elif kind == "ai" and (message.tool_calls or message.invalid_tool_calls):  # type: ignore[union-attr]
-            waiting = call_ids(message)
+        elif kind == "ai":
+            waiting = call_ids(cast("AIMessage", message))
     return not waiting
 
 

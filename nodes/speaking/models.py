@@ -16,7 +16,16 @@ from langgraph_reflexion.context import field_of
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of
-from langgraph_reflexion.nodes.speaking.bindings import Form, Model, Offer, configured, is_configurable, offering, plain
+from langgraph_reflexion.nodes.speaking.bindings import (
+    Form,
+    Model,
+    Offer,
+    configured,
+    is_configurable,
+    offering,
+    plain,
+    unbound,
+)
 from langgraph_reflexion.nodes.speaking.json_text import whole
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
 
@@ -161,8 +170,10 @@ def asked(
 ) -> Waits[Reply]:
     """Ask once. With `aside`, a name for traces, its tokens never reach the user."""
     quiet = config if aside is None else unheard(config, aside)
-    given = list(messages)
-    message = yield within(seconds, lambda: model.invoke(given, quiet), lambda: model.ainvoke(given, quiet))
+    given, (asking, more) = list(messages), unbound(model)
+    message = yield within(
+        seconds, lambda: asking.invoke(given, quiet, **more), lambda: asking.ainvoke(given, quiet, **more)
+    )
     return received(message if isinstance(message, AIMessage) else AIMessage(str(message)))
 
 

@@ -195,7 +195,7 @@ class Held(TypedDict, total=False):
 HELD = frozenset(Held.__annotations__)
 
 
-BLANK: Mapping[str, Any] = MappingProxyType(
+BLANK: MappingProxyType[str, Any] = MappingProxyType(
     {
         "feedback": None,
         "outcome": None,
@@ -273,11 +273,11 @@ TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
 """What a strict checkpointer that was not told of our types gives back as plain data: a server's own, for one."""
 
 
-def laid_open(values: Mapping[str, Any]) -> dict[str, Any]:
+def laid_open(values: dict[str, Any]) -> dict[str, Any]:
     """The values of the channels with the run's books laid open, and blank what nobody has written."""
-    out = {**BLANK, **values, **(values.get("run") or {})}
+    out: dict[str, Any] = BLANK | values | (values.get("run") or {})
     for name, kind in TYPED.items():
-        if (value := out.get(name)) and _is_plain(value):
+        if (value := out[name]) and _is_plain(value):
             out[name] = (
                 [kind.model_validate(one) for one in value] if isinstance(value, list) else kind.model_validate(value)
             )
@@ -290,11 +290,11 @@ def _is_plain(value: Any) -> bool:
 
 def put_back(update: Mapping[str, Any]) -> Update:
     """A node's update as the channels take it: what belongs in the books, in the books."""
-    books = {name: value for name, value in update.items() if name in HELD}
-    if not books:
-        return dict(update)
-    rest = {name: value for name, value in update.items() if name not in HELD}
-    return {**rest, "run": books}
+    rest: Update = {}
+    books: Update = {}
+    for name, value in update.items():
+        (books if name in HELD else rest)[name] = value
+    return {**rest, "run": books} if books else rest
 
 
 def task_in(state: Mapping[str, Any]) -> str:
