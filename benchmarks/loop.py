@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import statistics
 import sys
@@ -264,19 +265,26 @@ def peaks(steps: int) -> dict[str, int]:
     return out
 
 
-async def crowd(runs: int, delay: float) -> dict[str, dict[str, float]]:
-    """Many runs at once with a model that sleeps: seconds in all, and the loop's worst lateness."""
-    out = {}
-    for name in ("bare loop", "reflexion"):
-        agent = PEERS[name](Reader(pages=4, delay=delay), None, "async")
-        await aonce(agent, name, 0, 4)
-        late: list[float] = []
-        beat = asyncio.ensure_future(_heart(late))
-        began = time.perf_counter()
-        await asyncio.gather(*(aonce(agent, name, turn, 4) for turn in range(1, runs + 1)))
-        out[name] = {"seconds": time.perf_counter() - began, "worst lateness": 0.0}
-        beat.cancel()
-        out[name]["worst lateness"] = max(late, default=0.0)
+async def crowd(runs: int, delay: float, rounds: int) -> dict[str, dict[str, list[float]]]:
+    """Many runs of four steps at once with a model that sleeps, each peer once a round, after one not counted.
+
+    Told are the seconds until the last one ends, the processor's seconds, and the worst lateness of the event loop.
+    """
+    peers = ("bare loop", "reflexion", "create_agent")
+    agents = {name: PEERS[name](Reader(pages=4, delay=delay), None, "async") for name in peers}
+    out: dict[str, dict[str, list[float]]] = {name: {"seconds": [], "cpu": [], "late": []} for name in peers}
+    for turn in range(rounds + 1):
+        for name, agent in agents.items():
+            gc.collect()
+            late: list[float] = []
+            beat = asyncio.ensure_future(_heart(late))
+            began, busy = time.perf_counter(), time.process_time()
+            await asyncio.gather(*(aonce(agent, name, turn * runs + one, 4) for one in range(runs)))
+            took, spent = time.perf_counter() - began, time.process_time() - busy
+            beat.cancel()
+            if turn:
+                for kind, value in (("seconds", took), ("cpu", spent), ("late", max(late, default=0.0))):
+                    out[name][kind].append(value)
     return out
 
 
@@ -326,10 +334,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"peak memory of a run of {min(last, 50)} steps: " + _beside(peak))
         growth = min(plain(last) for _ in range(3)) / last / (min(plain(steps_of[0]) for _ in range(3)) / steps_of[0])
         print(f"growth of a step from {steps_of[0]} to {last} steps in a plain Python loop: {growth:.2f} x")
-        many = asyncio.run(crowd(20 if given.short else 100, 0.05))
+        runs, turns = (20, 1) if given.short else (100, given.rounds or 10)
+        print(f"\n{runs} runs at once of 4 steps, the model sleeping 50 ms; medians of {turns}")
+        many = asyncio.run(crowd(runs, 0.05, turns))
+        times = {kind: ratios({name: said[kind] for name, said in many.items()}) for kind in ("seconds", "cpu")}
         for name, said in many.items():
-            late = said["worst lateness"] * 1e3
-            print(f"{name}: {said['seconds']:.2f} s for all at once, the event loop at most {late:.0f} ms late")
+            middle = {kind: statistics.median(values) for kind, values in said.items()}
+            told = [f"{middle[kind]:.2f} s ({times[kind][name]:.2f} x)" for kind in ("seconds", "cpu")]
+            print(f"{name:14}{told[0]}, processor {told[1]}, the event loop at most {middle['late'] * 1e3:.0f} ms late")
     if given.json:
         given.json.write_text(json.dumps({"steps": figures, "bytes": sizes, "peak": peak, "at once": many}, indent=1))
     return 0
