@@ -102,7 +102,7 @@ class Audits:
 
     def given(self, state: Any, config: RunnableConfig) -> Audited | None:
         """A graph's state as the auditors take it; `None` where the run is not over, but waits for a person."""
-        values = laid_open(state if isinstance(state, Mapping) else vars(state))
+        values = laid_open(dict(state) if isinstance(state, Mapping) else vars(state))
         outcome, about = values.get("outcome"), values.get("about")
         if getattr(outcome, "status", None) == "needs_input":
             return None
