@@ -23,9 +23,9 @@ from langgraph_reflexion.nodes.host import emit, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.notes import Trial, prompted
 from langgraph_reflexion.nodes.speaking.forms import Meter, metered
-from langgraph_reflexion.nodes.speaking.models import let_pass
+from langgraph_reflexion.nodes.speaking.models import Reply, let_pass
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, seconds_left, times_seen
+from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, paid, seconds_left, times_seen
 from langgraph_reflexion.nodes.worker import OnlyAsyncError, Pace, Work, WorkerError
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id
@@ -54,6 +54,8 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
         if pace.is_over:
             return _out_of_steps(kit, trial, state, config, meter)
         return (yield from _fallen(kit, trial, state, config, fault, meter))
+    if work.message is not None and meter.spent[3]:
+        meter.spent = paid(kit.limits, [*prompt, *work.steps], Reply(work.message, meter.spent))
     _tell(config, state, prompt, work, meter, None)
     update = _begun(kit, state, meter, work.steps)
     if work.outcome is not None and work.outcome.status == "failure":
