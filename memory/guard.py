@@ -53,7 +53,8 @@ def suspicion_of(lesson: Lesson) -> str | None:
 
 def shown_texts(lesson: Lesson) -> Iterable[str]:
     """The fields of a lesson that hold words."""
-    return [lesson.text, lesson.when, lesson.when_not, lesson.why, lesson.topic or "", lesson.name or "", *lesson.tags]
+    texts = [lesson.text, lesson.when, lesson.when_not, lesson.why, lesson.topic, lesson.name, *lesson.tags]
+    return [text for text in texts if text]
 
 
 def _one_space(found: re.Match[str]) -> str:

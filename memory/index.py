@@ -16,14 +16,14 @@ from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
-from langgraph_reflexion.memory.words import LEAST, characters, runs, tokens, weight
+from langgraph_reflexion.memory.words import characters, runs, tokens, weight
 
 ALIKE = 0.5
 """Share of common letter runs from which two words are taken for forms of one."""
 
 MOST_FORMS = 8
-OFTEN = 500
-"""Lessons from which a word is too common to look all of them up, where a rarer one leads to them."""
+LOOKED_UP = 4000
+"""Places of words that are looked up for a query, the rarest words' first: common ones add little, and take long."""
 
 KEPT = 64
 """Namespaces that a reader remembers."""
@@ -63,12 +63,14 @@ class Entry(NamedTuple):
 class Index:
     """The lessons of one namespace by their words. `seq` is the store's write that it has seen, where a store tells.
 
-    What an `elder` knows of a text is not found out again.
+    `items` are those it knows by key, in a dictionary that is put in place whole and never changed. What an `elder`
+    knows of a text is not found out again.
     """
 
     def __init__(self, elder: Index | None = None) -> None:
         self.lock = threading.RLock()
         self.seq = -1
+        self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
         self._elders = elder.entries if elder is not None else {}
         self._holding: dict[str, dict[str, int]] = {}
@@ -76,28 +78,22 @@ class Index:
         self._bound: dict[str, set[str]] = {}
         self._named: set[str] = set()
 
-    @property
-    def items(self) -> dict[str, Item]:
-        """The items it knows, by key."""
-        with self.lock:
-            return {key: entry.item for key, entry in self.entries.items()}
-
     def knows(self, item: Item) -> bool:
         """Whether it knows this item as it is."""
         known = self.entries.get(item.key)
         return known is not None and (known.item.value is item.value or known.item.value == item.value)
 
-    def catch_up(self, since: int, seq: int, new: Iterable[Item], keys: Collection[str]) -> bool:
-        """Take new items in and keep only these keys; False where another was quicker."""
+    def catch_up(self, since: int, seq: int, items: dict[str, Item], new: Iterable[Item]) -> bool:
+        """Know just these items, of which so many are new; False where another was quicker."""
         with self.lock:
             if self.seq != since:
                 return False
             for item in new:
                 self.take(item)
-            if self.entries.keys() != keys:
-                for key in [one for one in self.entries if one not in keys]:
+            if items is not self.items and self.entries.keys() != items.keys():
+                for key in [one for one in self.entries if one not in items]:
                     self._drop(key)
-            self.seq = seq
+            self.seq, self.items = seq, items
             return True
 
     def become(self, since: int, seq: int, fresh: Index) -> bool:
@@ -105,7 +101,7 @@ class Index:
         with self.lock:
             if self.seq != since:
                 return False
-            self.entries, self._named, self._bound = fresh.entries, fresh._named, fresh._bound
+            self.items, self.entries, self._named, self._bound = fresh.items, fresh.entries, fresh._named, fresh._bound
             self._holding, self._runs = fresh._holding, fresh._runs
             self.seq = seq
             return True
@@ -167,9 +163,12 @@ class Index:
     ) -> list[str]:
         """The usable lessons that hold most of the telling words, and those that are near by vectors."""
         rough: dict[str, float] = dict.fromkeys((key for key in near if key in self.entries), 0.0)
-        found = [(form, alike) for of_a_word in forms.values() for form, alike in of_a_word.items()]
-        rare = [(form, alike) for form, alike in found if len(self._holding[form]) <= OFTEN and weight(form) > LEAST]
-        for form, alike in rare or found:
+        found = [(len(self._holding[form]), form, alike) for of in forms.values() for form, alike in of.items()]
+        looked_up = 0
+        for often, form, alike in sorted(found):
+            if looked_up and looked_up + often > LOOKED_UP:
+                break
+            looked_up += often
             gain = alike * weight(form) * self.rarity(form)
             for key in self._holding[form]:
                 rough[key] = rough.get(key, 0.0) + gain

@@ -43,7 +43,7 @@ class Ranked:
 
 
 def rank(
-    asked: Words, index: Index, near: Mapping[str, float], usable: Callable[[Item], bool], most: int = 50
+    asked: Words, index: Index, near: Mapping[str, float], usable: Callable[[Item], bool], most: int = 30
 ) -> list[Ranked]:
     """The lessons by likeness in words and, where the store has them, vectors; the best first.
 

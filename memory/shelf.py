@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -61,7 +61,7 @@ class Shelf:
         return (*self.evidence, lesson)
 
 
-def stocked(shelf: Shelf) -> Plan[dict[str, Item]]:
+def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
     """The lessons' records as they are now, by key. The index knows them then."""
     index = shelf.index
     while True:
@@ -69,29 +69,30 @@ def stocked(shelf: Shelf) -> Plan[dict[str, Item]]:
         [news] = yield News(shelf.lessons, since)
         if news is None:
             items = {item.key: item for item in (yield from every(shelf.lessons))}
-            yield from _known(index, -1, -1, items)
+            yield from _known(index, -1, -1, items, [item for item in items.values() if not index.knows(item)])
             return items
-        items = {} if news.since < 0 else index.items
-        items.update((item.key, item) for item in news.items)
+        items = index.items if news.since >= 0 else {}
+        if news.items or news.keys is not None:
+            items = {**items, **{item.key: item for item in news.items}}
         if news.keys is not None:
             items = {key: item for key, item in items.items() if key in news.keys}
-        if (yield from _known(index, since, news.seq, items)):
+        if (yield from _known(index, since, news.seq, items, news.items)):
             return items
 
 
-def _known(index: Index, since: int, seq: int, items: Mapping[str, Item]) -> Plan[bool]:
+def _known(index: Index, since: int, seq: int, items: dict[str, Item], new: Sequence[Item]) -> Plan[bool]:
     """Whether the index could be brought from one write to another, so that it knows just these items.
 
     Much that is new is looked at a spell at a time, so that others have their turn.
     """
-    new = [item for item in items.values() if not index.knows(item)]
     if len(new) <= SPELL:
-        return index.catch_up(since, seq, new, items.keys())
+        return index.catch_up(since, seq, items, new)
     fresh = Index(index)
     for at, item in enumerate(items.values(), 1):
         fresh.take(item)
         if at % SPELL == 0:
             yield GIVE_WAY
+    fresh.items = items
     return index.become(since, seq, fresh)
 
 
