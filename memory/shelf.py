@@ -69,7 +69,15 @@ def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
         [news] = yield News(shelf.lessons, since)
         if news is None:
             items = {item.key: item for item in (yield from every(shelf.lessons))}
-            yield from _known(index, -1, -1, items, [item for item in items.values() if not index.knows(item)])
+            yield GIVE_WAY
+            new = []
+            for at, item in enumerate(items.values(), 1):
+                if not index.knows(item):
+                    new.append(item)
+                if at % (10 * SPELL) == 0:
+                    yield GIVE_WAY
+            yield from _known(index, -1, -1, items, new)
+            yield GIVE_WAY
             return items
         items = index.items if news.since >= 0 else {}
         if news.items or news.keys is not None:
