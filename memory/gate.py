@@ -57,8 +57,11 @@ _FILLER = listed(
     concentrate vigilant cautious mindful everything all answer answering answers response responding task tasks
     step steps future going forward the a an to of in on and or not no don't you your this that these those with for
     from at by any every is are before detail details
+    i i'll will we we'll me my n none null nil nothing
     """
 )
+_FIGURE = re.compile(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
+"""A number that says what to do, and not how often or how much."""
 _FILLER_CHINESE = re.compile(
     "下次|下回|以后|今后|再|要|更|仔细|认真|小心|注意|谨慎|努力|加油|专心|细心|一点|一些|些|点|地|的|请|必须|应该|多|做|得|好|"
     "尝试|试|检查|思考|避免|犯错|错误|务必|一定|时|回答|答案|任务|和|并|不要|别|粗心|大意"
@@ -128,7 +131,7 @@ def concrete(text: str) -> bool:
     words = [word for word in re.findall(r"[a-z][a-z'’]*", text.casefold()) if word not in _FILLER]
     dense = _FILLER_CHINESE.sub("", "".join(re.findall(_DENSE, text)))
     others = re.findall(r"[^\W\d_]", re.sub(rf"[A-Za-z'’]|{_DENSE}", "", text))
-    return bool(words) or len(dense) >= 2 or len(others) >= 3
+    return bool(words) or len(dense) >= 2 or len(others) >= 3 or _FIGURE.search(text) is not None
 
 
 def _bare(text: str) -> str:

@@ -31,6 +31,15 @@ def test_a_question_waits_for_its_reply_and_the_run_goes_on(protocol, decided):
     assert len(model.asked) == 2
 
 
+@pytest.mark.req("B7", "B11")
+def test_half_a_character_in_a_reply_is_replaced_for_no_provider_takes_it(protocol, decided):
+    model = RoleModel([ask("Which Tuesday?"), say("11:00")])
+    agent = create_reflexion_agent(model, controls=["ask_user"], protocol=protocol, checkpointer=InMemorySaver())
+    agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
+    agent.invoke(Command(resume="The first \ud83d"), THREAD)
+    assert "The first ?" in decided(model)[1].text
+
+
 @pytest.mark.req("B7", "F11", "B11")
 def test_where_no_one_can_answer_the_question_ends_the_run_and_the_reply_is_the_next(run, protocol):
     model = RoleModel([ask("Which Tuesday?"), say("11:00")])

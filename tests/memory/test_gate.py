@@ -93,9 +93,27 @@ def test_facts_and_preferences_may_name_what_they_are_about() -> None:
 
 @pytest.mark.req("C11", "C13")
 def test_a_plan_is_told_from_a_reminder_to_take_care() -> None:
-    for text in ("", "Be careful.", "Think step by step.", "Pay more attention!", "请务必更加小心。", "…"):
+    for text in (
+        "",
+        "Be careful.",
+        "Think step by step.",
+        "Pay more attention!",
+        "请务必更加小心。",
+        "…",
+        "None",
+        "n/a",
+    ):
         assert not concrete(text), text
-    for text in ("Pass a weekday.", "Check the units.", "先换算单位。", "Проверьте единицы."):
+    for text in ("I will be more careful next time.", "Be 100 % careful.", "再试3次。"):
+        assert not concrete(text), text
+    for text in (
+        "Pass a weekday.",
+        "Check the units.",
+        "先换算单位。",
+        "Проверьте единицы.",
+        "Answer 11:00.",
+        "Try 42.",
+    ):
         assert concrete(text), text
 
 
