@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -27,15 +29,27 @@ Place = str | os.PathLike[str] | TextIO
 SAID = ("text", "when", "when_not", "why", "topic", "tags", "name", "expires_at")
 """What of a lesson somebody may have edited in a file; the rest is its record."""
 
+_UNSEEN = re.compile(r"[^\n -~]")
+
 
 def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
     """Write one lesson a line, and say how many."""
-    lines = [json.dumps(_short(lesson), ensure_ascii=False) + "\n" for lesson in lessons]
+    lines = [legible(json.dumps(_short(lesson), ensure_ascii=False)) + "\n" for lesson in lessons]
     if hasattr(place, "write"):
         cast(TextIO, place).writelines(lines)
     else:
         Path(cast(str, place)).write_text("".join(lines), encoding="utf-8")
     return len(lines)
+
+
+def legible(text: str) -> str:
+    """JSON in which nothing is hidden: what nobody sees, or a terminal obeys, is told by its code."""
+    return text if text.isascii() and "\x7f" not in text else _UNSEEN.sub(_code, text)
+
+
+def _code(found: re.Match[str]) -> str:
+    one = found.group()
+    return one if one.isprintable() or unicodedata.category(one) == "Zs" else json.dumps(one)[1:-1]
 
 
 def read_lines(place: Place) -> list[str]:

@@ -206,6 +206,30 @@ def test_a_forgotten_lesson_leaves_nothing_in_the_file(ids, told):
     assert WEEKDAY.encode() not in files
 
 
+@pytest.mark.usefixtures("ids")
+def test_a_damaged_lesson_does_not_hide_the_others_and_can_go(told, caplog):
+    with FaissStore("lessons.db") as store:
+        store.put((*PLACE, "lessons"), "broken", {"kind": "poem"})
+    assert len(told("list", "--json")) == 3
+    assert "Left out the damaged lesson 'broken'" in caplog.text
+    assert told("forget", "broken") == "Forgot broken: a lesson that is damaged\n"
+    caplog.clear()
+    assert len(told("list", "--json")) == 3
+    assert not caplog.text
+
+
+def test_what_is_hidden_in_a_text_reaches_no_terminal_and_is_told_in_json(told):
+    hidden = "Read\u202e the\x9b31m units\U000e0041 first，会议."
+    with FaissStore("lessons.db") as store:
+        [item] = [LessonBook(store, PLACE).add(Lesson(kind="rule", text="Read the units first."))]
+        assert item.lesson is not None
+        store.put((*PLACE, "lessons"), item.lesson.id, {**item.lesson.model_dump(mode="json"), "text": hidden})
+    for said in (told("list"), told("show", item.lesson.id), told("export")):
+        assert not set("\u202e\x9b") & set(said)
+        assert "first，会议." in said
+    assert json.loads(told("export"))["text"] == told("list", "--json")[0]["text"] == hidden
+
+
 @pytest.mark.parametrize(("answer", "status", "left"), [("y\n", 0, 2), ("n\n", 1, 3), ("", 1, 3)])
 def test_at_a_terminal_it_is_asked_before_a_lesson_goes(ids, told, capsys, monkeypatch, answer, status, left):
     monkeypatch.setattr(sys, "stdin", Typed(answer))

@@ -71,6 +71,10 @@ class Desk:
         )
         raise WrongUse(f"there is no lesson {given!r} in {place}{likely}")
 
+    def damaged(self, id: str) -> bool:
+        """Whether something is kept under this id that is no lesson any more."""
+        return self.book.store.get((*self.book.namespace, "lessons"), id) is not None and self.book.get(id) is None
+
     def changed(self, lesson: Lesson, done: str) -> int:
         """Tell of a lesson that was changed."""
         if self.json:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TextIO
 
 from langgraph_reflexion.cli.width import columns, folded, table
+from langgraph_reflexion.memory.exchange import legible
 
 Ink = Literal["bold", "dim", "red", "green", "yellow", "magenta", "cyan"]
 
@@ -56,7 +57,7 @@ class Page:
     def data(self, value: Any) -> None:
         """A value as JSON, in letters that the file can hold."""
         plain = (self._file.encoding or "utf-8").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
-        self._write(json.dumps(value, ensure_ascii=plain, indent=2) + "\n")
+        self._write(legible(json.dumps(value, ensure_ascii=plain, indent=2)) + "\n")
 
     def lead(self, lead: str) -> None:
         """Begin a line that is told piece by piece."""

@@ -21,7 +21,6 @@ from langgraph_reflexion.cli.trace import told
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.exchange import write_lines
-from langgraph_reflexion.schemas import Lesson
 
 SHOWN = 3
 """Runs of which the evidence is shown beside a lesson."""
@@ -123,21 +122,24 @@ def _restore(desk: Desk) -> int:
 
 
 def _forget(desk: Desk) -> int:
-    lesson = desk.lesson()
-    if not desk.asked.yes and sys.stdin.isatty() and not _sure(lesson):
+    id, text = desk.asked.id, "a lesson that is damaged"
+    if not desk.damaged(id):
+        lesson = desk.lesson()
+        id, text = lesson.id, lesson.text
+    if not desk.asked.yes and sys.stdin.isatty() and not _sure(text):
         desk.note("Nothing was removed.")
         return 1
-    desk.book.forget(lesson.id)
+    desk.book.forget(id)
     if desk.json:
-        desk.page.data({"forgotten": lesson.id})
+        desk.page.data({"forgotten": id})
     else:
-        desk.page.line(f"Forgot {lesson.id}: {lesson.text}")
+        desk.page.line(f"Forgot {id}: {text}")
     return 0
 
 
-def _sure(lesson: Lesson) -> bool:
+def _sure(text: str) -> bool:
     page = Page(sys.stderr)
-    page.line(lesson.text, "yellow")
+    page.line(text, "yellow")
     page.lead("Remove it for good? [y/N] ")
     answer = sys.stdin.readline()
     return answer.strip().lower() in ("y", "yes")
