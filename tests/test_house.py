@@ -20,7 +20,7 @@ ROOMS = ("graph", "nodes", "memory", "prompts")
 # Imports go down this list, never up.
 FLOORS: tuple[set[str], ...] = (
     {""},  # the face itself, `langgraph_reflexion`
-    {"cli", "evals"},
+    {"cli", "evals", "server"},
     {"checks"},
     {"testing"},
     {"graph"},

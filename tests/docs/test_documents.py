@@ -30,7 +30,21 @@ PAGES = tuple(sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES)
 OLLAMA = "http://localhost:11434/v1"
 """The one address that is changed before a block runs: the local provider's stands in for it."""
-ROOMS = {"graph", "nodes", "memory", "prompts", "cli", "evals", "checks", "testing", "state", "tests", "docs", "house"}
+ROOMS = {
+    "graph",
+    "nodes",
+    "memory",
+    "prompts",
+    "cli",
+    "evals",
+    "server",
+    "checks",
+    "testing",
+    "state",
+    "tests",
+    "docs",
+    "house",
+}
 
 
 class Block(NamedTuple):

@@ -133,7 +133,8 @@ def signed_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (place / "asking.py").write_text(ASKING)
     (place / "signing_in.py").write_text(SIGNING_IN)
     graphs = {"asking": "./asking.py:asking", "demo": "langgraph_reflexion.graph.studio:demo"}
-    settings = {"dependencies": ["."], "graphs": graphs, "auth": {"path": "./signing_in.py:auth"}}
+    http = {"app": "langgraph_reflexion.server:app", "enable_custom_route_auth": True}
+    settings = {"dependencies": ["."], "graphs": graphs, "auth": {"path": "./signing_in.py:auth"}, "http": http}
     (place / "langgraph.json").write_text(json.dumps(settings))
     with serving(place) as url:
         yield url

@@ -1,0 +1,86 @@
+"""Memory over HTTP: the server's own routes, behind its own authentication."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from langgraph_reflexion.graph.demo import TASK
+
+Client = Callable[..., Any]
+pytestmark = [pytest.mark.slow, pytest.mark.req("J2")]
+
+
+def learned(url: str, client: Client, user: str | None = None) -> str:
+    """Let the demo run once; the run's id."""
+    here = client(url, user)
+    (assistant,) = here.assistants.search(graph_id="demo")
+    thread = here.threads.create()
+    question = {"messages": [{"role": "user", "content": TASK}]}
+    result = here.runs.wait(thread["thread_id"], assistant["assistant_id"], input=question)
+    return str(result["outcome"]["run_id"])
+
+
+def asking(url: str, user: str | None = None) -> httpx.Client:
+    return httpx.Client(base_url=f"{url}/memory/demo", headers={"x-user": user} if user else None, timeout=20)
+
+
+def test_a_person_looks_at_what_was_learned_and_decides_over_it(shipped: str, client: Client):
+    run = learned(shipped, client)
+    with asking(shipped) as here:
+        [lesson, *_] = here.get("/lessons").json()
+        assert here.get(f"/lessons/{lesson['id']}").json() == lesson
+        [nearest, *_] = here.get("/lessons", params={"query": lesson["text"], "limit": 1}).json()
+        assert (nearest["id"], nearest["score"] > 0.5) == (lesson["id"], True)
+        assert here.get("/lessons", params={"status": "retired"}).json() == []
+
+        assert here.post(f"/lessons/{lesson['id']}/approve").json()["status"] == "active"
+        assert here.post(f"/lessons/{lesson['id']}/retire", json={"why": "too narrow"}).json()["status"] == "retired"
+        assert here.post(f"/lessons/{lesson['id']}/restore").json()["status"] == "active"
+        changes = [one["action"] for one in here.get(f"/lessons/{lesson['id']}/history").json()]
+        assert changes[-3:] == ["approved", "retired", "restored"]
+
+        assert lesson["id"] in str(here.get(f"/runs/{run}").json())
+        assert here.get("/statistics").json()["lessons"] >= 1
+
+        assert here.delete(f"/lessons/{lesson['id']}").status_code == 204
+        assert here.get(f"/lessons/{lesson['id']}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "told"),
+    [
+        ("GET", "/lessons/nobody", 404, "'nobody'"),
+        ("GET", "/lessons/nobody/history", 404, "'nobody'"),
+        ("POST", "/lessons/nobody/approve", 404, "'nobody'"),
+        ("DELETE", "/lessons/nobody", 404, "'nobody'"),
+        ("GET", "/runs/nobody", 404, "'nobody'"),
+        ("POST", "/lessons/nobody/retire", 422, "why"),
+        ("GET", "/lessons?limit=many", 422, "'many'"),
+        ("GET", "/lessons?kind=poem", 422, "'poem'"),
+        ("GET", "/lessons?knid=rule", 422, "'knid'"),
+    ],
+)
+def test_what_cannot_be_is_answered_in_a_sentence(shipped: str, method: str, path: str, status: int, told: str):
+    with asking(shipped) as here:
+        answer = here.request(method, path)
+    assert (answer.status_code, told in answer.json()["detail"]) == (status, True)
+
+
+def test_each_user_sees_their_own_lessons_and_nobody_elses(signed_in: str, client: Client):
+    learned(signed_in, client, "ada")
+    with asking(signed_in, "ada") as ada, asking(signed_in, "ben") as ben, asking(signed_in) as stranger:
+        [lesson, *_] = ada.get("/lessons").json()
+        assert ben.get("/lessons").json() == []
+        assert ben.get(f"/lessons/{lesson['id']}").status_code == 404
+        assert ben.delete(f"/lessons/{lesson['id']}").status_code == 404
+        assert stranger.get("/lessons").status_code == 401
+
+
+def test_the_servers_own_page_describes_the_routes(shipped: str):
+    paths = httpx.get(f"{shipped}/openapi.json", timeout=20).json()["paths"]
+    assert {"get", "delete"} == set(paths["/memory/{agent}/lessons/{id}"])
+    assert paths["/memory/{agent}/runs/{id}"]["get"]["tags"] == ["Memory"]
