@@ -67,25 +67,31 @@ def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
     while True:
         since = index.seq
         [news] = yield News(shelf.lessons, since)
+        seq = -1
         if news is None:
             items = {item.key: item for item in (yield from every(shelf.lessons))}
-            yield GIVE_WAY
-            new = []
-            for at, item in enumerate(items.values(), 1):
-                if not index.knows(item):
-                    new.append(item)
-                if at % (10 * SPELL) == 0:
-                    yield GIVE_WAY
-            yield from _known(index, -1, -1, items, new)
-            yield GIVE_WAY
+            new = yield from _unknown(index, items.values())
+        else:
+            seq, new = news.seq, news.items
+            items = index.items if news.since >= 0 else {}
+            if news.items or news.keys is not None:
+                items = {**items, **{item.key: item for item in news.items}}
+            if news.keys is not None:
+                items = {key: item for key, item in items.items() if key in news.keys}
+        if (yield from _known(index, since, seq, items, new)):
             return items
-        items = index.items if news.since >= 0 else {}
-        if news.items or news.keys is not None:
-            items = {**items, **{item.key: item for item in news.items}}
-        if news.keys is not None:
-            items = {key: item for key, item in items.items() if key in news.keys}
-        if (yield from _known(index, since, news.seq, items, news.items)):
-            return items
+
+
+def _unknown(index: Index, items: Iterable[Item]) -> Plan[list[Item]]:
+    """Those of these items that the index does not know as they are."""
+    yield GIVE_WAY
+    new = []
+    for at, item in enumerate(items, 1):
+        if not index.knows(item):
+            new.append(item)
+        if at % (10 * SPELL) == 0:
+            yield GIVE_WAY
+    return new
 
 
 def _known(index: Index, since: int, seq: int, items: dict[str, Item], new: Sequence[Item]) -> Plan[bool]:

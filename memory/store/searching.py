@@ -44,10 +44,10 @@ class Changes(NamedTuple):
 def changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: int) -> Changes | None:
     """What was written to exactly this namespace after `since`, or `None` where items expire by themselves."""
     seq, floor = int(setting(connection, "seq") or 0), int(setting(connection, "floor") or 0)
-    if since == seq:
-        return Changes(since, seq, [])
     if connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
         return None
+    if since == seq:
+        return Changes(since, seq, [])
     name = ".".join(namespace)
     if since < max(floor, 0) or since > seq:
         rows = connection.execute(f"SELECT {_ROW} FROM items WHERE namespace = ?", (name,))

@@ -1,0 +1,142 @@
+"""The index of a namespace's words knows what the store holds, whoever wrote it, and is quick where there is much."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore, PutOp
+
+from langgraph_reflexion import FaissStore
+from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.records import record
+from langgraph_reflexion.memory.words import listed
+from langgraph_reflexion.schemas import Failure, Lesson, Trigger
+
+NOUNS = sorted(
+    listed("kettle violin glacier tractor lantern passport orchid compass saddle harbour pepper quilt anchor")
+)
+VERBS = sorted(listed("polish paint measure borrow wrap label weigh repair rinse fold varnish count stack hide"))
+
+
+def a_rule(text: str, **fields: Any) -> Lesson:
+    return Lesson(**{"kind": "rule", "text": text, "origin": "told", **fields})
+
+
+def found(book: LessonBook, task: str) -> list[str]:
+    return [lesson.text for lesson in book.recall(task)]
+
+
+def test_a_book_that_has_looked_before_finds_what_a_new_one_finds(store: BaseStore) -> None:
+    rng = random.Random(7)
+    old = LessonBook(store, ("team",))
+    for _ in range(30):
+        verb, noun, other = rng.choice(VERBS), rng.choice(NOUNS), rng.choice(NOUNS)
+        book = rng.choice([old, LessonBook(store, ("team",))])
+        known = book.lessons()
+        if known and rng.random() < 0.3:
+            one = rng.choice(known)
+            rng.choice([book.forget, partial(book.retire, why="old"), book.approve])(one.id)
+        else:
+            book.add(a_rule(f"To {verb} a {noun}, take the {other} off first.", when=f"a {noun} is dull"))
+        task = f"{rng.choice(VERBS)} the dull {noun}"
+        assert found(old, task) == found(LessonBook(store, ("team",)), task)
+
+
+def test_what_another_process_wrote_or_deleted_is_known_at_once(tmp_path: Path) -> None:
+    with FaissStore(tmp_path / "lessons.db") as mine, FaissStore(tmp_path / "lessons.db") as theirs:
+        ours, other = LessonBook(mine, ("team",)), LessonBook(theirs, ("team",))
+        assert found(ours, "polish the violin") == []
+        kept = other.add(a_rule("Polish a violin with a soft cloth.", when="a violin is dull")).lesson
+        assert kept is not None
+        assert found(ours, "polish the dull violin") == [kept.text]
+        other.forget(kept.id)
+        assert found(ours, "polish the dull violin") == []
+        assert LessonBook(mine, ("team", "deeper")).lessons() == []
+
+
+def test_a_lesson_that_another_program_lets_expire_is_not_found_after_its_time(tmp_path: Path) -> None:
+    with FaissStore(tmp_path / "lessons.db") as store:
+        book = LessonBook(store, ("team",))
+        book.add(a_rule("Polish a violin with a soft cloth.", when="a violin is dull"))
+        assert len(found(book, "polish the dull violin")) == 1
+        [item] = store.search(("team", "lessons"))
+        store.put(item.namespace, item.key, item.value, ttl=0.03 / 60)
+        time.sleep(0.1)
+        assert found(book, "polish the dull violin") == []
+        book.add(a_rule("Polish a kettle with vinegar.", when="a kettle is dull"))
+        assert len(found(book, "polish the dull kettle")) == 1
+
+
+def test_a_lesson_bound_to_a_failure_is_found_however_many_there_are(store: BaseStore) -> None:
+    book = LessonBook(store, ("team",))
+    bound = a_rule("Ask for fewer rows.", trigger=Trigger(signal="tool_error", tool="fetch", fingerprint="f|x"))
+    book.add(bound)
+    for noun in NOUNS:
+        book.add(a_rule(f"Wrap the {noun} in paper.", when=f"a {noun} is sent"))
+    failure = Failure(signal="tool_error", evidence="timeout", tool="fetch", fingerprint="f|x")
+    assert [one.text for one in book.recall("anything", ("fetch",), failure)] == [bound.text]
+
+
+def many(store: BaseStore, number: int) -> LessonBook:
+    """A book of so many lessons, written as another program would."""
+    rng = random.Random(3)
+    first = (
+        LessonBook(store, ("team",)).add(a_rule("Polish a violin with a soft cloth.", when="a violin is dull")).lesson
+    )
+    assert first is not None
+    made = [
+        first.model_copy(update={"id": f"n{i}", "text": " ".join(rng.choices([*VERBS, *NOUNS], k=9)) + f" {i % 977}x"})
+        for i in range(number)
+    ]
+    for at in range(0, number, 500):
+        store.batch([PutOp(("team", "lessons"), one.id, record(one), ["text", "when"]) for one in made[at : at + 500]])
+    return LessonBook(store, ("team",), MemoryPolicy(max_kept=2 * number))
+
+
+@pytest.mark.slow
+def test_among_ten_thousand_lessons_a_recall_takes_milliseconds(tmp_path: Path) -> None:
+    with FaissStore(tmp_path / "lessons.db") as store:
+        book = many(store, 10_000)
+        book.recall("polish the dull violin")
+        times = []
+        for noun in NOUNS * 3:
+            start = time.thread_time()
+            book.recall(f"{VERBS[len(times) % len(VERBS)]} the dull {noun} by the harbour")
+            times.append(time.thread_time() - start)
+    assert sorted(times)[int(0.95 * len(times))] < 0.05
+
+
+@pytest.mark.slow
+def test_threads_that_write_and_recall_together_leave_an_index_that_is_right(tmp_path: Path) -> None:
+    with FaissStore(tmp_path / "lessons.db") as store:
+        book = many(store, 300)
+        faults: list[BaseException] = []
+
+        def work(number: int) -> None:
+            try:
+                for i in range(15):
+                    noun = NOUNS[(number + i) % len(NOUNS)]
+                    added = book.add(a_rule(f"Rinse the {noun} of {number} and {i}.", when=f"the {noun} is wet")).lesson
+                    assert added is not None
+                    book.recall(f"rinse the wet {noun}")
+                    if i % 3 == 0:
+                        book.forget(added.id)
+            except BaseException as fault:  # noqa: BLE001 - told by the test itself
+                faults.append(fault)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert faults == []
+        for noun in NOUNS:
+            task = f"rinse the wet {noun}"
+            assert found(book, task) == found(LessonBook(store, ("team",), book.policy), task)
