@@ -51,7 +51,8 @@ class FaissStore(BaseStore):
     reads see what was there before it. With `durability="process"` an acknowledged write outlives the process, with
     `"power"` also the machine's power. `index` is LangGraph's `IndexConfig` with `distance_type` (`cosine`,
     `inner_product`, `l2`) and `rank` (`vectors`, `words`, `fused`) beside; without one, words and their spelling find
-    items. `ttl` is LangGraph's `TTLConfig`: what has expired is never given back.
+    items. `ttl` is LangGraph's `TTLConfig`: what has expired is never given back, and reading an item lets its time
+    begin anew where `refresh_on_read` says so. With vectors, what is not indexed comes last and has no score.
     """
 
     supports_ttl = True

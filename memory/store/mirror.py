@@ -143,9 +143,14 @@ class Mirror:
     def save(self, connection: sqlite3.Connection) -> None:
         """Keep the codes beside the file where they have changed enough. Codes of what was deleted are not kept."""
         vectors = self.vectors
-        if self._beside is None or vectors is None or vectors.codes is None or not vectors.large:
+        if self._beside is None or vectors is None or self.seq < 0:
             return
         if not self.catch_up(connection) or self.vectors is not vectors or self.stale:
+            return
+        if not vectors.large or not self.slot_of:
+            self._beside.unlink(missing_ok=True)
+            return
+        if vectors.codes is None:
             return
         codes = vectors.codes
         codes.extend(vectors.used)
