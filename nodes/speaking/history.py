@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import cast
+from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
@@ -25,6 +26,11 @@ def call_ids(turn: AIMessage) -> list[str]:
     return [str(call["id"]) for call in (*turn.tool_calls, *turn.invalid_tool_calls) if call["id"] is not None]
 
 
+def has_ids(turn: AIMessage) -> bool:
+    """Whether each of a turn's calls can be answered."""
+    return all(call["id"] is not None for call in (*turn.tool_calls, *turn.invalid_tool_calls))
+
+
 def is_paired(messages: Sequence[AnyMessage]) -> bool:
     """Whether each call is answered once and right after, and nothing answers no call."""
     waiting: list[str] = []
@@ -39,7 +45,10 @@ def is_paired(messages: Sequence[AnyMessage]) -> bool:
         elif waiting:
             return False
         elif kind == "ai":
-            waiting = call_ids(cast("AIMessage", message))
+            turn = cast("AIMessage", message)
+            if not has_ids(turn):
+                return False
+            waiting = call_ids(turn)
     return not waiting
 
 
@@ -52,8 +61,9 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     for message in messages:
         if isinstance(message, ToolMessage):
             continue
-        out.append(message)
-        for call in calls_in(message):
+        turn = with_ids(message) if isinstance(message, AIMessage) and not has_ids(message) else message
+        out.append(turn)
+        for call in calls_in(turn):
             answer = next((one for one in rest if one.tool_call_id == call["id"]), None)
             if answer is None:
                 out.append(not_run(call["id"], call["name"]))
@@ -61,6 +71,23 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
                 rest.remove(answer)
                 out.append(answer)
     return out
+
+
+def with_ids(reply: AIMessage) -> AIMessage:
+    """The reply with an id for each call: some servers give none, or the same one twice."""
+    ids = [call["id"] for call in [*reply.tool_calls, *reply.invalid_tool_calls]]
+    if all(ids) and len(set(ids)) == len(ids):
+        return reply
+    stem = reply.id or uuid4().hex
+    own = {one for one in ids if one and ids.count(one) == 1}
+    calls = [
+        {**call, "id": call["id"] if call["id"] in own else f"{stem}-{i}"} for i, call in enumerate(reply.tool_calls)
+    ]
+    cut = [
+        {**call, "id": call["id"] if call["id"] in own else f"{stem}-cut-{i}"}
+        for i, call in enumerate(reply.invalid_tool_calls)
+    ]
+    return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": cut})
 
 
 def calls_in(message: AnyMessage) -> list[dict[str, str]]:

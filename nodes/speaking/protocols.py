@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
-from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
@@ -61,17 +60,6 @@ def is_cut(reply: AIMessage) -> bool:
     """Whether the provider stopped the reply at its longest."""
     told = reply.response_metadata or {}
     return (told.get("finish_reason") or told.get("stop_reason")) in ("length", "max_tokens", "MAX_TOKENS")
-
-
-def with_ids(reply: AIMessage) -> AIMessage:
-    """The reply with an id for each call: some servers give none, or the same one twice."""
-    ids = [call["id"] for call in [*reply.tool_calls, *reply.invalid_tool_calls]]
-    if None not in ids and len(set(ids)) == len(ids):
-        return reply
-    stem = reply.id or uuid4().hex
-    calls = [{**call, "id": f"{stem}-{i}"} for i, call in enumerate(reply.tool_calls)]
-    cut = [{**call, "id": f"{stem}-cut-{i}"} for i, call in enumerate(reply.invalid_tool_calls)]
-    return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": cut})
 
 
 class Native:

@@ -6,6 +6,7 @@ import time
 
 import openai
 import pytest
+from langchain_core.messages import AIMessage
 
 from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.testing import ModelServer, RoleModel, call, calls, reflection, say
@@ -223,3 +224,12 @@ def test_half_a_character_in_what_the_model_says_does_not_end_the_run(run, desk,
     seen = run(serve(replies).chat(), [desk.search], protocol=protocol)
     assert (seen.answer, seen.ending) == ("11:00 \ufffd", ("unverified", "unchecked"))
     assert desk.ran == ["Tuesday \ufffd"]
+
+
+@pytest.mark.req("B11")
+def test_a_call_without_an_id_in_a_given_conversation_is_answered_under_one(run, serve, protocol):
+    nameless = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "Monday"}, "id": None}])
+    model = serve([say("11:00")]).chat()
+    seen = run(model, protocol=protocol, task=[("user", "Plan an hour."), nameless, ("user", "Well?")])
+    assert [message.type for message in seen.messages] == ["human", "ai", "tool", "human", "ai"]
+    assert seen.answer == "11:00"
