@@ -1,6 +1,7 @@
 """Checks, ready to use: each gives a verdict on an answer, in an agent, in trials, or called on its own."""
 
 from langgraph_reflexion.checks.coding import static_code, test_cases
+from langgraph_reflexion.checks.grounded import grounded
 from langgraph_reflexion.checks.judges import consistent, llm_judge
 from langgraph_reflexion.checks.people import human_review
 from langgraph_reflexion.checks.plain import contains_all, exact, matches, rule
@@ -14,6 +15,7 @@ __all__ = [
     "contains_all",
     "exact",
     "first_failing",
+    "grounded",
     "human_review",
     "llm_judge",
     "matches",

@@ -1,0 +1,134 @@
+"""What an answer names, counts and quotes comes from the question or from what was observed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from langgraph_reflexion import Run, create_reflexion_agent
+from langgraph_reflexion.checks import grounded
+from langgraph_reflexion.testing import RoleModel, call, say
+
+SEEN = (
+    'Edith Marlow patented the ring loom on 7 March 1876 in Leeds. She said: "It runs, come and see."',
+    "The Marlow Company sold 1,200,000 looms; its seat was in the United States, at Port Ames, from 1881 to 1902.",
+)
+TASK = "Who patented the ring loom, and when?"
+
+
+def said(answer, task=TASK, seen=SEEN, **settings):
+    return grounded(**settings)(answer, Run(task=task, observations=seen))
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    ("answer", "stranger"),
+    [
+        ("Edith Barlow, in 1876.", "Barlow"),
+        ("It was Edith Marlow, in 1867.", "1867"),
+        ("On 8 March 1876.", "8 March 1876"),
+        ("Marlow patented it in Bradford.", "Bradford"),
+        ('She said: "It runs, go away."', "It runs, go away."),
+        ("She sold 1.3 million looms.", "1.3 million"),
+        ("John Hargreave", "John Hargreave"),
+        ("Hargreave invented it.", "Hargreave"),
+        ("The answer is Oslo.", "Oslo"),
+        ("a spinning wheel", "wheel"),
+        ("艾米莉", "艾米莉"),
+    ],
+)
+def test_what_comes_from_nowhere_is_named(answer, stranger):
+    verdict = said(answer)
+    assert verdict.passed is False
+    assert any(stranger in issue for issue in verdict.issues), verdict.issues
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Edith Marlow, in 1876.",
+        "Marlow's patent is of March 7, 1876.",
+        "1876-03-07",
+        "07/03/1876",
+        "E. Marlow",
+        "EDITH MARLOW",
+        "She said: “It runs … come and see”.",
+        "They sold 1.2 million looms.",
+        "The company was American.",
+        "It was in the US.",
+        "In the 19th century",
+        "In the 1870s",
+        "About 1.25 million looms",
+        "Based on the search results, the answer is **Edith Marlow** [1].",
+        "Yes",
+        "1. First I looked it up.\n2. Then I read it.\n\nFinal answer: Edith Marlow",
+    ],
+)
+def test_the_same_may_be_said_otherwise(answer):
+    assert said(answer).issues == []
+
+
+@pytest.mark.req("E3")
+def test_a_number_may_follow_where_the_question_asks_to_compute():
+    assert said("21 years", "How many years was the seat at Port Ames?").passed
+    assert said("23 years", "How many years was the seat at Port Ames?").passed is False
+    assert said("21", "What is seventeen plus four?", ()).passed
+    assert said("22", "What is seventeen plus four?", ()).passed is False
+
+
+@pytest.mark.req("E3")
+def test_an_answer_that_gives_up_or_gives_no_time_is_refused():
+    assert "gives up" in said("I could not find it.").issues[0]
+    assert "asks for a time" in said("Edith Marlow", "When was the loom patented?").issues[0]
+    assert "asks for a number" in said("Looms", "How many looms were sold?").issues[0]
+
+
+@pytest.mark.req("E3")
+async def test_it_looks_at_what_the_tools_of_the_run_gave():
+    def look(where: str) -> str:  # noqa: ARG001
+        """Look it up."""
+        return SEEN[0]
+
+    model = RoleModel([call("look", where="there"), say("Edith Marlow, 1876")])
+    agent = create_reflexion_agent(model, [look], checks=[grounded()])
+    assert (await agent.ainvoke({"messages": [("user", TASK)]}))["outcome"].status == "success"
+
+
+@pytest.mark.req("E3", "K5")
+def test_odd_answers_are_read_without_a_fault():
+    for answer in ("", " ", "?", "\0", "1" * 5000, '"' * 999, "A " * 5000, "²", "1,2,3,,4", "99/99/9999", "(" * 999):
+        assert said(answer).passed in (True, False)
+
+
+def cases():
+    """The benchmark's labelled answers."""
+    folder = Path(__file__).parents[2] / "benchmarks"
+    spec = importlib.util.spec_from_file_location("grounded_cases", folder / "grounded_cases.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["grounded_cases"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.req("E3")
+def test_of_the_answers_held_out_most_wrong_ones_are_caught_at_few_false_alarms():
+    module = cases()
+    answers = sum(len(one.right) + len(one.wrong) for one in module.CASES)
+    assert answers >= 150
+    check = grounded()
+    for half in module.halves():
+        runs = [(Run(task=one.question, observations=one.seen), one) for one in half]
+        alarms = [check(answer, run).passed is False for run, one in runs for answer in one.right]
+        caught = [check(answer, run).passed is False for run, one in runs for answer in one.wrong]
+        assert sum(alarms) / len(alarms) <= 0.05
+        assert sum(caught) / len(caught) >= 0.75
+
+
+@pytest.mark.parametrize("share", [0, 1.5, "half", True])
+def test_a_share_that_cannot_be_is_refused_when_built(share):
+    with pytest.raises(ValueError, match="`share`"):
+        grounded(share=share)
