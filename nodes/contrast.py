@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.gate import refusal
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remember import kept, origin_of
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.schemas import Lesson, Reflection
-from langgraph_reflexion.state import State
+from langgraph_reflexion.state import State, task_in
+
+CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 
 
 def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook) -> Waits[list[str]]:
@@ -24,7 +28,8 @@ def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook
     reflection = _followed(kit, state)
     if reflection is None:
         return written
-    for text, when in _wordings(reflection):
+    when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
+    for text in _wordings(state, reflection):
         lesson = Lesson(
             kind="strategy",
             text=text,
@@ -50,14 +55,13 @@ def _followed(kit: Kit, state: State) -> Reflection | None:
     return made[-1] if sure >= kit.memory.policy.min_confidence else None
 
 
-def _wordings(reflection: Reflection) -> Iterator[tuple[str, str]]:
-    """The plan that was followed, else what was made of it for other tasks."""
-    memos = reflection.memory_to_write
-    when = next((memo.when for memo in memos if memo.when.strip()), "")
-    for text in (
-        reflection.patch_prompt,
-        *(memo.text for memo in memos),
-        *(fix.text for fix in reflection.fix_strategy),
-    ):
-        if text.strip():
-            yield text.strip(), when
+def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
+    """The plan that was followed, and the same without the clauses that hold for this task alone."""
+    plan = reflection.patch_prompt.strip()
+    yield plan
+    task, answer = task_in(state), state["attempts"][-1].answer
+    clauses = filter(str.strip, CLAUSES.split(plan))
+    held = [one for one in clauses if refusal(Lesson(kind="strategy", text=one), task, answer) is None]
+    general = " ".join(held).strip(" ,;:，；")
+    if general and general != plan:
+        yield general if general[-1] in ".!?。" else f"{general}."

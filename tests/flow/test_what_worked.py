@@ -50,14 +50,29 @@ def test_a_success_at_once_leaves_its_episode_and_no_lesson(run):
 
 
 @pytest.mark.req("D9", "D2")
-def test_advice_that_gives_the_answer_away_is_kept_in_its_general_wording_or_not_at_all(run):
-    memo = {"kind": "rule", "text": PLAN, "when": "planning an hour with guests", "tags": []}
-    for memos, left in (([memo], [("rule", PLAN), ("strategy", PLAN)]), ([], [])):
-        store = InMemoryStore()
-        plan = reflection("Say 11:00.", memory_to_write=memos, fix_strategy=[])
-        run(RoleModel([say("10:00"), say("11:00")], [plan]), checks=[until_eleven], store=store)
-        assert kept(store) == left
-        assert len(LessonBook(store).recall("Plan an hour with guests for the team.")) == len(left[:1])
+@pytest.mark.parametrize(
+    ("plan", "left"),
+    [
+        ("List the busy times of every guest, then say 11:00.", ["List the busy times of every guest."]),
+        ("Ask every guest. Then say 11:00; leave nobody out.", ["Ask every guest. leave nobody out."]),
+        ("先列出每位客人的忙碌时间，再回答 11:00。", ["先列出每位客人的忙碌时间."]),
+        ("Say 11:00.", []),
+    ],
+)
+def test_what_the_advice_gives_away_of_the_answer_is_left_out(run, plan, left):
+    store = InMemoryStore()
+    run(RoleModel([say("10:00"), say("11:00")], [reflection(plan)]), checks=[until_eleven], store=store)
+    assert kept(store) == [("strategy", text) for text in left]
+
+
+@pytest.mark.req("D9", "D4")
+def test_a_strategy_stands_beside_the_rule_of_the_same_reflection(run):
+    store = InMemoryStore()
+    memo = {"kind": "rule", "text": "Rule out each hour that somebody is busy.", "when": "planning an hour", "tags": []}
+    plan = reflection(PLAN, memory_to_write=[memo])
+    run(RoleModel([say("10:00"), say("11:00")], [plan]), checks=[until_eleven], store=store)
+    assert sorted(kept(store)) == [("rule", memo["text"]), ("strategy", PLAN)]
+    assert [one.when for one in LessonBook(store).lessons()] == ["planning an hour"] * 2
 
 
 @pytest.mark.req("D9", "D8")
