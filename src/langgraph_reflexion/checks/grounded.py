@@ -22,7 +22,8 @@ _UNITS = listed(
     metre metres meter meters kilometre kilometres kilometer kilometers mile miles foot feet inch inches yard yards
     year years old month months week weeks day days hour hours minute minutes second seconds dollar dollars euro euros
     pound pounds percent people inhabitants kilograms kilogram kilos tons tonnes litres liters degrees hectares acres
-    century centuries decade decades same both neither high tall long wide deep away apart hundred thousand million billion
+    century centuries decade decades hundred thousand million billion same both neither high tall long wide deep away
+    apart
     """
 )
 _COUNTS = re.compile(
