@@ -113,13 +113,14 @@ def _complaints(answer: str, question: str, source: str, share: float) -> Iterat
         claims = not number.spelt or number.value > 12 or (short and number.text in core)
         if claims and not _is_seen(number, values, question, answer):
             yield _unseen(number.text)
-    before = False
+    before, strangers = False, list[str]()
     for name, adds in names_in(rest):
         before, after = known.knows_name(name, share), before
         if not before and not (adds and after):  # "Paris, France": where a known place lies is no claim of its own
+            strangers.append(name)
             yield _unseen(name)
     counted = bool(dates_in(core)[0]) or any(True for _ in numbers_in(core))
-    if short and not quotes:
+    if short and not quotes and not strangers:
         yield from _words(dates_in(core)[1], known, ends_in_a_word=not counted)
     if not counted and _ASKS_TIME.search(question) and not _NO_TIME.search(core):
         yield "the question asks for a time, and the answer names none"
