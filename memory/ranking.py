@@ -103,6 +103,7 @@ def choose(
     weighed = sorted(ranked, key=lambda one: -one[1] * (0.5 + usefulness(one[0])))
     sound = [lesson for lesson, _ in weighed if vouched(lesson) or not hurts(lesson)]
     gone = {old for lesson in sound for old in lesson.supersedes}
+    gone |= {lesson.id for lesson in sound if lesson.kind == "strategy" and _is_a_rule(lesson.text, sound)}
     chosen: list[Lesson] = []
     for lesson in sound or [lesson for lesson, _ in weighed]:
         if len(chosen) == most:
@@ -129,6 +130,11 @@ def within(lessons: Sequence[Lesson], budget: int) -> list[Lesson]:
 def tokens_of(lesson: Lesson) -> int:
     """What a lesson costs in a prompt."""
     return count_tokens(lesson.text) + count_tokens(lesson.when) + count_tokens(lesson.when_not) + OVERHEAD
+
+
+def _is_a_rule(text: str, lessons: Sequence[Lesson]) -> bool:
+    """Whether a rule says the same."""
+    return any(one.kind == "rule" and likeness(text, one.text) >= TOO_ALIKE for one in lessons)
 
 
 def _clash(text: str, other: str) -> bool:

@@ -303,3 +303,10 @@ async def test_an_embedder_that_is_down_costs_vectors_and_no_lesson(caplog: pyte
         assert texts(book.recall("Propose a slot that is not busy.")) == [SLOT]
         assert texts(await book.arecall("Propose a slot that is not busy.")) == [SLOT]
     assert "the embedder is down" in caplog.text
+
+
+def test_where_a_rule_and_a_strategy_say_the_same_the_rule_is_shown(book: LessonBook):
+    text, when = "List all busy times before proposing one.", "proposing a time for a meeting"
+    for kind in ("strategy", "rule"):
+        book.add(Lesson(kind=kind, text=text, when=when, tags=["calendar"] if kind == "rule" else []))  # type: ignore[arg-type]
+    assert [lesson.kind for lesson in book.recall("Propose a time for the planning meeting.")] == ["rule"]
