@@ -21,6 +21,9 @@ DENSE = 0.6
 ENOUGH = 1.5
 """Evidence from which a lesson fits a task, in telling words that no other lesson holds."""
 
+ENOUGH_OF_A_FACT = 0.9
+"""The same for what is known of the user and the project: such a fact has few words, and one telling one will do."""
+
 LEAST_SHARE = 0.1
 """Share of the shorter text that must be shared: long texts hold some of the same words by chance."""
 
@@ -54,6 +57,7 @@ def rank(
         rare = {form: index.rarity(form) for of_a_word in forms.values() for form in of_a_word}
         keys = index.candidates(forms, usable, near, most)
         about = {key: index.entries[key].words for key in keys}
+        facts = {key for key in keys if _is_a_fact(index.entries[key].item)}
     usual = sum(words.size for words in about.values()) / max(len(about), 1) or 1.0
     told = {key: _compared(asked, words, forms, rare, usual) for key, words in about.items()}
     by_vectors = _above_the_usual({key: near[key] for key in keys if key in near})
@@ -62,11 +66,17 @@ def rank(
     found = []
     for key, (order, fit, share) in told.items():
         convinced = stands_out(near.get(key))
-        enough = (fit >= ENOUGH and share >= LEAST_SHARE) or convinced
+        least = ENOUGH_OF_A_FACT if key in facts else ENOUGH
+        enough = (fit >= least and share >= LEAST_SHARE) or convinced
         score = order / best + by_vectors.get(key, 0.0)
         if score:
             found.append(Ranked(key, score, max(fit, ENOUGH) if convinced else fit, enough))
     return sorted(found, key=lambda one: (-one.score, one.key))
+
+
+def _is_a_fact(item: Item) -> bool:
+    """Something remembered under a name."""
+    return bool(item.value.get("name")) and item.value.get("kind") in ("preference", "project")
 
 
 def fitting(ranked: Sequence[Ranked]) -> dict[str, float]:

@@ -310,3 +310,9 @@ def test_where_a_rule_and_a_strategy_say_the_same_the_rule_is_shown(book: Lesson
     for kind in ("strategy", "rule"):
         book.add(Lesson(kind=kind, text=text, when=when, tags=["calendar"] if kind == "rule" else []))  # type: ignore[arg-type]
     assert [lesson.kind for lesson in book.recall("Propose a time for the planning meeting.")] == ["rule"]
+
+
+def test_what_is_known_of_a_user_comes_back_for_one_telling_word(book: LessonBook):
+    book.add(Lesson(kind="preference", name="home", text="The user lives in Oslo.", origin="told"))
+    assert [lesson.name for lesson in book.recall("Is it cold in Oslo today?")] == ["home"]
+    assert book.recall("Is it cold in Rome today?") == []
