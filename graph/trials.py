@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from langgraph.graph import END, START, StateGraph
+from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -173,7 +174,8 @@ def _compiled(
         paths = {target: again.get(target, target) for target in targets}
         graph.add_conditional_edges(source, Route(f"after_{source}", route, shapes.crossing), cast("Any", paths))
     compiled = graph.compile(checkpointer=reading_back(checkpointer, None), store=store, name=name)
-    if (inner := trial.worker.graph) is not None:
+    inner = trial.worker.graph
+    if isinstance(inner, Pregel) and inner.checkpointer is not False:
         # LangGraph looks for sub-graphs inside the runnables that it knows: this one is told of it.
         compiled.nodes["attempt"].subgraphs = [inner]
     return compiled

@@ -25,7 +25,16 @@ from langgraph_reflexion.nodes.notes import Trial, prompted
 from langgraph_reflexion.nodes.speaking.forms import Meter, metered
 from langgraph_reflexion.nodes.speaking.models import Reply, let_pass
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, paid, seconds_left, times_seen
+from langgraph_reflexion.nodes.tally import (
+    attempt_of,
+    counted,
+    marked,
+    overspent,
+    paid,
+    seconds_left,
+    times_seen,
+    tokens,
+)
 from langgraph_reflexion.nodes.worker import OnlyAsyncError, Pace, Work, WorkerError
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id
@@ -40,7 +49,8 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
         state = {**state, "resumed_at": kit.now()}
     if (late := overspent(state, kit.limits, kit.now())) is not None:
         return {"decision": None, "stop": late}
-    meter, pace = Meter(), Pace(trial.max_steps)
+    meter, budget = Meter(), kit.limits.token_budget
+    pace = Pace(trial.max_steps, None if budget is None else budget - tokens(state["tally"]), meter)
     prompt, text = prompted(kit, trial, state)
     try:
         work = yield from _work(kit, trial, state, config, prompt, text, meter, pace)
@@ -138,7 +148,7 @@ def _out_of_steps(
     kit: Kit, trial: Trial, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
 ) -> Update:
     """No answer within the steps of an attempt: the worker's way is at fault, so it is reflected on."""
-    why = f"The worker made no answer in {trial.max_steps} model calls."
+    why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
     return _unanswered(
         kit, state, config, _begun(kit, state, meter, list(steps)), Failure(signal="no_progress", evidence=why)
     )

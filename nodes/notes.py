@@ -55,9 +55,9 @@ def notes_for(kit: Kit, trial: Trial, state: State) -> str:
         _advice(kit, state) if trial.strategy in ("reflexion", "both") else "",
     ]
     last = _last(state)
-    if last is not None and trial.style == "improve":
+    if last is not None and trial.style == "improve" and last.answer is not None:
         parts.append(_to_improve(kit, last))
-    elif last is not None and trial.strategy in ("last_trial", "both"):
+    elif last is not None and (trial.strategy in ("last_trial", "both") or trial.style == "improve"):
         parts.append(_failed(kit, state, last))
     return "\n\n".join(part for part in parts if part)
 

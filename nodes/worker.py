@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
-from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.checking import is_async
 from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
+from langgraph_reflexion.nodes.speaking.forms import Meter
 from langgraph_reflexion.nodes.speaking.models import model_named
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
 from langgraph_reflexion.schemas import Outcome
@@ -38,29 +39,56 @@ class OnlyAsyncError(RuntimeError):
     """An async worker was asked through a sync door: only the caller can mend it."""
 
 
-class Pace(BaseCallbackHandler):
-    """Counts the model calls of one attempt, and refuses the one after the last."""
+class Pace:
+    """Counts the model calls of one attempt, and refuses the one after the last, or after the last token."""
 
-    raise_error = True
-    run_inline = True
-
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
         self.most, self.taken = most, 0
+        self._tokens, self._meter = tokens, meter
 
     @property
     def is_over(self) -> bool:
         """Whether one more was asked for than there are."""
         return self.taken > self.most
 
-    def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+    def step(self, tags: Sequence[str] | None) -> None:
+        """Count a call that is about to be made, or refuse it."""
+        if self._tokens is not None and self._meter.spent[2] >= self._tokens:
+            raise WorkerError("the token budget was spent before it had an answer")
         if "nostream" in (tags or ()):  # what an agent asks aside, to reflect or to judge, is no step of it
             return
         self.taken += 1
         if self.is_over:
             raise WorkerError(f"it made no answer in {self.most} model calls")
 
-    def on_llm_start(self, *args: Any, **kwargs: Any) -> None:
-        self.on_chat_model_start(*args, **kwargs)
+
+class _Paced(BaseCallbackHandler):
+    raise_error = True
+    run_inline = True
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+
+    def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        self.pace.step(tags)
+
+    def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        self.pace.step(tags)
+
+
+class _PacedLater(AsyncCallbackHandler):
+    """The same for the async door, where what raises inline would leave other handlers' coroutines behind."""
+
+    raise_error = True
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+
+    async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        self.pace.step(tags)
+
+    async def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        self.pace.step(tags)
 
 
 class Work(NamedTuple):
@@ -111,15 +139,18 @@ class Worker:
 
     def called(self, given: Any, config: RunnableConfig, seconds: float | None, pace: Pace) -> Waits[Any]:
         """What it gives back, within so many seconds and model calls."""
-        made, config = self.runnable, merge_configs(config, {"callbacks": [pace]})
+        made = self.runnable
+
+        def paced(handler: BaseCallbackHandler) -> RunnableConfig:
+            return merge_configs(config, {"callbacks": [handler]})
 
         def sync() -> Any:
             if self.only_async:
                 raise OnlyAsyncError(f"The worker {self.name!r} is async: use `ainvoke` or `astream`")
-            return made.invoke(given, config)
+            return made.invoke(given, paced(_Paced(pace)))
 
         try:
-            return (yield within(seconds, sync, lambda: made.ainvoke(given, config)))
+            return (yield within(seconds, sync, lambda: made.ainvoke(given, paced(_PacedLater(pace)))))
         except ParentCommand as leave:
             to = leave.args[0].goto
             raise WorkerError(f"it handed over to {to!r}, and a trial has no one beside it") from None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Lesson, LessonBook, Reflection, Verdict, create_reflexion_agent
-from langgraph_reflexion.testing import RoleModel, reflection, say
+from langgraph_reflexion import Lesson, LessonBook, Limits, Reflection, Verdict, create_reflexion_agent
+from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
+ASKED = {"messages": [("user", "Is it so?")]}
 COMPLAINT = Verdict(
     passed=False,
     feedback="It names nobody.",
@@ -161,6 +164,32 @@ def test_a_huge_answer_is_cut_in_the_next_prompt_and_the_cut_is_said(tried, stud
     seen = tried(student("x" * 50_000, "good"), checks=[scores("y" * 50_000, True)], strategy="last_trial")
     assert len(seen.prompts[1]) < 20_000
     assert "characters left out" in seen.prompts[1]
+
+
+@pytest.mark.req("G9", "G5")
+def test_the_steps_of_a_failed_trial_are_cut_to_size_the_largest_results_first(made, scores):
+    @tool
+    def read(page: int) -> str:
+        """Read a page."""
+        return f"page {page}: " + ("long " * 40_000 if page == 1 else "the short one")
+
+    model = RoleModel([call("read", page=1), call("read", page=2), say("no"), say("yes")])
+    made(create_agent(model, [read]), [scores("why?", True)], strategy="last_trial").invoke(ASKED)
+    told = model.asked[3].text
+    assert "page 2: the short one" in told
+    assert "characters left out" in told
+    assert len(told) < 12_000
+
+
+@pytest.mark.req("G3", "K1")
+def test_an_attempt_that_gave_up_is_improved_on_by_what_it_said_of_itself(made, scores):
+    model = RoleModel([call("look"), say("yes")])
+    inner = create_reflexion_agent(model, limits=Limits(decision_retries=0, max_reflections=0))
+    made(inner, [scores(True)], strategy="none", attempt="improve").invoke(ASKED)
+    told = model.asked[1].text
+    assert "The last attempt at the task below was not accepted." in told
+    assert "1. The worker gave up" in told
+    assert "there is no tool 'look'" in told
 
 
 @pytest.mark.req("D4", "D6", "D11", "C14")

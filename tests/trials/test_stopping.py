@@ -10,6 +10,8 @@ from langchain_core.tools import tool
 
 from langgraph_reflexion.testing import RoleModel, call, say
 
+ASKED = {"messages": [("user", "Who invented the telephone?")]}
+
 
 @pytest.mark.req("F4", "F5", "S6", "G2")
 @pytest.mark.parametrize(
@@ -118,6 +120,20 @@ def test_an_attempt_has_so_many_model_calls_and_what_comes_of_too_many_is_reflec
     assert (used_up.answer, used_up.usage.calls) == (None, 3)
     assert [one.signal for one in used_up.failures] == ["no_progress"]
     assert "no answer in 3 model calls" in seen.reflector.asked[0].text
+
+
+@pytest.mark.req("F13", "K1")
+async def test_a_token_budget_holds_within_an_attempt_too(made):
+    @tool
+    def look(page: int) -> str:
+        """Look at a page."""
+        return f"page {page}"
+
+    model = RoleModel(decide=lambda question: call("look", page=len(question.messages)), usage=(90, 10))
+    graph = made(create_agent(model, [look]), [lambda *_: True], retries=3, limits={"token_budget": 250})
+    for outcome in (graph.invoke(ASKED)["outcome"], (await graph.ainvoke(ASKED))["outcome"]):
+        assert (outcome.stop_reason, outcome.usage.total) == ("token_budget", 300)
+    assert len(model.asked) == 6
 
 
 @pytest.mark.req("F11", "I1")
