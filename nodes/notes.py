@@ -75,7 +75,7 @@ def _advice(kit: Kit, state: State) -> str:
 def _last(state: State) -> Attempt | None:
     """The latest attempt there is something to show of."""
     attempts = state["attempts"]
-    if attempts and state["work"]:
+    if attempts and (state["work"] or state["failure"] is not None):
         return attempts[-1]
     return next((one for one in reversed(attempts) if one.answer is not None), None)
 
