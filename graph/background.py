@@ -7,10 +7,22 @@ import atexit
 import contextvars
 import logging
 import threading
+import time
 import weakref
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from typing import Any
+
+Work = Callable[[Callable[[], Any]], Any]
+"""A job by the sync door. It is given a pause to make, in which the answer is on its way."""
+Later = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""The same by the async door."""
+
+PAUSE = 0.1
+"""Seconds in which a job leaves the processor to the answer; nobody who waits for it waits for them."""
+ALERT = 60.0
+"""Seconds after the last job in which another is looked for."""
 
 log = logging.getLogger("langgraph_reflexion")
 
@@ -27,14 +39,17 @@ class Background:
         self._pending: dict[Future[None], asyncio.AbstractEventLoop | None] = {}
         self._last: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
+        self._hurry = threading.Event()
+        self._starter = _Starter()
+        weakref.finalize(self, self._starter.end)
         _before_exit(self, patience)
 
-    def begin(self, work: Callable[[], Any], key: str | None = None) -> None:
-        """Begin in a thread."""
+    def begin(self, work: Work, key: str | None = None) -> None:
+        """Begin in a thread; at once where there is a key, else as soon as it takes nothing from the answer."""
         done, before = self._entered(key, None)
-        self._in_thread(work, done, before)
+        self._in_thread(work, done, before, at_once=key is not None)
 
-    def begin_here(self, later: Callable[[], Awaitable[Any]], work: Callable[[], Any], key: str | None = None) -> None:
+    def begin_here(self, later: Later, work: Work, key: str | None = None) -> None:
         """Begin as a task of the running loop; `work` is the same for a thread."""
         done, before = self._entered(key, asyncio.get_running_loop())
 
@@ -42,10 +57,10 @@ class Background:
             try:
                 if before is not None:
                     await asyncio.wrap_future(before)
-                await later()
+                await later(_a_moment)
             except asyncio.CancelledError:
                 # Nobody else knows this task: its loop is ending.
-                self._in_thread(work, done, before)
+                self._in_thread(work, done, before, at_once=True)
                 raise
             except Exception:
                 log.exception("Background work failed")
@@ -63,10 +78,16 @@ class Background:
             here = None
         if here is not None and here in pending.values():
             raise RuntimeError("`drain` would wait for tasks of the very loop it blocks: use `await adrain()`")
-        return not wait(pending, seconds).not_done
+        self._hurry.set()
+        self._starter.wake()
+        try:
+            return not wait(pending, seconds).not_done
+        finally:
+            self._hurry.clear()
 
     async def adrain(self, seconds: float | None = None) -> bool:
         """The same, awaited."""
+        self._starter.wake()
         waiting = [asyncio.wrap_future(one) for one in dict(self._pending)]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
 
@@ -82,12 +103,12 @@ class Background:
                 self._last[key] = done
         return done, before
 
-    def _in_thread(self, work: Callable[[], Any], done: Future[None], before: Future[None] | None) -> None:
+    def _in_thread(self, work: Work, done: Future[None], before: Future[None] | None, *, at_once: bool) -> None:
         def run() -> None:
             try:
                 if before is not None:
                     wait([before])
-                contextvars.Context().run(work)
+                contextvars.Context().run(work, lambda: self._hurry.wait(PAUSE))
             except Exception:
                 log.exception("Background work failed")
             finally:
@@ -95,7 +116,7 @@ class Background:
 
         with self._lock:
             self._pending[done] = None
-        threading.Thread(target=run, name="after-run", daemon=True).start()
+        self._starter.start(run, at_once)
 
     def _left(self, done: Future[None]) -> None:
         with self._lock:
@@ -103,6 +124,56 @@ class Background:
             for key in [key for key, last in self._last.items() if last is done]:
                 del self._last[key]
         done.set_result(None)
+
+
+class _Starter:
+    """Starts threads for others.
+
+    To start or wake a thread is to give it the interpreter, and on a busy machine that holds the answer up for some
+    milliseconds. So while there is work now and then, somebody looks for it ten times a second, and is not woken.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: deque[Callable[[], None] | None] = deque()
+        self._bell = threading.Event()
+        self._asleep = True
+        self._thread: threading.Thread | None = None
+
+    def start(self, run: Callable[[], None], at_once: bool) -> None:
+        """Have this run in a thread of its own."""
+        self._wanted.append(run)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look, daemon=True)
+            self._thread.start()
+        elif at_once or self._asleep:
+            self.wake()
+
+    def wake(self) -> None:
+        """Look now."""
+        self._bell.set()
+
+    def end(self) -> None:
+        """Nothing will come."""
+        self._wanted.append(None)
+        self.wake()
+
+    def _look(self) -> None:
+        last = time.monotonic()
+        while True:
+            while self._wanted:
+                run = self._wanted.popleft()
+                if run is None:
+                    return
+                threading.Thread(target=run, name="after-run", daemon=True).start()
+                last = time.monotonic()
+            self._asleep = time.monotonic() - last > ALERT
+            if not self._wanted:
+                self._bell.wait(None if self._asleep else PAUSE)
+            self._bell.clear()
+
+
+async def _a_moment() -> None:
+    await asyncio.sleep(PAUSE)
 
 
 def _before_exit(jobs: Background, patience: float) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -22,7 +23,7 @@ from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.auditing.keeping import Desk
 from langgraph_reflexion.nodes.auditing.questions import as_messages, plain_failures, since_the_task
 from langgraph_reflexion.nodes.begin import run_id
-from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
+from langgraph_reflexion.nodes.host import emit, runtime_of, saver_of, thread_of
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import Wait
 from langgraph_reflexion.prompts import Prompts
@@ -149,11 +150,11 @@ class AfterRun(RunnableCallable):
 
         def run(state: Any, config: RunnableConfig) -> Any:
             given = audits.given(state, config)
-            return {"learned": graph.invoke(given, config)["learned"]} if given is not None else None
+            return _told(config, graph.invoke(given, config)) if given is not None else None
 
         async def arun(state: Any, config: RunnableConfig) -> Any:
             given = audits.given(state, config)
-            return {"learned": (await graph.ainvoke(given, config))["learned"]} if given is not None else None
+            return _told(config, await graph.ainvoke(given, config)) if given is not None else None
 
         def begin(state: Any, config: RunnableConfig) -> None:
             audits.begin(state, config).sync()
@@ -215,6 +216,12 @@ class AfterRun(RunnableCallable):
         return AfterRun(replace(mine, home=home, in_agent=True), self.audits.jobs)
 
 
+def _told(config: RunnableConfig, result: Any) -> dict[str, Any]:
+    """What was found, as the node's update and as an event."""
+    emit(config, "learned", **result["learned"])
+    return {"learned": result["learned"]}
+
+
 class _Job:
     """One audit in the background, in a checkpointed thread of its own where the run had one."""
 
@@ -225,46 +232,61 @@ class _Job:
         self.saver = saver_of(config)
         thread = thread_of(config)
         self.thread = str(uuid5(NAMESPACE_OID, f"after_run/{thread}")) if thread and self.saver else None
-        self.plain = graph.copy({"store": runtime.store}) if runtime.store is not None else graph
-        self.kept = self.plain.copy({"checkpointer": self.saver}) if self.thread else None
+        self._graph, self._store = graph, runtime.store
         self.config: RunnableConfig = {"configurable": {"thread_id": self.thread}} if self.thread else {}
 
-    def work(self) -> None:
-        """By the sync door."""
+    @cached_property
+    def plain(self) -> Graph:
+        """The auditors, with the store of the run; copied when the answer is on its way."""
+        return self._graph.copy({"store": self._store}) if self._store is not None else self._graph
+
+    @cached_property
+    def kept(self) -> Graph | None:
+        """The same with the run's checkpointer."""
+        return self.plain.copy({"checkpointer": self.saver}) if self.thread else None
+
+    def work(self, pause: Callable[[], Any]) -> None:
+        """By the sync door. What a crash must not lose is written before the pause."""
         if self.kept is not None and self.saver is not None and self.thread is not None:
             try:
                 before = self.kept.get_state(self.config)
-                if before.next:
-                    self.kept.invoke(None, self.config, context=self.context)
-                if not before.next or before.values.get("session") != self.given["session"]:
+                if not before.next:
+                    self.kept.update_state(self.config, self.given, as_node=START)
+                pause()
+                self.kept.invoke(None, self.config, context=self.context)
+                if before.next and before.values.get("session") != self.given["session"]:
                     self.kept.invoke(self.given, self.config, context=self.context)
                 self.saver.delete_thread(self.thread)
                 return
             except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
                 log.warning("An audit in the background goes on without checkpoints: %s", told(fault))
+        pause()
         self.plain.invoke(self.given, context=self.context)
 
-    async def later(self) -> None:
+    async def later(self, pause: Callable[[], Awaitable[Any]]) -> None:
         """By the async door."""
         if self.kept is not None and self.saver is not None and self.thread is not None:
             try:
                 before = await self.kept.aget_state(self.config)
-                if before.next:
-                    await self.kept.ainvoke(None, self.config, context=self.context)
-                if not before.next or before.values.get("session") != self.given["session"]:
+                if not before.next:
+                    await self.kept.aupdate_state(self.config, self.given, as_node=START)
+                await pause()
+                await self.kept.ainvoke(None, self.config, context=self.context)
+                if before.next and before.values.get("session") != self.given["session"]:
                     await self.kept.ainvoke(self.given, self.config, context=self.context)
                 await self.saver.adelete_thread(self.thread)
                 return
             except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
                 log.warning("An audit in the background goes on without checkpoints: %s", told(fault))
+        await pause()
         await self.plain.ainvoke(self.given, context=self.context)
 
-    def after_the_loop(self) -> None:
+    def after_the_loop(self, pause: Callable[[], Any]) -> None:
         """By the sync door, when the loop has ended: with it, a checkpointer that lives in it."""
         if "async" in type(self.saver).__name__.lower():
             self.plain.invoke(self.given, context=self.context)
         else:
-            self.work()
+            self.work(pause)
 
 
 async def _begun_here(jobs: Background, job: _Job) -> None:

@@ -98,13 +98,13 @@ def overlong(text: str) -> str | None:
 def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) -> str | None:
     """Why a tidied lesson is not worth keeping, or `None` where it is.
 
-    A project's facts and a person's preferences are the story of one task by nature; only a rule, a pattern or a
-    strategy must hold for others.
+    A project's facts and a person's preferences, and whatever has a name, are the story of one task by nature; only
+    another rule, pattern or strategy must hold for others.
     """
     text = lesson.text
     if not concrete(text):
         return "it says nothing that could be done: a bare reminder to take care"
-    if lesson.kind in ("project", "preference"):
+    if lesson.kind in ("project", "preference") or lesson.name:
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langgraph_reflexion.memory.fingerprints import fingerprint
-from langgraph_reflexion.memory.likeness import likeness
+from langgraph_reflexion.memory.likeness import likeness, opposed
 from langgraph_reflexion.memory.words import tokens, weight
 
 Record = dict[str, Any]
@@ -97,6 +97,8 @@ def words_of(description: str, suggestion: str) -> list[str]:
 def _means_the_same(known: Record, finding: Record) -> bool:
     """Alike in what went wrong, or in what to do about it, where tool and sort do not speak against it."""
     if known["tool"] is not None and finding["tool"] is not None and known["tool"] != finding["tool"]:
+        return False
+    if any(opposed(known[name], finding[name]) for name in ("description", "suggestion")):
         return False
     wrong = likeness(known["description"], finding["description"])
     if known["category"] != finding["category"] or wrong >= 0.75 or not known["suggestion"]:

@@ -54,6 +54,8 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
             if old not in concerned:
                 ops.append(PutOp(shelf.evidence_of(old), f"run/{episode.id}", None))
     for one, (_, lesson, _) in known.items():
+        if lesson.name:  # what is remembered of a user is shown in run after run, and proven by none
+            continue
         result = result_of(episode, lesson)
         went_without = one not in episode.shown
         ops.append(put(shelf.evidence_of(one), *run_record(episode.id, withheld=went_without, result=result, at=now)))

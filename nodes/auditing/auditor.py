@@ -25,7 +25,7 @@ from langgraph_reflexion.nodes.auditing.questions import (
     tools_in,
 )
 from langgraph_reflexion.nodes.auditing.replies import read_memories, read_report
-from langgraph_reflexion.nodes.host import emit, silent
+from langgraph_reflexion.nodes.host import silent
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
 from langgraph_reflexion.prompts import Prompts
@@ -99,7 +99,7 @@ def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Wait
     return {"memories": {**kept, "left_out": memories.left_out, "refused": [*said.refused]}}
 
 
-def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, config: RunnableConfig) -> Waits[Update]:
+def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _config: RunnableConfig) -> Waits[Update]:
     """What both found, told to whoever asked to be told."""
     errors, memories = state.get("errors"), state.get("memories")
     parts = {"errors": errors, "memories": memories}
@@ -113,7 +113,6 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, config
         "left_out": [one for part in parts.values() if part for one in part.get("left_out", [])],
         "refused": [one for part in parts.values() if part for one in part.get("refused", [])],
     }
-    emit(config, "learned", **learned)
     if on_done is not None:
         try:
             yield _called(on_done, learned)

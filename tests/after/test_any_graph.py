@@ -1,0 +1,137 @@
+"""Around other graphs: as a node, around a ready-made agent, under a checkpointer, and within itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.errors import GraphBubbleUp
+from langgraph.graph import END, START, MessagesState, StateGraph
+from pydantic import BaseModel
+
+from langgraph_reflexion import after_run
+from langgraph_reflexion.testing import call, say
+
+
+def look(page: int) -> str:
+    """Look at a page."""
+    return f"page {page}"
+
+
+@pytest.mark.req("H1")
+@pytest.mark.parametrize("door", ["sync", "async"])
+async def test_it_goes_around_a_ready_made_agent(on, notebook, book, door):
+    agents = pytest.importorskip("langchain.agents")
+    worker = agents.create_agent(on.Cast([call("look", page=1), say("Page one.")]), [look], name="worker")
+    model = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, memories={"memories": [on.MEMORY]})
+    made = after_run(model, notebook=notebook, memory=book).around(worker)
+    task = {"messages": [("user", on.TASK)]}
+    out = await made.ainvoke(task) if door == "async" else made.invoke(task)
+    assert out["messages"][-1].content == "Page one."
+    assert set(out) == {"messages"}
+    assert (len(notebook.recent()), len(book.profile())) == (1, 1)
+    assert "calls look({'page': 1})" in model.of("errors")[0].text
+    assert made.name == "worker"
+
+
+@pytest.mark.req("H1")
+def test_it_is_a_node_of_a_graph_whose_state_is_an_object(on, notebook):
+    class State(BaseModel):
+        messages: list[Any]
+        learned: dict[str, Any] | None = None
+
+    graph = StateGraph(State)
+    graph.add_node("after", after_run(on.Cast(errors={"score": 60, "findings": [on.FINDING]}), notebook=notebook))
+    graph.add_edge(START, "after")
+    graph.add_edge("after", END)
+    out = graph.compile().invoke({"messages": [("user", on.TASK), ("ai", "Renamed.")]})
+    assert out["learned"]["score"] == 60
+    assert len(notebook.recent()) == 1
+
+
+@pytest.mark.req("H1", "I6")
+def test_under_a_strict_checkpointer_nothing_is_blocked(on, agent, notebook, monkeypatch, caplog):
+    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
+    saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    model = on.Cast(say("done"), errors={"score": 60, "findings": [on.FINDING]}, memories={"memories": [on.MEMORY]})
+    with caplog.at_level(logging.WARNING):
+        made = agent(model, checkpointer=saver)
+        for _ in range(2):
+            made.invoke({"messages": [("user", on.TASK)]}, thread)
+        state = made.get_state(thread)
+    assert state.values["learned"]["score"] == 60
+    assert not [one for one in caplog.records if "msgpack" in one.getMessage().lower()]
+    assert len(notebook.recent()) == 2
+
+
+@pytest.mark.req("I7", "H2")
+def test_a_run_that_died_in_an_auditor_goes_on_there_and_the_other_is_not_asked_again(on, agent, book):
+    class Killed(BaseException):
+        pass
+
+    dead = [True]
+
+    def dies(_: Any) -> Any:
+        if dead[0]:
+            raise Killed
+        return say('{"score": 60, "findings": []}')
+
+    model = on.Cast(say("done"), errors=dies, memories={"memories": [on.MEMORY]})
+    made = agent(model, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    with pytest.raises(Killed):
+        made.invoke({"messages": [("user", on.TASK)]}, thread)
+    dead[0] = False
+    assert made.get_state(thread).next == ("learn",)
+    asked = len(model.of("main"))
+    out = made.invoke(None, thread)
+    assert out["outcome"].answer == "done"
+    assert len(model.of("main")) == asked
+    assert len(book.profile()) == 1
+    assert len(model.of("memories")) <= 2
+
+
+@pytest.mark.req("H2")
+def test_langgraphs_own_control_flow_passes(on):
+    class Leave(GraphBubbleUp):
+        pass
+
+    with pytest.raises(Leave):
+        after_run(on.Cast(errors=Leave())).audit(on.TALK)
+
+
+@pytest.mark.req("J4")
+def test_alone_within_a_node_it_is_no_part_of_that_graph(on, notebook):
+    made = after_run(on.Cast(errors={"score": 60, "findings": [on.FINDING]}), notebook=notebook)
+    graph = StateGraph(MessagesState)
+
+    def work(_: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(str(made.audit(on.TALK)["score"]))]}
+
+    graph.add_node("work", work)
+    graph.add_edge(START, "work")
+    saver = InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "1"}}
+    parts = list(
+        graph.compile(checkpointer=saver).stream(
+            {"messages": [("user", "Go.")]}, config, stream_mode=["custom", "messages"], subgraphs=True
+        )
+    )
+    assert [part[2][0].text for part in parts] == ["60.0"]
+
+
+@pytest.mark.req("H1")
+def test_a_state_without_a_conversation_is_refused_in_words(on):
+    class State(BaseModel):
+        text: str
+
+    graph = StateGraph(State)
+    graph.add_node("after", after_run(on.Cast()))
+    graph.add_edge(START, "after")
+    with pytest.raises(ValueError, match="no transcript"):
+        graph.compile().invoke({"text": "hello"})

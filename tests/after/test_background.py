@@ -1,0 +1,264 @@
+"""In the background: the answer comes first, what is left can be awaited, and nothing is lost at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import ErrorNotebook, after_run
+from langgraph_reflexion.graph.learning import AfterRun
+from langgraph_reflexion.testing import say
+
+
+def graph_with(after: Any, **compiling: Any) -> Any:
+    graph = StateGraph(MessagesState)
+    graph.add_node("work", lambda _: {"messages": [AIMessage("Renamed.")]})
+    graph.add_node("after", after)
+    graph.add_edge(START, "work")
+    graph.add_edge("work", "after")
+    graph.add_edge("after", END)
+    return graph.compile(**compiling)
+
+
+@pytest.mark.req("H2")
+def test_the_answer_does_not_wait_and_drain_does(on, notebook, book):
+    model = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, memories={"memories": [on.MEMORY]}, delay=0.4)
+    made = after_run(model, notebook=notebook, memory=book, background=True)
+    began = time.monotonic()
+    out = graph_with(made).invoke({"messages": [("user", on.TASK)]})
+    assert time.monotonic() - began < 0.35
+    assert out["messages"][-1].content == "Renamed."
+    assert notebook.recent() == []
+    assert made.drain(0.01) is False
+    assert made.drain() is True
+    assert (len(notebook.recent()), len(book.profile())) == (1, 1)
+
+
+@pytest.mark.req("H2", "G8")
+@pytest.mark.parametrize("door", ["sync", "async"])
+async def test_an_agent_ends_with_its_answer_and_is_audited_after_it(on, agent, notebook, door):
+    auditor = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, delay=0.2)
+    mine = after_run(auditor, background=True)
+    made = agent(on.Cast(say("done")), mine)
+    assert "learn" not in made.get_graph().nodes
+    task = {"messages": [("user", on.TASK)]}
+    out = await made.ainvoke(task) if door == "async" else await asyncio.to_thread(made.invoke, task)
+    assert out["outcome"].answer == "done"
+    assert notebook.recent() == []
+    assert await mine.adrain()
+    (found,) = notebook.recent()
+    assert found["session"] == out["outcome"].run_id
+
+
+@pytest.mark.req("H2")
+async def test_drain_in_the_loop_it_would_block_is_refused_with_the_way_out(on, notebook):
+    mine = after_run(on.Cast(delay=0.1), notebook=notebook, background=True)
+    await graph_with(mine).ainvoke({"messages": [("user", on.TASK)]})
+    with pytest.raises(RuntimeError, match="adrain"):
+        mine.drain()
+    assert await mine.adrain()
+    assert mine.drain()
+
+
+@pytest.mark.req("H2")
+def test_an_audit_outlives_the_loop_it_began_in(on, notebook):
+    model = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, delay=0.2)
+    mine = after_run(model, notebook=notebook, background=True)
+    asyncio.run(graph_with(mine).ainvoke({"messages": [("user", on.TASK)]}))
+    assert mine.drain(5)
+    assert len(notebook.recent()) == 1
+
+
+@pytest.mark.req("H2")
+def test_an_auditor_that_raises_in_the_background_is_told_to_who_asked(on):
+    heard: list[Any] = []
+    mine = after_run(on.Cast(errors=RuntimeError("down")), background=True, on_done=heard.append)
+    graph_with(mine).invoke({"messages": [("user", on.TASK)]})
+    mine.drain()
+    assert "down" in heard[0]["failed"]["errors"]
+
+
+@pytest.mark.req("H2")
+async def test_under_ainvoke_nothing_blocks_the_loop(on, agent, notebook):
+    pytest.importorskip("blockbuster")
+    from blockbuster import blockbuster_ctx
+
+    auditor = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, memories={"memories": [on.MEMORY]}, delay=0.02)
+    mine = after_run(auditor, background=True)
+    waits = after_run(on.Cast())
+    agents = [agent(on.Cast(say("done")), one) for one in (mine, waits)]
+    with blockbuster_ctx():
+        for one in agents:
+            await one.ainvoke({"messages": [("user", on.TASK)]})
+        await mine.adrain()
+        await waits.aaudit(on.TALK)
+    assert len(await notebook.arecent()) == 1
+
+
+ENDING = """
+    import json, sys
+    from langgraph_reflexion import ErrorNotebook, FaissStore, after_run
+    from langgraph_reflexion.testing import RoleModel, say
+
+    store = FaissStore(sys.argv[1])
+    finding = {"category": "other", "description": "It was slow.", "suggestion": "Ask once for all pages."}
+    model = RoleModel(say(json.dumps({"score": 50, "findings": [finding]})), delay=0.5)
+    made = after_run(model, notebook=ErrorNotebook(store), background=True)
+
+    from langgraph.graph import START, MessagesState, StateGraph
+    graph = StateGraph(MessagesState)
+    graph.add_node("after", made)
+    graph.add_edge(START, "after")
+    HOW
+    print("answered")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.req("H2")
+@pytest.mark.parametrize(
+    "how",
+    [
+        "graph.compile().invoke({'messages': [('user', 'Go.')]})",
+        "import asyncio; asyncio.run(graph.compile().ainvoke({'messages': [('user', 'Go.')]}))",
+    ],
+)
+def test_a_clean_exit_finishes_what_has_begun(tmp_path, how):
+    from langgraph_reflexion import FaissStore
+
+    script = textwrap.dedent(ENDING).replace("HOW", how)
+    file = tmp_path / "kept.db"
+    done = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "answered\n"
+    with FaissStore(file) as store:
+        assert [one["description"] for one in ErrorNotebook(store).recent()] == ["It was slow."]
+
+
+DYING = """
+    import json, os, sqlite3, sys, threading
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph_reflexion import ErrorNotebook, FaissStore, after_run
+    from langgraph_reflexion.testing import RoleModel, say
+
+    folder, last = sys.argv[1:]
+    asked = threading.Event()
+
+    def reply(question):
+        first = "missed_optimization" in question.text
+        if not last and first:
+            asked.wait()
+            os._exit(9)  # as if the machine went down
+        asked.set()
+        what = "The first question was misread." if "[m1] human: First" in question.text else "The second took long."
+        finding = {"category": "other", "description": what, "suggestion": "Ask once."}
+        return say(json.dumps({"score": 50, "findings": [finding]} if first else {"memories": []}))
+
+    saver = SqliteSaver(sqlite3.connect(f"{folder}/runs.db", check_same_thread=False))
+    store = FaissStore(f"{folder}/kept.db")
+    made = after_run(RoleModel(reply), notebook=ErrorNotebook(store), background=True)
+    graph = StateGraph(MessagesState)
+    graph.add_node("after", made)
+    graph.add_edge(START, "after")
+    asked.set()
+    text = "Second question" if last else "First question"
+    graph.compile(checkpointer=saver).invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": "t"}})
+    made.drain()
+    print(sorted(one["description"] for one in ErrorNotebook(store).recent()))
+    print(len({row[0] for row in saver.conn.execute("select thread_id from checkpoints")}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.req("H2", "I7")
+def test_an_audit_cut_off_by_a_crash_is_finished_by_the_next_run_of_its_thread(tmp_path: Path):
+    script = textwrap.dedent(DYING)
+
+    def run(last: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", script, str(tmp_path), last]
+        return subprocess.run(words, capture_output=True, text=True, timeout=100)
+
+    assert run("").returncode == 9
+    done = run("last")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["['The first question was misread.', 'The second took long.']", "1"]
+
+
+@pytest.mark.req("H2", "I7")
+@pytest.mark.parametrize("door", ["sync", "async"])
+async def test_audits_of_one_thread_follow_each_other_and_leave_no_checkpoints(on, notebook, door):
+    saver = InMemorySaver()
+    model = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, delay=0.02)
+    mine = after_run(model, notebook=notebook, background=True)
+    made = graph_with(mine, checkpointer=saver)
+    for i in range(3):
+        task = {"messages": [("user", f"Question {i}")]}
+        thread: Any = {"configurable": {"thread_id": "t"}}
+        if door == "async":
+            await made.ainvoke(task, thread)
+        else:
+            await asyncio.to_thread(made.invoke, task, thread)
+    await mine.adrain()
+    assert len(model.of("errors")) == 3
+    assert notebook.statistics()["sessions"] == 3
+    assert set(saver.storage) == {"t"}
+
+
+@pytest.mark.req("H2")
+def test_a_checkpointer_that_fails_costs_the_audit_nothing(on, notebook):
+    class Half(InMemorySaver):
+        def get_tuple(self, config: Any) -> Any:
+            if config["configurable"]["thread_id"] != "t":
+                raise OSError("no such thread here")
+            return super().get_tuple(config)
+
+    mine = after_run(on.Cast(errors={"score": 60, "findings": [on.FINDING]}), notebook=notebook, background=True)
+    graph_with(mine, checkpointer=Half()).invoke(
+        {"messages": [("user", on.TASK)]}, {"configurable": {"thread_id": "t"}}
+    )
+    mine.drain()
+    assert len(notebook.recent()) == 1
+
+
+def timed(agent: Any, task: Any, mine: AfterRun) -> float:
+    began = time.perf_counter()
+    agent.invoke(task)
+    seconds = time.perf_counter() - began
+    mine.drain()
+    return seconds
+
+
+@pytest.mark.slow
+@pytest.mark.req("H2")
+def test_the_answer_comes_as_fast_as_without_auditors(on):
+    """Scripted models: the agent's takes 50 ms, the auditors' 100 ms. They take turns."""
+    from langgraph_reflexion import create_reflexion_agent
+
+    auditors = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, memories={"memories": [on.MEMORY]}, delay=0.1)
+    mine = after_run(auditors, background=True)
+    model = on.Cast(say("done"), delay=0.05)
+    store = InMemoryStore()  # what is remembered is shown to both
+    alone = create_reflexion_agent(model, store=store)
+    audited = create_reflexion_agent(model, store=store, self_reflection=mine)
+    task = {"messages": [("user", on.TASK)]}
+    plain, beside = list[float](), list[float]()
+    for i in range(20):
+        turns = [(plain, alone), (beside, audited)]
+        for seconds, one in turns if i % 2 else turns[::-1]:
+            seconds.append(timed(one, task, mine))
+    # What else the machine does comes on top of both: the better quarter of the runs tells them apart.
+    ratio = statistics.quantiles(beside[4:], n=4)[0] / statistics.quantiles(plain[4:], n=4)[0]
+    assert ratio <= 1.05, (sorted(plain), sorted(beside))

@@ -1,0 +1,122 @@
+"""The self-check on the way: when it is made, what it is told, and the three things it can do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from langgraph_reflexion import Limits
+from langgraph_reflexion.testing import call, say
+
+FINE = {"on_track": True, "issues": [], "should_replan": False, "next_action": "Go on."}
+
+
+def look(page: int) -> str:
+    """Look at a page."""
+    if page == 13:
+        raise ValueError("no page 13")
+    return f"page {page}"
+
+
+def pages(number: int, first: int = 0) -> list[Any]:
+    return [call("look", page=first + i) for i in range(number)]
+
+
+@pytest.mark.req("A11")
+@pytest.mark.parametrize("steps", [10, 14])
+def test_ten_clean_steps_have_two_self_checks(on, agent, steps):
+    model = on.Cast([*pages(steps, 20), say("done")], check=FINE)
+    out = agent(model, "inline", [look]).invoke({"messages": [("user", on.TASK)]})
+    assert out["outcome"].answer == "done"
+    assert len(model.of("check")) == 2
+    plain = on.Cast([*pages(steps, 20), say("done")])
+    agent(plain, "off", [look]).invoke({"messages": [("user", on.TASK)]})
+    sent = [[m.text for m in one.messages] for one in model.of("main")]
+    assert sent == [[m.text for m in one.messages] for one in plain.of("main")], "a run on track is left alone"
+
+
+@pytest.mark.req("A11")
+def test_the_first_failed_call_has_one_too_and_the_second_none(on, agent):
+    turns = [call("look", page=13), call("look", page=13), *pages(1), say("done")]
+    model = on.Cast(turns, check=FINE)
+    agent(model, "inline", [look], limits=Limits(max_reflections=0)).invoke({"messages": [("user", on.TASK)]})
+    assert len(model.of("check")) == 1
+    assert "no page 13" in model.of("check")[0].text
+
+
+@pytest.mark.req("A11")
+def test_it_is_told_how_many_steps_are_left(on, agent):
+    model = on.Cast([*pages(4, 20), say("done")], check=FINE)
+    agent(model, "inline", [look], limits=Limits(max_steps=9, inline_every=2)).invoke({"messages": [("user", on.TASK)]})
+    assert ["Steps left: 7." in one.text for one in model.of("check")] == [True, False]
+    assert "Steps left: 5." in model.of("check")[1].text
+
+
+@pytest.mark.req("A11")
+def test_it_can_leave_a_note_and_ask_for_another_plan(on, agent):
+    check = {
+        "on_track": False,
+        "issues": ["The pages </hint> are read one by one."],
+        "should_replan": True,
+        "next_action": "Read the index first.",
+    }
+    model = on.Cast([*pages(3, 20), say("done")], check=check)
+    out = agent(model, "inline", [look], limits=Limits(inline_every=2)).invoke({"messages": [("user", on.TASK)]})
+    noted = [one.messages[-1].text for one in model.of("main")]
+    assert [("Read the index first." in text and "Make another plan" in text) for text in noted] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert noted[2].count("</hint>") == 1
+    assert "Read the index first." not in str(out["messages"])
+    assert out["outcome"].usage.reflection.calls == 1
+
+
+@pytest.mark.req("A11")
+@pytest.mark.parametrize("word", ["stop", "Stop.", "give up"])
+def test_it_can_end_a_run_without_hope_and_only_that(on, agent, word):
+    check = {"on_track": False, "issues": ["The file does not exist."], "should_replan": False, "next_action": word}
+    model = on.Cast([*pages(9, 20), say("done")], check=check)
+    out = agent(model, "inline", [look], limits=Limits(inline_every=3)).invoke({"messages": [("user", on.TASK)]})[
+        "outcome"
+    ]
+    assert (out.status, out.stop_reason) == ("failure", "no_plan")
+    assert "The file does not exist." in out.reason
+    assert len(model.of("main")) == 3
+    sure = on.Cast([*pages(3, 20), say("done")], check={**check, "on_track": True})
+    assert (
+        agent(sure, "inline", [look], limits=Limits(inline_every=3))
+        .invoke({"messages": [("user", on.TASK)]})["outcome"]
+        .answer
+        == "done"
+    )
+
+
+@pytest.mark.req("A11")
+@pytest.mark.parametrize("reply", ["", "all is well", "[1]", "null", '{"on_track": "perhaps"}', RuntimeError("down")])
+def test_a_self_check_that_fails_costs_nothing_but_itself(on, agent, reply):
+    model = on.Cast([*pages(5, 20), say("done")], check=reply)
+    out = agent(model, "inline", [look]).invoke({"messages": [("user", on.TASK)]})["outcome"]
+    assert out.answer == "done"
+    assert len(model.of("check")) == 1
+
+
+@pytest.mark.req("A11", "G8")
+async def test_it_is_awaited_and_told_as_an_event(on, agent):
+    model = on.Cast([*pages(5, 20), say("done")], check=json.dumps(FINE))
+    made = agent(model, "both", [look])
+    events = [part async for part in made.astream({"messages": [("user", on.TASK)]}, stream_mode="custom")]
+    assert [one["type"] for one in events if one["type"] in ("self_check", "learned")] == ["self_check", "learned"]
+    (check,) = [one for one in events if one["type"] == "self_check"]
+    assert (check["step"], check["check"]["on_track"]) == (5, True)
+
+
+@pytest.mark.req("A11", "F13")
+def test_the_last_step_and_a_spent_budget_have_no_self_check(on, agent):
+    model = on.Cast([*pages(5, 20), say("done")], check=FINE)
+    agent(model, "inline", [look], limits=Limits(max_steps=5)).invoke({"messages": [("user", on.TASK)]})
+    assert not model.of("check")

@@ -1,0 +1,182 @@
+"""The folder that auditors read in: nothing leads out of it, nothing in it is too big, and no pattern takes long."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from langgraph_reflexion.nodes.auditing.yard import AT_ONCE, Yard
+
+SECRET = "OUTSIDE-SECRET-4711"
+
+
+@pytest.fixture
+def rooms(tmp_path: Path) -> tuple[Path, Path]:
+    root, outside = tmp_path / "yard", tmp_path / "outside"
+    (root / "deep" / "er").mkdir(parents=True)
+    outside.mkdir()
+    (tmp_path / "yard-too").mkdir()
+    for place in (outside, tmp_path / "yard-too"):
+        (place / "secret.txt").write_text(f"{SECRET}\n")
+    (root / "notes.txt").write_text("INSIDE: the invoice is number seven\n" * 3)
+    (root / "deep" / "er" / "code.py").write_text("def invoice():\n    return 7\n")
+    (root / "link.txt").symlink_to(outside / "secret.txt")
+    (root / "folder").symlink_to(outside)
+    (root / "deep" / "up").symlink_to("../../outside")
+    os.link(outside / "secret.txt", root / "hard.txt")
+    os.mkfifo(root / "pipe")
+    return root, outside
+
+
+def ways_out(root: Path, outside: Path) -> list[str]:
+    """A hundred and more paths that lead out, or try to."""
+    out = str(outside / "secret.txt")
+    ups = ["..", "./..", "deep/../..", "deep/er/../../..", "notes.txt/../..", ".//..", "deep/./../.."]
+    tails = ["outside/secret.txt", "yard-too/secret.txt", "./outside//secret.txt", "outside/./secret.txt"]
+    plain = [f"{up}/{tail}" for up, tail in product(ups, tails)]
+    dressed = [
+        dress.format(path)
+        for path in (f"../{tails[0]}", out)
+        for dress in (
+            "file://{}",
+            " {}",
+            "{} ",
+            "~/{}",
+            "~root/{}",
+            "$PWD/{}",
+            "${{PWD}}/{}",
+            "`{}`",
+            "'{}'",
+            "{}\n",
+            "\t{}",
+            "{}\x00",
+            "\x00{}",
+            "notes.txt\x00{}",
+            "//{}",
+            "\\\\?\\{}",
+            "C:{}",
+            "{};",
+            "deep|{}",
+            "deep&{}",
+            "http://host/{}",
+        )
+    ]
+    escaped = [
+        f"../{tails[0]}".replace("..", dots)
+        for dots in ("%2e%2e", "..%2f", "%252e%252e", "．．", "‥", ".\u200b.", "..;", "....//", "..\\")
+    ]
+    links = [
+        "link.txt",
+        "hard.txt",
+        "folder/secret.txt",
+        "folder/../outside/secret.txt",
+        "deep/up/secret.txt",
+        "deep/up",
+        "folder",
+    ]
+    devices = [
+        "/dev/stdin",
+        "/dev/zero",
+        "/dev/fd/0",
+        "/proc/self/environ",
+        f"/proc/self/root{out}",
+        "/proc/self/cwd/../outside/secret.txt",
+        "pipe",
+        "/",
+        "/etc/passwd",
+    ]
+    absolute = [
+        out,
+        f"/{out}",
+        f"{root}/../outside/secret.txt",
+        str(root / "notes.txt") + f"/../../{tails[0]}",
+        "..\\outside\\secret.txt",
+        "a" * 10_000,
+        "../" * 2_000 + "etc/passwd",
+    ]
+    return [*plain, *dressed, *escaped, *links, *devices, *absolute]
+
+
+@pytest.mark.req("H3", "K6")
+def test_a_hundred_ways_out_of_the_folder_lead_nowhere(rooms):
+    yard, ways = Yard(rooms[0]), ways_out(*rooms)
+    assert len(ways) >= 100
+    for path in ways:
+        for told in (yard.read_file(path), yard.grep("secret|root:", path)):
+            assert SECRET not in told, path
+            assert "root:" not in told.replace("root:x", "root:") or "Refused" in told or "There is no" in told, path
+            assert told.startswith(("Refused", "There is no", "Nothing holds it")), (path, told[:200])
+
+
+@pytest.mark.req("H3", "K6")
+def test_a_link_put_in_the_way_while_it_reads_leads_nowhere(rooms):
+    root, outside = rooms
+    yard, stop = Yard(root), threading.Event()
+    real, away = root / "deep", root / "away"
+
+    def swap() -> None:
+        while not stop.is_set():
+            real.rename(away)
+            real.symlink_to(outside)
+            real.unlink()
+            away.rename(real)
+
+    (real / "secret.txt").write_text("inside\n")
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            assert SECRET not in yard.read_file("deep/secret.txt")
+            assert SECRET not in yard.grep("SECRET")
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.req("H3", "K5")
+def test_what_is_inside_is_read_listed_and_found(rooms):
+    yard = Yard(rooms[0])
+    assert "number seven" in yard.read_file("notes.txt")
+    assert "notes.txt" in yard.read_file("")
+    assert yard.grep("DEF.*invoice|nothing") == "deep/er/code.py:1: def invoice():"
+    assert yard.grep("invoice", "deep/er/code.py") == "deep/er/code.py:1: def invoice():"
+    assert SECRET not in yard.grep("SECRET")
+
+
+@pytest.mark.req("K5")
+def test_big_and_binary_files_are_bounded_and_a_big_one_is_read_on(rooms):
+    root, _ = rooms
+    (root / "big.txt").write_text("".join(f"{i:07d}\n" for i in range(400_000)))
+    (root / "blob.bin").write_bytes(bytes(range(256)) * 100)
+    yard = Yard(root)
+    first = yard.read_file("big.txt")
+    assert len(first) < AT_ONCE + 200
+    assert "read on with offset=20000" in first
+    assert yard.read_file("big.txt", 20_000).startswith("0002500\n")
+    assert yard.read_file("blob.bin") == "'blob.bin' is no text: 25600 bytes."
+    assert "blob" not in yard.grep("A")
+
+
+@pytest.mark.req("K5")
+@pytest.mark.parametrize(
+    "pattern", ["(unclosed[", "(x+x+)+y", "a{1,99999}", "|", ".*", "", "\\", "(?=x)*", "x" * 10_000]
+)
+def test_any_pattern_is_borne_and_takes_no_time(rooms, pattern):
+    root, _ = rooms
+    (root / "big.txt").write_text("x" * 3_000_000)
+    began = time.monotonic()
+    assert isinstance(Yard(root).grep(pattern), str)
+    assert time.monotonic() - began < 3
+
+
+def test_a_secret_in_a_file_is_masked(rooms):
+    root, _ = rooms
+    (root / "env").write_text("API_KEY=sk-abcdefghijklmnop1234567890\n")
+    yard = Yard(root)
+    assert "sk-abc" not in yard.read_file("env") + yard.grep("api_key")
