@@ -23,6 +23,8 @@ class Routes:
     limits: Limits
     now: Callable[[], float]
     approve: frozenset[str]
+    again: str = "decide"
+    """Where another answer is made: a trial's worker makes it in `attempt`."""
 
     def after_begin(self, state: AtCrossing) -> str:
         """Feedback is reflected on first."""
@@ -103,7 +105,7 @@ class Routes:
             return "wrap_up"
         if spent_out(state, self.limits, self.now()):
             return "wrap_up"
-        return "reflect" if may_reflect(state, self.limits) else "decide"
+        return "reflect" if may_reflect(state, self.limits) else self.again
 
     def after_reflect(self, state: AtCrossing) -> str:
         """On, unless there is nothing to change."""

@@ -147,7 +147,7 @@ def _compiled(
         input_schema=cast("Any", shapes.input),
         output_schema=cast("Any", shapes.output),
     )
-    routes = Routes(kit.limits, kit.now, frozenset())
+    routes = Routes(kit.limits, kit.now, frozenset(), again="attempt")
     for step in (
         Step("begin", partial(begin, kit)),
         WaitingStep("recall", partial(recall, kit)),
@@ -164,15 +164,13 @@ def _compiled(
     graph.add_edge("remember", "recall")
     graph.add_edge("wrap_up", "finish")
     graph.add_edge("finish", END)
-    again = {"decide": "attempt"}  # where an agent decides, the worker tries
     for source, route, targets in (
         ("begin", routes.after_begin, ["recall", "reflect"]),
         ("attempt", routes.after_attempt, ["check", "attempt", "reflect", "wrap_up", "finish"]),
-        ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
+        ("check", routes.after_check, ["finish", "reflect", "attempt", "wrap_up"]),
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
     ):
-        paths = {target: again.get(target, target) for target in targets}
-        graph.add_conditional_edges(source, Route(f"after_{source}", route, shapes.crossing), cast("Any", paths))
+        graph.add_conditional_edges(source, Route(f"after_{source}", route, shapes.crossing), targets)
     compiled = graph.compile(checkpointer=reading_back(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:

@@ -9,13 +9,15 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
+from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.testing import Question, RoleModel, call, reflection, say
 from langgraph_reflexion.testing.questions import text_of
@@ -135,3 +137,22 @@ def test_the_prompt_of_the_fallback_reads_as_it_is_kept(same):
 @pytest.mark.req("G1")
 def test_the_graph_is_drawn_as_it_is_kept(same):
     same("graph.mmd", create_reflexion_agent(RoleModel(), [search]).get_graph().draw_mermaid().strip())
+
+
+@pytest.mark.req("G2", "G5", "C6")
+@pytest.mark.parametrize("shown", ["last_trial", "reflexion", "both", "improve"])
+def test_what_a_second_attempt_is_asked_reads_as_it_is_kept(same, shown):
+    """The worker reads the calendar, answers wrongly, and is refused."""
+    worker = RoleModel([call("search", query="Tuesday"), say("10:00"), say("11:00")])
+    reflector = RoleModel([], [reflection(PATCHES[1], diagnosis="method", lessons=["Ten is taken on Tuesdays."])])
+    ways: dict[str, Any] = {"attempt": "improve", "strategy": "none"} if shown == "improve" else {"strategy": shown}
+    graph = create_trial_graph(create_agent(worker, [search]), [refused], reflector=reflector, **ways)
+    graph.invoke({"messages": [("user", "Find a free hour for the meeting on Tuesday.")]})
+    same(f"attempt_{shown}.txt", written(worker.asked[2].messages))
+    if shown == "reflexion":
+        same("reflect_trial.txt", written(reflector.asked[0].messages))
+
+
+@pytest.mark.req("G2")
+def test_the_graph_of_a_trial_is_drawn_as_it_is_kept(same):
+    same("trials.mmd", create_trial_graph(RoleModel(), [refused]).get_graph().draw_mermaid().strip())
