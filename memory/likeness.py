@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from difflib import SequenceMatcher
+from itertools import pairwise
 
-from langgraph_reflexion.memory.words import fold, listed, stem, tokens
+from langgraph_reflexion.memory.words import characters, fold, listed, stem, tokens
 
 _NOT = re.compile(
     r"\b(?:never|not|don't|dont|do not|doesn't|cannot|can't|must not|mustn't|avoid|without|no longer|nor|stop|refrain|"
@@ -15,8 +16,24 @@ _NOT = re.compile(
     r"不要|不得|不能|不应|不可|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"[,;.!?:，；。！？：、\n]|\b(?:but|instead use|use instead)\b|而要|而应", re.IGNORECASE)
-_ORDER = re.compile(r"\b(before|after)\b|(之前|以前|之后|以后|前先|后再|前|后)", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"[,;.!?:，；。！？：、\n]|\b(?:but|instead use|use instead|when|if|because|since|while|unless|until|so that)\b|"
+    r"而要|而应",
+    re.IGNORECASE,
+)
+_ORDER = re.compile(r"\b(before|after|then)\b|(之前|以前|之后|以后|前先|后再|前|后|然后|再)", re.IGNORECASE)
+_BETWEEN = re.compile(r"\b(?:before|after|then)\b|之前|以前|之后|以后|然后|再", re.IGNORECASE)
+"""What stands between clauses beside their marks."""
+
+_INTO = re.compile(r"([\u3400-\u9fff]{2})(?:[\u3400-\u9fff]{2})?[成为到比]([\u3400-\u9fff]{2})")
+"""Two things of which one becomes, or is held against, the other."""
+
+_TURNS = listed("up down in out on off over under from both either neither only")
+"""Short words that make another lesson of a sentence."""
+
+_LIGHT = frozenset("先再要时则须应该并且得之前后以请会需还")
+_HEAVY = frozenset("不未非无没勿莫别否一二三四五六七八九十百千万两")
+"""Characters that are said or left out without a change of meaning, and those that are not."""
 
 _OPPOSITES = listed(
     """
@@ -62,15 +79,19 @@ def same(a: str, b: str, least: float = 0.84) -> bool:
     """Whether one of two lessons says all that the other says, so that one of them is enough.
 
     A word put in another's place (`violin` for `glacier`, `read` for `payment`) makes another lesson of it,
-    however alike the rest is.
+    however alike the rest is. Rather two lessons that are one than one that was two.
     """
     if fold(a) == fold(b):
         return True
-    ours, theirs = _bag(a), _bag(b)
+    ours, theirs = _content(a), _content(b)
     alone, also_alone = _unmatched(ours, theirs), _unmatched(theirs, ours)
     if (alone and also_alone) or not ours or _dice(ours, theirs) < least:
         return False
-    return not opposed(a, b) and not _contrast(a, b, _SIDES)
+    if any(word.isdigit() or word in _HEAVY for word in alone | also_alone) or _turns(a) != _turns(b):
+        return False
+    if len(_NOT.findall(a)) != len(_NOT.findall(b)):
+        return False
+    return not (_against(a, b) or opposed(a, b) or _contrast(a, b, _SIDES) or _rearranged(a, b))
 
 
 def opposed(a: str, b: str) -> bool:
@@ -90,6 +111,43 @@ def opposed(a: str, b: str) -> bool:
 
 def _bag(text: str) -> Counter[str]:
     return Counter(tokens(text))
+
+
+def _content(text: str) -> Counter[str]:
+    """The words of a text; of a script without spaces the telling characters, freer in their order than pairs are."""
+    words = (word for word in tokens(text) if word.isascii())
+    return Counter([*words, *(one for one in characters(text) if one not in _LIGHT)])
+
+
+def _turns(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", fold(text))) & _TURNS
+
+
+def _against(a: str, b: str) -> bool:
+    """Whether one text speaks against a word that the other speaks for."""
+    ours, theirs = _signs(a), _signs(b)
+    return any(ours[word] != theirs[word] for word in ours.keys() & theirs.keys())
+
+
+def _rearranged(a: str, b: str) -> bool:
+    """Whether the words are put together otherwise: `take the price from the cost`, `take the cost from the price`.
+
+    Clauses may change places, words within them hardly.
+    """
+    ours, theirs = _neighbours(a), _neighbours(b)
+    if 3 * len(ours & theirs) < 2 * min(len(ours), len(theirs)):
+        return True
+    return any((right, left) in _INTO.findall(b) for left, right in _INTO.findall(a))
+
+
+def _neighbours(text: str) -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    for clause in _CLAUSE.split(_BETWEEN.sub(",", text)):
+        dense = [one for one in clause if one in characters(clause) and one not in _LIGHT]
+        words = [word for word in tokens(clause) if word.isascii()]
+        found.update(pairwise(dense))
+        found.update(pairwise(words))
+    return found
 
 
 def _dice(ours: Counter[str], theirs: Counter[str]) -> float:

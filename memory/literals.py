@@ -90,8 +90,8 @@ def _literals(task: str) -> list[str]:
 
 def _names(task: str) -> list[str]:
     """The names in a task; none in one whose words are capitalised throughout, as in a heading."""
-    words = re.findall(r"\b[A-Za-z]{4,}\b", _QUOTED.sub(" ", task))
-    if sum(word[0].isupper() for word in words) > max(len(words) / 2, 2):
+    words = re.findall(r"\b[A-Za-z]{4,}\b", _QUOTED.sub(" ", task))[1:]
+    if sum(word[0].isupper() for word in words) > max(0.7 * len(words), 2):
         return []
     found = [name for match in _NAME.finditer(task) for name in match.group().split(" ")]
     return [name for name in dict.fromkeys(found) if name not in _COMMON]
