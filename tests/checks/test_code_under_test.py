@@ -11,6 +11,7 @@ import pytest
 
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.checks import test_cases as cases_pass
+from langgraph_reflexion.checks.code.plain_data import from_plain, same
 from langgraph_reflexion.testing import RoleModel, reflection, say
 
 ADD = [("add(1, 2)", 3), ("add(2, 2)", 4), ("add(-1, 1)", 0)]
@@ -91,6 +92,10 @@ def test_an_lru_cache_passes_two_of_five_as_a_plain_dict_and_then_all():
         ("{1: 1}", {True: 1}, False),
         ("{1, 2}", {1.0, 2}, False),
         ("frozenset({1})", frozenset({1}), True),
+        ("{(1, frozenset({2})): {3: [4.0]}}", {(1, frozenset({2})): {3: [4.0]}}, True),
+        ("{(1, 2): 3}", {(1, 2.0): 3}, False),
+        ("set()", set(), True),
+        ("{}", set(), False),
         ("b'\\xff'", b"\xff", True),
         ("'\\ud800'", "\ud800", True),
         ("2j", 2j, True),
@@ -156,6 +161,8 @@ def add(a, b): raise E""",
     "is nothing": "",
     "does not compile": "def add(a, b: return 3",
     "is another function": "def plus(a, b): return a + b",
+    "moves memory": "import ctypes\nctypes.memmove(0, 0, 8)",
+    "gives what takes for ever to hash": "def add(a, b): return {i * (2**61 - 1) for i in range(3000)}",
     "takes memory": "x = [0] * 10**10",
 }
 
@@ -171,6 +178,24 @@ def test_a_hostile_answer_is_contained_told_and_does_not_pass(trick):
     assert len(issue) < 3000
     assert time.monotonic() - started < 30
     assert not os.path.exists("/tmp/of-code-under-test")
+
+
+def test_values_are_shown_as_python_writes_them():
+    said = verdict("pass", ("{1: {2}, 3: frozenset()}", 0), ("set()", 0), ("frozenset({1})", 0))
+    assert [one.partition(", got ")[2] for one in said.issues] == [
+        "{1: {2}, 3: frozenset()}",
+        "set()",
+        "frozenset({1})",
+    ]
+
+
+@pytest.mark.req("K7")
+def test_a_reply_made_to_take_for_ever_takes_no_time():
+    started = time.monotonic()
+    many = [["int", hex(i * (2**61 - 1))] for i in range(40_000)]
+    assert same(from_plain(["set", many]), {1}) is False
+    assert same(from_plain(["dict", [[one, ["none"]] for one in many]]), {1: None}) is False
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.req("K7")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,17 @@ async def test_it_looks_at_what_the_tools_of_the_run_gave():
 def test_odd_answers_are_read_without_a_fault():
     for answer in ("", " ", "?", "\0", "1" * 5000, '"' * 999, "A " * 5000, "²", "1,2,3,,4", "99/99/9999", "(" * 999):
         assert said(answer).passed in (True, False)
+
+
+@pytest.mark.req("K5")
+async def test_much_text_is_read_in_little_time_by_either_door():
+    seen = (" ".join(f"Name{i} was born in {i}" for i in range(20_000)),)
+    run = Run(task=TASK, observations=seen)
+    answer = "Name7 was born in 7. " * 400
+    started = time.monotonic()
+    assert grounded()(answer, run).passed
+    assert (await grounded().acall(answer, run)).passed
+    assert time.monotonic() - started < 20
 
 
 def cases():

@@ -6,16 +6,20 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, at_once, text_of
+from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.checks.grounding.names import SETTING, Known, names_in, plainly, quotations_in, strange_in
-from langgraph_reflexion.checks.grounding.numbers import Date, Number, dates_in, numbers_in
+from langgraph_reflexion.checks.grounding.numbers import Date, dates_in, numbers_in
 from langgraph_reflexion.memory.words import PLAIN, STOP, listed
+from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.step import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 
 SHORT = 6
 """Words of an answer that is one claim as a whole."""
-LONGEST = 200_000
-"""Characters of an answer that are looked at."""
+LONGEST, LONGEST_SOURCE = 20_000, 500_000
+"""Characters of an answer, and of what was observed, that are looked at."""
+AT_ONCE = 20_000
+"""Characters that are read in no time."""
 
 _UNITS = listed(
     """
@@ -79,13 +83,18 @@ def grounded(share: float = 0.6) -> Check:
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
         raise ValueError(f"`share` is a number above 0 and at most 1, got {share!r}")
 
-    def judge(answer: Any, run: Run) -> Verdict:
-        text = text_of(answer)[:LONGEST]
-        source = "\n".join([run.task, *run.observations])
-        issues = list(dict.fromkeys(_complaints(text, run.task, source, share)))
-        return Verdict(passed=not issues, issues=issues)
+    def judging(answer: Any, run: Run) -> Waits[Verdict]:
+        text = bounded(text_of(answer), LONGEST)
+        source = bounded("\n".join([run.task, *run.observations]), LONGEST_SOURCE)
 
-    return at_once("grounded", judge)
+        def issues() -> list[str]:
+            return list(dict.fromkeys(_complaints(text, run.task, source, share)))
+
+        # Much text takes a second, in which the event loop would stand still.
+        found = (yield in_thread(issues)) if len(source) > AT_ONCE else issues()
+        return Verdict(passed=not found, issues=found)
+
+    return Check("grounded", judging)
 
 
 def _complaints(answer: str, question: str, source: str, share: float) -> Iterator[str]:
@@ -108,10 +117,11 @@ def _complaints(answer: str, question: str, source: str, share: float) -> Iterat
         if not any(_is_dated(date, seen, values) for date in dates if date.text == text):
             yield _unseen(text)
     rest = _SPAN.sub(lambda found: " " if _spans(found, values) else found[0], rest)
+    reckoning = _Reckoning(values, question, answer)
     for number in numbers_in(rest):
         # "First I looked it up", "one of the two": no claims of their own
         claims = not number.spelt or number.value > 12 or (short and number.text in core)
-        if claims and not _is_seen(number, values, question, answer):
+        if claims and not reckoning.knows(number.value):
             yield _unseen(number.text)
     before, strangers = False, list[str]()
     for name, adds in names_in(rest):
@@ -140,33 +150,42 @@ def _is_dated(date: Date, seen: list[Date], values: set[float]) -> bool:
     return not rivals and all(float(part) in values for part in date.parts)
 
 
-def _is_seen(number: Number, values: set[float], question: str, answer: str) -> bool:
-    value = number.value
-    if any(abs(value - one) <= 1e-9 * abs(one) for one in values):
-        return True
-    counts = _COUNTS.search(question) is not None
-    if len(f"{value:g}".replace(".", "").strip("0")) >= 3 and {value * 1000, value / 1000} & values:
-        return True
-    if re.search(r"\bmillions?\b", question) and value * 1e6 in values:
-        return True
-    near = (one for one in values if one > 12 and not 1000 < one < 2100)
-    if _ABOUT.search(answer) and any(abs(value - one) <= 0.05 * one for one in near):
-        return True
-    return counts and _follows(value, values)
+class _Reckoning:
+    """The numbers that are known, and what may be made of them."""
 
+    def __init__(self, values: set[float], question: str, answer: str) -> None:
+        self.values = {round(one, 6) for one in values}
+        self.near = [one for one in values if one > 12 and not 1000 < one < 2100] if _ABOUT.search(answer) else []
+        self.in_millions = re.search(r"\bmillions?\b", question) is not None
+        self.counts = _COUNTS.search(question) is not None
 
-def _follows(value: float, values: set[float]) -> bool:
-    """Whether a number can be had from two that are known, or counts a few things."""
-    if value == int(value) and 0 < value <= 5:
-        return True
-    some = sorted(values)[:300]
-    within = 1e-6 * max(1.0, abs(value))
-    for a in some:
-        for b in some:
-            results = [a + b, a - b, a * b, (a + b) / 2, *([a / b, 100 * a / b] if b else [])]
-            if any(abs(value - one) <= within for one in results):
-                return True
-    return abs(sum(some) - value) <= within
+    def knows(self, value: float) -> bool:
+        """Whether a number is known, in thousands or millions too, or roughly; where it is asked for, computed."""
+        if self._has(value) or (self.in_millions and self._has(value * 1e6)):
+            return True
+        if len(f"{value:g}".replace(".", "").strip("0")) >= 3 and (self._has(value * 1000) or self._has(value / 1000)):
+            return True
+        if any(abs(value - one) <= 0.05 * one for one in self.near):
+            return True
+        return self.counts and self._follows(value)
+
+    def _has(self, value: float) -> bool:
+        return round(value, 6) in self.values
+
+    def _follows(self, value: float) -> bool:
+        """Whether it can be had from two numbers that are known, sums all of them, or counts a few things."""
+        if (value == int(value) and 0 < value <= 5) or abs(sum(self.values) - value) < 1e-6:
+            return True
+        return any(
+            self._has(value - one)
+            or self._has(value + one)
+            or self._has(one - value)
+            or self._has(2 * value - one)
+            or self._has(value * one)
+            or (one and self._has(value / one))
+            or (value and (self._has(100 * one / value) or self._has(one / value)))
+            for one in self.values
+        )
 
 
 def _spans(found: re.Match[str], years: set[float]) -> bool:

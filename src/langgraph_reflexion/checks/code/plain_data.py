@@ -17,6 +17,19 @@ class Other(NamedTuple):
     shown: str
 
 
+class Gathered(NamedTuple):
+    """A set, frozenset or dict of a reply, never hashed: a hostile one could be made to take for ever."""
+
+    kind: str
+    items: list[Any]
+
+    def __repr__(self) -> str:
+        if self.kind == "dict":
+            return "{" + ", ".join(f"{key!r}: {one!r}" for key, one in self.items) + "}"
+        inside = "{" + ", ".join(map(repr, self.items)) + "}" if self.items else ""
+        return f"{self.kind}({inside})" if self.kind == "frozenset" or not inside else inside
+
+
 SCALARS = (type(None), bool, int, float, complex, str, bytes)
 MANY = (list, tuple, set, frozenset)
 
@@ -31,7 +44,7 @@ def is_plain(value: Any) -> bool:
 
 
 def from_plain(told: Any) -> Any:
-    """The value of a reply. Sets and dicts come as lists of what is in them: nothing of the reply is hashed."""
+    """The value of a reply."""
     kind, *rest = told
     if kind == "none":
         return None
@@ -47,39 +60,44 @@ def from_plain(told: Any) -> Any:
         return rest[0]
     if kind == "bytes":
         return bytes.fromhex(rest[0])
-    if kind in ("list", "tuple", "set", "frozenset"):
-        made = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[kind]
-        return _made(made, [from_plain(one) for one in rest[0]])
+    if kind in ("list", "tuple"):
+        items = [from_plain(one) for one in rest[0]]
+        return items if kind == "list" else tuple(items)
+    if kind in ("set", "frozenset"):
+        return Gathered(kind, [from_plain(one) for one in rest[0]])
     if kind == "dict":
-        return _made(dict, [(from_plain(key), from_plain(one)) for key, one in rest[0]])
+        return Gathered(kind, [(from_plain(key), from_plain(one)) for key, one in rest[0]])
     if kind == "other":
         return Other(str(rest[0]), str(rest[1]))
     raise Unreadable(kind)
 
 
-def _made(kind: Any, items: list[Any]) -> Any:
-    try:
-        return kind(items)
-    except TypeError:  # an unhashable member, which no real set or dict has
-        raise Unreadable("a member of a set or a key of a dict") from None
-
-
 def same(value: Any, expected: Any) -> bool:
-    """Whether two values are equal and of the same types throughout; floats to nine digits."""
+    """Whether the value of a reply is the expected one, of the same types throughout; floats to nine digits."""
+    if isinstance(expected, (set, frozenset, dict)):
+        if not isinstance(value, Gathered) or value.kind != type(expected).__name__:
+            return False
+        if not isinstance(expected, dict):
+            return sorted(map(_mark, value.items)) == sorted(map(_mark, expected))
+        ours = {_mark(key): one for key, one in value.items}
+        theirs = {_mark(key): one for key, one in expected.items()}
+        return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key]) for key in theirs)
     if type(value) is not type(expected):
         return False
     if isinstance(expected, float):
         return math.isclose(value, expected, rel_tol=1e-9) or (math.isnan(value) and math.isnan(expected))
     if isinstance(expected, (list, tuple)):
         return len(value) == len(expected) and all(map(same, value, expected))
-    if isinstance(expected, (set, frozenset)):
-        return value == expected and _kinds(value) == _kinds(expected)
-    if isinstance(expected, dict):
-        if value.keys() != expected.keys() or _kinds(value) != _kinds(expected):
-            return False
-        return all(same(value[key], expected[key]) for key in expected)
     return bool(value == expected)
 
 
-def _kinds(values: Any) -> list[str]:
-    return sorted(f"{type(one).__name__} {one!r}" for one in values)
+def _mark(member: Any) -> str:
+    """A text that two members of a set, or keys of a dict, share only if they are equal and of one type."""
+    kind = member.kind if isinstance(member, Gathered) else type(member).__name__
+    if kind in ("tuple", "list"):
+        return f"{kind}({','.join(map(_mark, member))})"
+    if kind in ("set", "frozenset"):
+        held = member.items if isinstance(member, Gathered) else member
+        return f"{kind}({','.join(sorted(map(_mark, held)))})"
+    shown = hex(member) if kind == "int" else repr(member)
+    return f"{kind} {shown}"

@@ -96,7 +96,7 @@ def main() -> None:
         libraries = tuple(os.path.realpath(path) + os.sep for path in {*sys.path, os.path.dirname(os.__file__)} if path)
         text, raw, real, decode, separator = str, bytes, os.path.realpath, os.fsdecode, os.sep
         kind, refusal, writing = type, PermissionError, os.O_WRONLY | os.O_RDWR | os.O_CREAT
-        flags_of = int
+        flags_of, unknown = int, ImportError
 
         def watch(event, given):
             if event == "open" or event == "os.listdir" or event == "os.scandir":
@@ -111,6 +111,8 @@ def main() -> None:
                     raise refusal("code under test opens no files: " + path)
                 if not (real(path) + separator).startswith(libraries):
                     raise refusal("code under test opens no files: " + path)
+            elif event.startswith("ctypes."):
+                raise unknown("code under test may not do this: " + event)
             elif event.startswith(refused) and event != "socket.__new__":
                 raise refusal("code under test may not do this: " + event)
 
@@ -166,6 +168,8 @@ def main() -> None:
     limited()
     if job["kernel"] is not None:
         behind_a_filter()
+    for name in [one for one in sys.modules if one.split(".")[0] in ("ctypes", "_ctypes")]:
+        del sys.modules[name]  # what it holds could reach past Python
     watched()
     step = "load"
     if hasattr(signal, "setitimer"):

@@ -154,11 +154,23 @@ class Known:
         return frozenset(map(stem, self.words))
 
     @cached_property
+    def openings(self) -> dict[str, list[str]]:
+        """The words by their first four letters."""
+        found: dict[str, list[str]] = {}
+        for word in self.words:
+            found.setdefault(word[:4], []).append(word)
+        return found
+
+    @cached_property
+    def firsts(self) -> frozenset[str]:
+        return frozenset(word[0] for word in self.words)
+
+    @cached_property
     def initials(self) -> frozenset[str]:
         """The abbreviations that the text's own names would have: of two words or more."""
-        found = set()
-        for run in re.findall(r"[A-Z][\w'’-]*(?:\s+(?:of|the|and|for|de)?\s*[A-Z][\w'’-]*)+", self.text):
-            letters = "".join(word[0] for word in run.split() if word[0].isupper()).casefold()
+        found: set[str] = set()
+        for name, _ in names_in(self.text):
+            letters = "".join(word[0] for word in name.split() if word[0].isupper()).casefold()[:12]
             found |= {letters[i:j] for i in range(len(letters)) for j in range(i + 2, len(letters) + 1)}
         return frozenset(found)
 
@@ -176,10 +188,10 @@ class Known:
         if word in self.words or stem(word) in self.stems:
             return True
         if len(word) == 1:
-            return any(one.startswith(word) for one in self.words)
+            return word in self.firsts
         if any(f" {one} " in self.plain for one in _PEOPLES.get(word, "").split()):
             return True
-        if any(_is_kin(word, one) for one in self.words if one[:4] == word[:4]):
+        if any(_is_kin(word, one) for one in self.openings.get(word[:4], ())):
             return True
         people = [name for name, lands in _PEOPLES.items() if word in lands.split()]
         return any(one in self.words for one in people) or (word.isalpha() and word in self.initials)
