@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.evals import SETUPS, SHIPPED, Experiment, Ledger, Result, Task, run, setups_named, tasks_in
@@ -19,7 +20,7 @@ from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.simulated import student
 from langgraph_reflexion.evals.transcripts import calls_in, transcript_of
 from langgraph_reflexion.schemas import Run
-from langgraph_reflexion.testing import ModelServer, Student
+from langgraph_reflexion.testing import ModelServer, RoleModel, Student
 
 Results = dict[str, dict[str, Result]]
 TRIALS = 5
@@ -222,3 +223,28 @@ def test_the_transcript_tells_every_call_with_its_answer(tried: Tried, tmp_path:
     assert [call["who"] for call in told] == ["attempt", "reflect", "attempt"]
     assert told[0]["answer"]["text"].endswith("guess 0")
     assert task.task in json.dumps(told[0]["asked"])
+
+
+@pytest.mark.req("L1", "E7")
+def test_one_judge_may_judge_all_and_the_worker_is_never_shown_the_right_answer(tried: Tried):
+    tasks = towns(3)
+    judge = RoleModel(
+        decide=lambda question: {"passed": "guess" not in question.text, "score": 90, "issues": [], "feedback": ""}
+    )
+    model = taught(tasks, skill=0.5)
+    found = solved_at(tried(tasks, model, "cot", judge=judge, judged=True), "cot")
+    assert found == {task.id: foreseen(model, SETUPS["cot"], task.task) for task in tasks}
+    assert all("The right answer is: River" in question.text for question in judge.asked)
+    assert not any("The right answer is" in question.text for question in model.asked)
+
+
+@pytest.mark.req("L1")
+def test_a_task_that_is_done_leaves_no_checkpoints(tmp_path: Path):
+    async def work() -> int:
+        pace, saver = Pace(4), InMemorySaver()
+        tasks = towns(4)
+        experiment = Experiment(tasks, setups_named(["cot+reflexion"]), PacedModel(taught(tasks), pace))
+        await run(experiment, Ledger(tmp_path, {}), pace, saver)
+        return len(list(saver.list(None)))
+
+    assert asyncio.run(work()) == 0

@@ -32,6 +32,8 @@ def svg(rows: Sequence[Row]) -> str:
     for trial in range(1, trials + 1):
         x, _ = _at(trial, 0, trials)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{trial}</text>')
+    parts.append(f'<text x="8" y="{TOP - 8}">% solved</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">trial</text>')
     for number, row in enumerate(rows):
         color, y = COLORS[number % len(COLORS)], _legend(number)
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _line(row, trials))
@@ -52,6 +54,8 @@ def png(rows: Sequence[Row]) -> bytes:
     for trial in range(1, trials + 1):
         x, _ = _at(trial, 0, trials)
         _write(pixels, f"{trial}", x - 5, HEIGHT - BOTTOM + 10)
+    _write(pixels, "% solved", 8, 2)
+    _write(pixels, "trial", WIDTH - RIGHT - 60, HEIGHT - 16)
     for number, row in enumerate(rows):
         color, points = COLORS[number % len(COLORS)], _line(row, trials)
         for start, end in zip(points, points[1:] or points, strict=False):

@@ -72,6 +72,8 @@ async def run(
             if pace.fault is not None:
                 raise pace.fault
             ledger.add(result)
+            if saver is not None:
+                await saver.adelete_thread(_thread(setup, task))
             told(result)
 
     hands = [asyncio.create_task(hand()) for _ in range(min(pace.most, len(left)))]
@@ -89,7 +91,7 @@ async def _worked(experiment: Experiment, graph: Graph, setup: Setup, task: Task
     transcript = Transcript(folder, setup.name, task.id)
     config: RunnableConfig = {
         "callbacks": [transcript],
-        "configurable": {"thread_id": f"{setup.name}/{task.id}"},
+        "configurable": {"thread_id": _thread(setup, task)},
         "recursion_limit": 50 * experiment.trials + 50,
     }
     how: dict[str, Any] = {} if saver is None else {"durability": "sync"}
@@ -99,7 +101,7 @@ async def _worked(experiment: Experiment, graph: Graph, setup: Setup, task: Task
     else:
         transcript.clear()
         if saver is not None:
-            await saver.adelete_thread(f"{setup.name}/{task.id}")
+            await saver.adelete_thread(_thread(setup, task))
     try:
         outcome: Outcome = (await graph.ainvoke(start, config, context=TaskContext(task=task), **how))["outcome"]
     except Exception as fault:  # noqa: BLE001 — one task that breaks costs the others nothing
@@ -133,6 +135,11 @@ def _graphs(experiment: Experiment, saver: Any) -> dict[str, Graph]:
         )
         for setup in experiment.setups
     }
+
+
+def _thread(setup: Setup, task: Task) -> str:
+    """Where a task that is not finished is kept."""
+    return f"{setup.name}/{task.id}"
 
 
 def _place(setup: Setup) -> tuple[str, ...]:
