@@ -56,7 +56,8 @@ _FILLER = listed(
     good work improve improved quality closely properly correctly right thing things slowly slow down pause stay
     concentrate vigilant cautious mindful everything all answer answering answers response responding task tasks
     step steps future going forward the a an to of in on and or not no don't you your this that these those with for
-    from at by any every is are before detail details
+    from at by any every is are before detail details write code text summary solution result results quality
+    performance output
     i i'll will we we'll me my n none null nil nothing
     """
 )

@@ -1,0 +1,51 @@
+"""What recall and the gates are measured by holds: the figures of `benchmarks/recall.py` and `benchmarks/gates.py`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def benchmark(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.req("D5")
+def test_the_book_ranks_better_than_words_or_letters_alone_and_shows_nothing_where_nothing_fits() -> None:
+    figures = benchmark("recall").measured()
+    baselines = ("BM25", "letter TF-IDF", "hashed n-grams")
+    for half in ("tune", "held"):
+        of_half = {one.who: one for one in figures if one.split == half}
+        for who, one in of_half.items():
+            if who in baselines:
+                continue
+            assert one.ndcg > max(of_half[other].ndcg for other in baselines), who
+            assert one.false <= 0.02
+            assert one.silent <= 0.25
+
+
+@pytest.mark.slow
+@pytest.mark.req("D2", "D20")
+def test_hardly_any_lessons_are_merged_or_linked_that_say_different_things() -> None:
+    gates = benchmark("gates")
+    found = [(pair, gates.merged(pair.one, pair.other)) for pair in gates.pairs()]
+    merged = gates.figure("merged", ((pair.label == "same", was == "same") for pair, was in found))
+    opposed = gates.figure("opposed", ((pair.label == "opposed", was == "opposed") for pair, was in found))
+    assert merged.cases >= 250
+    assert merged.false <= 0.01
+    assert merged.recall >= 0.8
+    assert opposed.false <= 0.01
+    assert opposed.recall >= 0.9
