@@ -2,6 +2,7 @@
 
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.fingerprints import fingerprint
+from langgraph_reflexion.memory.floor import Floor, tries_again
 from langgraph_reflexion.memory.gate import concrete
 from langgraph_reflexion.memory.guard import suspicion
 from langgraph_reflexion.memory.index import Reader
@@ -17,6 +18,7 @@ from langgraph_reflexion.memory.worth import withheld
 __all__ = [
     "Change",
     "ErrorNotebook",
+    "Floor",
     "Found",
     "LessonBook",
     "Loaded",
@@ -30,5 +32,6 @@ __all__ = [
     "resolve_namespace",
     "suspicion",
     "topic_of",
+    "tries_again",
     "withheld",
 ]

@@ -13,6 +13,7 @@ from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory import exchange, life, recalling, writing
 from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
+from langgraph_reflexion.memory.floor import Floor, floor
 from langgraph_reflexion.memory.index import Reader
 from langgraph_reflexion.memory.namespaces import filled_in
 from langgraph_reflexion.memory.recalling import passes
@@ -117,6 +118,14 @@ class LessonBook:
     ) -> list[Lesson]:
         """The same, awaited."""
         return await awork(self.store, self._recall(task, tools, failure, topic, exclude))
+
+    def floor(self, topic: str, lessons: Collection[Lesson]) -> Floor:
+        """Which of these lessons to hold back, because runs of this topic go worse with lessons than without."""
+        return work(self.store, floor(self._shelf, topic, lessons))
+
+    async def afloor(self, topic: str, lessons: Collection[Lesson]) -> Floor:
+        """The same, awaited."""
+        return await awork(self.store, floor(self._shelf, topic, lessons))
 
     def credit(self, episode: Episode) -> None:
         """Keep a finished run and count what came of it; the last to finish under a run id stands."""

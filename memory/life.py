@@ -10,6 +10,7 @@ from langgraph.store.base import Op, PutOp
 
 from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, drop, every, put, read
+from langgraph_reflexion.memory.floor import placed
 from langgraph_reflexion.memory.masking import without_secrets
 from langgraph_reflexion.memory.records import (
     FIELDS,
@@ -59,7 +60,8 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
         result = result_of(episode, lesson)
         went_without = one not in episode.shown
         ops.append(put(shelf.evidence_of(one), *run_record(episode.id, withheld=went_without, result=result, at=now)))
-    yield ops
+    exempt = [one for one, (_, lesson, about) in known.items() if lesson.name or about.vouched]
+    yield [*ops, *placed(shelf, episode, exempt, now)]
     # Read again after writing: of several writers at once, the last one to read sees what all have written.
     for found in (yield from read_some(shelf, known)).values():
         step = next_status(found.lesson, found.evidence)

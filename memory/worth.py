@@ -46,8 +46,8 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     return int.from_bytes(drawn[:8], "big") / 2**64 < share
 
 
-def result_of(episode: Episode, lesson: Lesson) -> str | None:
-    """`win`, `loss`, or `None` where the run says nothing about the lesson.
+def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
+    """`win`, `loss`, or `None` where the run says nothing about the lesson, or nothing at all where there is none.
 
     A run that nobody judged counts only for a lesson bound to a failure: it lost if that failure came back.
     """
@@ -57,7 +57,7 @@ def result_of(episode: Episode, lesson: Lesson) -> str | None:
         return "win" if episode.success else "loss"
     if episode.status != "unverified":
         return "win" if episode.status == "success" else "loss"
-    bound = lesson.trigger.fingerprint if lesson.trigger else None
+    bound = lesson.trigger.fingerprint if lesson is not None and lesson.trigger else None
     if not bound:
         return None
     return "loss" if any(failure.fingerprint == bound for failure in episode.failures) else "win"

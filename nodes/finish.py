@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
+from langgraph_reflexion.memory import topic_of
 from langgraph_reflexion.nodes.checking import together
 from langgraph_reflexion.nodes.contrast import what_worked
 from langgraph_reflexion.nodes.host import emit
@@ -123,6 +124,7 @@ def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
         reflections=state["reflections"],
         lessons_used=[one.lesson.id for one in state["recalled"] if one.shown],
         lessons_written=state["lessons_written"],
+        memory=next((one.why for one in state["recalled"] if one.why), ""),
         usage=Spending(**spent.model_dump(), reflection=usage_of(tally["reflecting"])),
         seconds=elapsed(state, kit.now()),
     )
@@ -150,6 +152,7 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
     return Episode(
         id=outcome.run_id,
         task=bounded(task_in(state), LONGEST_TASK),
+        topic=topic_of(task_in(state)),
         success=success,
         score=outcome.score,
         shown=[one.lesson.id for one in state["recalled"] if one.shown],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_reflexion.memory import LessonBook, likeness, withheld
+from langgraph_reflexion.memory import Floor, LessonBook, likeness, topic_of, tries_again, withheld
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
@@ -25,17 +25,20 @@ def recall(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     found: list[Recalled] = []
     first = state["tally"]["steps"] == 0
     if first:
-        found += parted(kit, state, (yield from lessons_for(kit, book, state, None, [])) or [], 0)
+        found += yield from parted(kit, book, state, (yield from lessons_for(kit, book, state, None, [])) or [], 0)
     failure = state.get("failure")
     if failure is not None:
         seen = [one.lesson.id for one in [*known, *found]]
         step = max(1, state["tally"]["steps"])
-        found += parted(kit, state, (yield from lessons_for(kit, book, state, failure, seen)) or [], step)
+        fit = (yield from lessons_for(kit, book, state, failure, seen)) or []
+        found += yield from parted(kit, book, state, fit, step)
     if not found:
         return {}
-    if shown := [one.lesson for one in found if one.shown]:
+    why = next((one.why for one in found if one.why), "")
+    shown = [one.lesson for one in found if one.shown]
+    if shown or why:
         told = [{"id": one.id, "kind": one.kind, "text": one.text, "when": one.when} for one in shown]
-        emit(config, "recalled", lessons=told, step=found[-1].step)
+        emit(config, "recalled", lessons=told, step=found[-1].step, **({"why": why} if why else {}))
     return {"recalled": [*known, *found]}
 
 
@@ -54,7 +57,19 @@ def lessons_for(
     return found and [one for one in found if all(likeness(one.text, patch) <= most for patch in state["patch"])]
 
 
-def parted(kit: Kit, state: State, lessons: Sequence[Lesson], step: int) -> list[Recalled]:
-    """Each lesson, shown or withheld for comparison."""
+def parted(kit: Kit, book: LessonBook, state: State, lessons: Sequence[Lesson], step: int) -> Waits[list[Recalled]]:
+    """Each lesson, shown, withheld for comparison, or held back where lessons do no good."""
+    if not lessons:
+        return []
     run, share = state["about"]["id"], kit.memory.policy.control_share
-    return [Recalled(lesson=one, shown=not withheld(one, run, share), step=step) for one in lessons]
+    below = Floor()
+    if not tries_again(run):
+        topic = topic_of(task_in(state))
+        wait = Wait(lambda: book.floor(topic, lessons), lambda: book.afloor(topic, lessons))
+        below = (yield from best_effort("recall", wait, seconds_left(state, kit.limits, kit.now()))) or below
+    return [
+        Recalled(lesson=one, shown=False, step=step, why=below.why)
+        if one.id in below.held
+        else Recalled(lesson=one, shown=not withheld(one, run, share), step=step)
+        for one in lessons
+    ]

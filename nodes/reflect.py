@@ -98,7 +98,7 @@ def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) 
     seen = [one.lesson.id for one in state["recalled"]]
     lessons = (yield from lessons_for(kit, book, state, failure, seen)) or []
     bound = [one for one in lessons if one.trigger is not None and one.trigger.fingerprint == failure.fingerprint]
-    return any(one.shown for one in parted(kit, state, bound, 1))
+    return any(one.shown for one in (yield from parted(kit, book, state, bound, 1)))
 
 
 def depth_of(kit: Kit, state: State, failure: Failure) -> Depth:

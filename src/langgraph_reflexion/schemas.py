@@ -346,6 +346,7 @@ class Outcome(Value):
     reflections: list[Reflection] = Field(default_factory=list)
     lessons_used: list[str] = Field(default_factory=list)
     lessons_written: list[str] = Field(default_factory=list)
+    memory: str = Field(default="", description="Why lessons that fit were held back, where memory does no good.")
     usage: Spending = Spending()
     seconds: float = 0.0
 

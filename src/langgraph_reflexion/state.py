@@ -109,6 +109,8 @@ class Recalled(BaseModel):
     lesson: Lesson
     shown: bool
     step: int
+    why: str = ""
+    """Why it was held back, where it was not for comparison."""
 
 
 class Handoff(TypedDict):

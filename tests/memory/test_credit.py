@@ -155,6 +155,6 @@ def test_forgetting_removes_text_evidence_and_what_episodes_tell_of_it(
     book.forget(mine)
     assert book.get(mine) is None
     assert SLOT not in str([item.value for item in store.search(("team",), limit=100)])
-    assert not store.search(("team", "evidence"), limit=100)
+    assert not store.search(("team", "evidence", mine), limit=100)
     assert book.add(a_rule()).action == "added"
     assert counts(book, mine) == (0, 0, 0)

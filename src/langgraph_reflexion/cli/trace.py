@@ -57,6 +57,8 @@ class Trace:
             case "recalled":
                 for lesson in told["lessons"]:
                     self._line("●", f"recalls: {lesson['text']}", "yellow")
+                if told.get("why"):
+                    self._line("●", told["why"], "yellow")
             case "reflection":
                 self._reflection(told)
             case "lesson":
