@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from langchain_core.embeddings import Embeddings
@@ -63,7 +64,7 @@ class Settings:
         """What a vector was made from and by; vectors of another recipe are made anew."""
         return "\n".join([self.maker, *fields])
 
-    @property
+    @cached_property
     def maker(self) -> str:
         """The embedder's name as far as it tells one: its class and model. A plain function has none."""
         if self.embedder is None:

@@ -82,11 +82,9 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _check_keys(value: Any) -> None:
-    if isinstance(value, dict):
-        for key, one in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"a value's keys are text, got {key!r}")
-            _check_keys(one)
-    elif isinstance(value, list | tuple):
-        for one in value:
+    for key in value if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            raise TypeError(f"a value's keys are text, got {key!r}")
+    for one in value.values() if isinstance(value, dict) else value:
+        if isinstance(one, (dict, list, tuple)):
             _check_keys(one)

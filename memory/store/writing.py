@@ -31,6 +31,7 @@ ON CONFLICT (namespace, key) DO UPDATE SET
 def write(connection: sqlite3.Connection, puts: Iterable[Put], vectors: Mapping[str, Floats]) -> None:
     """Write items with their vectors, and delete what has no value."""
     seq, moment, recipes = next_seq(connection), now(), dict[str, int]()
+    rows = []
     for put in puts:
         if put.value is None:
             found = connection.execute("SELECT id FROM items WHERE namespace = ? AND key = ?", (put.namespace, put.key))
@@ -38,19 +39,21 @@ def write(connection: sqlite3.Connection, puts: Iterable[Put], vectors: Mapping[
             continue
         if put.recipe is not None and put.recipe not in recipes:
             recipes[put.recipe] = recipe_number(connection, put.recipe)
-        row = {
-            "namespace": put.namespace,
-            "key": put.key,
-            "value": put.value,
-            "now": moment,
-            "ttl": put.ttl,
-            "expires": None if put.ttl is None else moment + int(put.ttl * MINUTE),
-            "rule": put.rule,
-            "recipe": None if put.recipe is None else recipes[put.recipe],
-            "seq": seq,
-            "vectors": packed(put.texts, vectors),
-        }
-        connection.execute(_PUT, row)
+        rows.append(
+            {
+                "namespace": put.namespace,
+                "key": put.key,
+                "value": put.value,
+                "now": moment,
+                "ttl": put.ttl,
+                "expires": None if put.ttl is None else moment + int(put.ttl * MINUTE),
+                "rule": put.rule,
+                "recipe": None if put.recipe is None else recipes[put.recipe],
+                "seq": seq,
+                "vectors": packed(put.texts, vectors),
+            }
+        )
+    connection.executemany(_PUT, rows)
 
 
 def packed(texts: Sequence[str], vectors: Mapping[str, Floats]) -> bytes | None:
