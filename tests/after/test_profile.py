@@ -25,7 +25,7 @@ FACTS = {
     "queue": ("Jobs go through RabbitMQ.", "Jobs go through Kafka.", "Jobs go through NATS."),
     "cloud": ("Servers run on AWS.", "Servers run on Azure.", "Servers run on Hetzner."),
     "license": ("The code is under GPL.", "The code is under Apache.", "The code is under MIT."),
-    "python": ("Python 3.9 is used.", "Python 3.11 is used.", "Python 3.13 is used."),
+    "interpreter": ("Services run on CPython.", "Services run on PyPy.", "Services run on GraalPy."),
     "tests": ("Tests run by nose.", "Tests run by unittest.", "Tests run by pytest."),
     "currency": ("Prices are in dollars.", "Prices are in pounds.", "Prices are in euros."),
     "format": ("Reports are PDF files.", "Reports are Word files.", "Reports are Markdown files."),
