@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -57,6 +58,7 @@ class ErrorNotebook:
         self._ledger = Ledger(self._place, self._take, self._blank)
         self._lock = threading.Lock()
         self._last = 0
+        self._counted: dict[str, Any] | None = None
         self._blank()
 
     # ------------------------------------------------------------ writing
@@ -99,43 +101,43 @@ class ErrorNotebook:
 
     def recent(self, limit: int = 20) -> list[Finding]:
         """The latest findings, the newest first."""
-        return work(self.store, self._found(lambda _: True, limit))
+        return work(self.store, self._found(list, limit))
 
     async def arecent(self, limit: int = 20) -> list[Finding]:
         """The same, awaited."""
-        return await awork(self.store, self._found(lambda _: True, limit))
+        return await awork(self.store, self._found(list, limit))
 
     def get(self, id: str) -> Finding | None:
         """A finding by its id, or `None`."""
-        return next(iter(work(self.store, self._found(lambda one: one["id"] == id, 1))), None)
+        return next(iter(work(self.store, self._found(_with("id", id), 1))), None)
 
     async def aget(self, id: str) -> Finding | None:
         """The same, awaited."""
-        return next(iter(await awork(self.store, self._found(lambda one: one["id"] == id, 1))), None)
+        return next(iter(await awork(self.store, self._found(_with("id", id), 1))), None)
 
     def by_session(self, id: str) -> list[Finding]:
         """What was found of one run, the newest first."""
-        return work(self.store, self._found(lambda one: one["session"] == id))
+        return work(self.store, self._found(_with("session", id)))
 
     async def aby_session(self, id: str) -> list[Finding]:
         """The same, awaited."""
-        return await awork(self.store, self._found(lambda one: one["session"] == id))
+        return await awork(self.store, self._found(_with("session", id)))
 
     def by_category(self, name: str) -> list[Finding]:
         """The findings of one of the seven categories, the newest first."""
-        return work(self.store, self._found(_in_category(name)))
+        return work(self.store, self._found(_with("category", _known(name))))
 
     async def aby_category(self, name: str) -> list[Finding]:
         """The same, awaited."""
-        return await awork(self.store, self._found(_in_category(name)))
+        return await awork(self.store, self._found(_with("category", _known(name))))
 
     def by_tool(self, name: str) -> list[Finding]:
         """The findings about one tool, the newest first."""
-        return work(self.store, self._found(lambda one: concerns(one, name)))
+        return work(self.store, self._found(_about_tool(name)))
 
     async def aby_tool(self, name: str) -> list[Finding]:
         """The same, awaited."""
-        return await awork(self.store, self._found(lambda one: concerns(one, name)))
+        return await awork(self.store, self._found(_about_tool(name)))
 
     def statistics(self) -> dict[str, Any]:
         """Counts by category, severity and tool, the mean score, and how both move."""
@@ -215,6 +217,7 @@ class ErrorNotebook:
         if session is not None:
             self._ledger.wrote(key)
             self._sessions[session["session"]] = session
+            self._counted = None
         if len(self._records) > self._max_kept:
             old = [one["id"] for one in self._in_order()[: len(self._records) - self._max_kept]]
             yield [PutOp(self._place, one, None) for one in old]
@@ -231,19 +234,18 @@ class ErrorNotebook:
         self._ledger.drop()
         return sum(is_sound(item.value) for item in items)
 
-    def _found(self, fits: Callable[[Record], bool], limit: int | None = None) -> Plan[list[Finding]]:
+    def _found(self, choose: Callable[[list[Record]], list[Record]], limit: int | None = None) -> Plan[list[Finding]]:
+        """Those that `choose` takes, or the last of them, the newest first."""
         yield from self._ledger.look()
-        found: list[Finding] = []
-        for one in reversed(self._in_order()):
-            if limit is not None and len(found) >= limit:
-                break
-            if fits(one):
-                found.append(_shown(one))
-        return found
+        found = choose(self._in_order())
+        latest = found if limit is None else found[max(len(found) - limit, 0) :]
+        return [_shown(one) for one in reversed(latest)]
 
     def _statistics(self) -> Plan[dict[str, Any]]:
         yield from self._ledger.look()
-        return findings.statistics(self._in_order(), self._sessions.values(), self._groups)
+        if self._counted is None:
+            self._counted = findings.statistics(self._in_order(), self._sessions.values(), self._groups)
+        return deepcopy(self._counted)
 
     def _rules_text(self, task: str, limit: int, least: int) -> Plan[str]:
         yield from self._ledger.look()
@@ -264,6 +266,7 @@ class ErrorNotebook:
         self._records: dict[str, Record] = {}
         self._sessions: dict[str, Record] = {}
         self._ordered: list[Record] | None = None
+        self._counted = None
         self._groups = Groups()
 
     def _take(self, item: Item) -> None:
@@ -272,11 +275,13 @@ class ErrorNotebook:
             self._know(value)
         elif isinstance(value, dict) and value.get("type") == "session" and isinstance(value.get("at"), str):
             self._sessions[str(value.get("session"))] = value
+            self._counted = None
         else:
             logger.warning("Left out the damaged finding %r", item.key)
 
     def _know(self, record: Record) -> None:
         self._records[record["id"]] = record
+        self._counted = None
         self._groups.take(record)
         with self._lock:
             self._last = max(self._last, record["order"])
@@ -294,14 +299,27 @@ class ErrorNotebook:
         return ordered
 
 
-def _in_category(name: str) -> Callable[[Record], bool]:
-    if name not in CATEGORIES:
-        raise ValueError(f"`category` is one of {', '.join(CATEGORIES)}, got {name!r}")
-    return lambda one: bool(one["category"] == name)
+def _with(field: str, value: str) -> Callable[[list[Record]], list[Record]]:
+    return lambda records: [one for one in records if one[field] == value]
+
+
+def _about_tool(name: str) -> Callable[[list[Record]], list[Record]]:
+    return lambda records: [
+        one for one in records if one["tool"] == name or (one["tool"] is None and concerns(one, name))
+    ]
+
+
+def _known(category: str) -> str:
+    if category not in CATEGORIES:
+        raise ValueError(f"`category` is one of {', '.join(CATEGORIES)}, got {category!r}")
+    return category
 
 
 def _shown(record: Record) -> Finding:
-    return {**record, "evidence": list(record["evidence"])}
+    shown = record.copy()
+    if shown["evidence"]:
+        shown["evidence"] = [*shown["evidence"]]
+    return shown
 
 
 def _id_of(session: str, tidy: Record) -> str:

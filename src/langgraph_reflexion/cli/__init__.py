@@ -12,7 +12,9 @@ from pathlib import Path
 from langgraph_reflexion.cli.arguments import count, seconds, url
 from langgraph_reflexion.cli.experiments import add_compare, add_eval
 from langgraph_reflexion.cli.memory import add_memory, memory
+from langgraph_reflexion.cli.notebook import add_notebook, notebook
 from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.profile import add_profile, profile
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.errors import ReflexionError
 
@@ -62,6 +64,14 @@ def _memory(asked: argparse.Namespace) -> int:
     return memory(asked, Page(sys.stdout))
 
 
+def _notebook(asked: argparse.Namespace) -> int:
+    return notebook(asked, Page(sys.stdout))
+
+
+def _profile(asked: argparse.Namespace) -> int:
+    return profile(asked, Page(sys.stdout))
+
+
 def _eval(asked: argparse.Namespace) -> int:
     from langgraph_reflexion.cli.evaluate import Wanted, evaluate
 
@@ -75,7 +85,15 @@ def _compare(asked: argparse.Namespace) -> int:
     return compare(asked.first, asked.second, asked.json, Page(sys.stdout))
 
 
-COMMANDS = {"demo": _demo, "run": _run, "eval": _eval, "compare": _compare, "memory": _memory}
+COMMANDS = {
+    "demo": _demo,
+    "run": _run,
+    "eval": _eval,
+    "compare": _compare,
+    "memory": _memory,
+    "notebook": _notebook,
+    "profile": _profile,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     add_eval(commands)
     add_compare(commands)
     add_memory(commands)
+    add_notebook(commands)
+    add_profile(commands)
     return parser
 
 
