@@ -31,18 +31,30 @@ _WORD_KEYS = listed("feedback reason reasoning explanation comment comments rati
 _SIDE_KEYS = listed("dimensions criteria aspects scores")
 _FIELDS = _YES_KEYS | _NO_KEYS | _SCORE_KEYS
 
-_NO = re.compile(
-    r"\b(?:not|n't|never|isn't|hardly)\s+(?:\w+\s+){0,3}?(?:satisf\w+|accept\w*|correct|adequate|pass(?:es|ed)?|"
-    r"good enough|right|approved?|valid|sufficient|met|complete)\b|"
-    r"\b(?:cannot|can't|won't|wouldn't|do not|don't) (?:\w+ )?(?:accept|approve|pass)\b|"
-    r"\b(?:unsatisf\w+|unacceptable|incorrect|inadequate|insufficient|invalid|wrong|reject(?:ed|s)?|refused?|"
-    r"fail(?:s|ed|ing|ure)?|dissatisfied)\b|\bno\b(?=\W*$)|^\W*(?:no|false)\b|"
-    r"不(?:太|够|能|予)?(?:满意|通过|合格|正确|符合|接受)|未(?:能)?通过|错误",
-    re.IGNORECASE,
+_NOT = r"\b(?:not|never|hardly|isn't|wasn't|doesn't|don't|cannot|can't|won't|wouldn't|n't)\s+(?:\w+\s+){0,3}?"
+_REFUSES = (
+    rf"{_NOT}(?:satisf\w+|accept\w*|pass(?:es|ed)?|good enough|approved?)\b|\b(?:unsatisf\w+|unacceptable|dissatisfied|"
+    r"reject(?:ed|s)?|refused?|fail(?:s|ed)?)\b|不(?:太|够|能|予)?(?:满意|通过|合格|接受)|未(?:能)?通过"
 )
+_FAULTS = r"\b(?:incorrect|inadequate|insufficient|invalid|wrong|incomplete)\b|不(?:太|够)?(?:正确|符合)|错误"
+_LACKS = rf"{_NOT}(?:correct|adequate|right|valid|sufficient|complete|met)\b"
+_NO = re.compile(rf"{_REFUSES}|{_FAULTS}|{_LACKS}|^\W*(?:no|not|false)\b", re.IGNORECASE)
 _YES = re.compile(
     r"\b(?:satisf(?:actory|ied|ies)|accept(?:ed|able|s)?|correct|adequate|pass(?:es|ed)?|approved?|valid|right)\b|"
     r"^\W*(?:yes|true|ok)\b|满意|通过|合格|正确",
+    re.IGNORECASE,
+)
+_OF_IT = (
+    r"\b(?:answer|response|it|this|that)(?:\s+(?:is|was|seems|looks|remains)\b|['’]s\b|(?=\s+(?:isn't|wasn't|doesn't)))"
+)
+_NO_IN_PROSE = re.compile(
+    rf"{_REFUSES}|{_OF_IT}\s+(?:\w+\s+){{0,3}}?(?:{_FAULTS}|{_LACKS})|^\W*no\b|\bno\W*$", re.IGNORECASE
+)
+"""What refuses the answer; that one thing in it is wrong does not."""
+_YES_IN_PROSE = re.compile(
+    r"\b(?:is|are|was|seems|looks|it's|that's|fully|am|be)\s+(?:\w+\s+){0,2}?(?:satisf(?:actory|ied)|acceptable|correct|"
+    r"adequate|right|valid)\b|\b(?:accept|accepted|approved?|passes|passed|satisfies)\b|"
+    r"^\W*(?:yes|pass|satisfactory|correct|acceptable)\b|满意|通过|合格|正确",
     re.IGNORECASE,
 )
 _NUMBER = r"[-+−]?\d+(?:[.,]\d+)?"
@@ -252,9 +264,9 @@ def _of_text(text: str) -> Verdict:
     if len(scores) > 1:
         return _nothing("it gave several different scores")
     prose = _LINE.sub(lambda found: " " if _key(found[1]) in _FIELDS else found[0], text)
-    refuses = bool(_NO.search(prose))
+    refuses = bool(_NO_IN_PROSE.search(prose))
     stated += [False] if refuses else []
-    if _YES.search(_NO.sub(" ", prose)) and (refuses or not stated):
+    if _YES_IN_PROSE.search(_NO_IN_PROSE.sub(" ", prose)) and (refuses or not stated):
         stated.append(True)
     if not stated and not scores:
         return _nothing("it states nothing")
