@@ -164,11 +164,25 @@ def add(a, b): raise E""",
     "moves memory": "import ctypes\nctypes.memmove(0, 0, 8)",
     "gives what takes for ever to hash": "def add(a, b): return {i * (2**61 - 1) for i in range(3000)}",
     "takes memory": "x = [0] * 10**10",
+    "takes more threads than there are": "import threading, time\n"
+    "while True: threading.Thread(target=time.sleep, args=[99]).start()",
+    "closes everything": "import os\nos.closerange(0, 64)\ndef add(a, b): return a + b",
+    "takes Python apart": "import builtins\nfor n in list(vars(builtins)): delattr(builtins, n)",
+    "crashes": "import faulthandler\nfaulthandler._sigsegv()",
+    "finds a way through classes": """def add(a, b):
+    for one in object.__subclasses__():
+        if one.__name__ == '_wrap_close': one.__init__.__globals__['system']('touch /tmp/of-code-under-test')""",
+    "lifts its limits": "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nadd = lambda a, b: 0",
 }
+SOON = ("ends itself", "prints a reply", "writes replies everywhere", "equals everything", "patches what compares")
+SOON += ("recurses", "forks", "starts a program", "reads a file", "writes a file", "opens a socket", "is no code")
+"""What is tried every time; the others with the slow tests."""
 
 
 @pytest.mark.req("K7", "E2")
-@pytest.mark.parametrize("trick", HOSTILE)
+@pytest.mark.parametrize(
+    "trick", [one if one in SOON else pytest.param(one, marks=pytest.mark.slow) for one in HOSTILE]
+)
 def test_a_hostile_answer_is_contained_told_and_does_not_pass(trick):
     started = time.monotonic()
     said = verdict(HOSTILE[trick])
