@@ -24,6 +24,9 @@ ENOUGH = 1.5
 ENOUGH_OF_A_FACT = 0.9
 """The same for what is known of the user and the project: such a fact has few words, and one telling one will do."""
 
+USUAL_TASK = 15.0
+"""Weight of a task up to which that is enough; a longer one holds some of a lesson's words by chance."""
+
 LEAST_SHARE = 0.1
 """Share of the shorter text that must be shared: long texts hold some of the same words by chance."""
 
@@ -63,10 +66,11 @@ def rank(
     by_vectors = _above_the_usual({key: near[key] for key in keys if key in near})
     best = max((order for order, _, _ in told.values()), default=0.0) or 1.0
     stands_out = _standing_out([near[key] for key in keys if key in near])
+    stretch = max(math.sqrt(asked.weight / USUAL_TASK), 1.0)
     found = []
     for key, (order, fit, share) in told.items():
         convinced = stands_out(near.get(key))
-        least = ENOUGH_OF_A_FACT if key in facts else ENOUGH
+        least = (ENOUGH_OF_A_FACT if key in facts else ENOUGH) * stretch
         enough = (fit >= least and share >= LEAST_SHARE) or convinced
         score = order / best + by_vectors.get(key, 0.0)
         if score:
