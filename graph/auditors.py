@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
 from langchain_core.messages import AnyMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
@@ -83,7 +83,8 @@ def audit_graph(
                 protocol=protocol,
                 name=name,
             )
-            auditor = Auditor(agent, words, most, deadline, parts.desk)
+            chosen = isinstance(model, Mapping) or not isinstance(model, (str, Runnable))
+            auditor = Auditor(agent, words, most, deadline, parts.desk, chosen)
             graph.add_node(name, _with_agent(name, agent, partial(think, auditor)))
             graph.add_edge(START, name)
             graph.add_edge(name, "conclude")

@@ -32,9 +32,10 @@ def with_store(config: RunnableConfig, store: BaseStore | None) -> RunnableConfi
     return cast("RunnableConfig", {**config, "configurable": inside})
 
 
-def silent(config: RunnableConfig, *, recursion_limit: int) -> RunnableConfig:
+def silent(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
     """The config for a graph of ours within, of which whoever listens to this run's stream hears nothing."""
-    inside = {**conf(config), "__pregel_runtime": replace(runtime_of(config), stream_writer=_unheard)}
+    runtime = replace(runtime_of(config), stream_writer=_unheard)
+    inside = {**conf(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
     tags = [*(config.get("tags") or []), "nostream"]
     return cast("RunnableConfig", {**config, "configurable": inside, "tags": tags, "recursion_limit": recursion_limit})
 

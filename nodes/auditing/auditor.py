@@ -29,6 +29,7 @@ from langgraph_reflexion.nodes.host import silent
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
 from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Usage
 from langgraph_reflexion.state import Update, task_of
 
 log = logging.getLogger("langgraph_reflexion")
@@ -47,6 +48,8 @@ class Auditor:
     turns: int
     deadline: float
     desk: Callable[[Any, RunnableConfig], Desk]
+    chosen: bool = False
+    """Whether the run's context has a say in which model it asks."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Said:
     text: str
     read: Sequence[str]
     refused: Sequence[str]
+    usage: Usage
 
 
 class _NoAnswerError(Exception):
@@ -80,6 +84,7 @@ def audit_errors(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[
             "findings": kept,
             "left_out": report.left_out,
             "refused": [*said.refused],
+            "usage": _usage(said),
         }
     }
 
@@ -96,7 +101,8 @@ def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Wait
         kept = yield from keep_memories(desk, session, memories, _heard(messages, start, said))
     except Exception as fault:  # noqa: BLE001 — a model, a store: whatever it is costs this auditor alone
         return {"memories": _failed("The memory auditor", fault)}
-    return {"memories": {**kept, "left_out": memories.left_out, "refused": [*said.refused]}}
+    more = {"left_out": memories.left_out, "refused": [*said.refused], "usage": _usage(said)}
+    return {"memories": {**kept, **more}}
 
 
 def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _config: RunnableConfig) -> Waits[Update]:
@@ -112,6 +118,7 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
         "failed": {name: part["failed"] for name, part in parts.items() if part and "failed" in part},
         "left_out": [one for part in parts.values() if part for one in part.get("left_out", [])],
         "refused": [one for part in parts.values() if part for one in part.get("refused", [])],
+        "usage": {name: part["usage"] for name, part in parts.items() if part and "usage" in part},
     }
     if on_done is not None:
         try:
@@ -122,9 +129,15 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
     return {"learned": learned}
 
 
+def _usage(said: Said) -> dict[str, int]:
+    """What an auditor cost; it is no part of what the run cost."""
+    return {name: getattr(said.usage, name) for name in Usage.model_fields}
+
+
 def _answer(auditor: Auditor, asking: str, config: RunnableConfig) -> Waits[Said]:
     """The auditor's reply, if it has one that can be read."""
-    quiet = silent(config, recursion_limit=STEPS_OF_A_TURN * auditor.turns + 20)
+    steps = STEPS_OF_A_TURN * auditor.turns + 20
+    quiet = silent(config, recursion_limit=steps, context=auditor.chosen)
     given = {"messages": [HumanMessage(asking)]}
     agent = auditor.agent
     result = yield within(
@@ -134,7 +147,7 @@ def _answer(auditor: Auditor, asking: str, config: RunnableConfig) -> Waits[Said
     refused = [f"{one.tool}: {one.evidence[:200]}" for one in outcome.failures if one.signal == "unknown_tool"]
     if outcome.status != "success":
         raise _NoAnswerError(f"{outcome.stop_reason}: {outcome.reason}")
-    return Said(outcome.answer or "", heard_in(result["messages"]), refused)
+    return Said(outcome.answer or "", heard_in(result["messages"]), refused, outcome.usage)
 
 
 def _heard(messages: Sequence[AnyMessage], start: int, said: Said) -> Heard:

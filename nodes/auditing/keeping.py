@@ -23,6 +23,13 @@ _FORGET = re.compile(
     re.IGNORECASE,
 )
 
+_ORDERS = re.compile(
+    r"\b(?:users?|always|never|must|should|shall|wants?|delete|remove|send|disable|share|trust|without)\b|"
+    r"用户|总是|必须|删除|发送",
+    re.IGNORECASE,
+)
+"""What is no plain fact of a project: it speaks for the user, or says what to do."""
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -115,9 +122,8 @@ def keep_memories(desk: Desk, session: str, said: Memories, heard: Heard) -> Wai
             origin=origin,
             sources=[session] if session else [],
         )
-        doubt = None
-        if origin == "observed" and one["kind"] != "project":
-            doubt = "a tool said it, and not the user"
+        orders = one["kind"] != "project" or _ORDERS.search(one["content"])
+        doubt = "a tool said it, and not the user" if origin == "observed" and orders else None
         written = yield _added(book, lesson, heard, doubt)
         kept.append({**one, "action": written.action, "reason": written.reason})
     if said.forget and _FORGET.search(heard.user):

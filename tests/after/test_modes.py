@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_reflexion import Limits, after_run
+from langgraph_reflexion import Context, Limits, after_run
 from langgraph_reflexion.testing import call, say
 
 
@@ -133,6 +133,20 @@ def test_auditors_have_a_model_of_their_own_and_four_and_five_turns(on, agent, t
         "errors": "max_steps",
         "memories": "max_steps",
     }
+
+
+@pytest.mark.req("H9")
+def test_a_context_that_names_one_of_the_agents_models_says_nothing_of_the_auditors(on, agent, notebook):
+    heard: list[Any] = []
+    mine = after_run(on.Cast(errors={"score": 60, "findings": [on.FINDING]}), on_done=heard.append)
+    models = {"small": on.Cast(say("small")), "big": on.Cast(say("big"))}
+    task = {"messages": [("user", on.TASK)]}
+    out = agent(models, mine).invoke(task, context=Context(model="big"))
+    assert (out["outcome"].answer, heard[0]["failed"]) == ("big", {})
+    assert heard[0]["usage"]["errors"]["calls"] == 1
+    agent(models, "after").invoke(task, context=Context(model="big"))
+    assert len(models["big"].of("errors")) == 1
+    assert len(notebook.recent()) == 1
 
 
 def test_a_run_that_waits_for_a_person_is_not_over_and_not_audited(on, agent):
