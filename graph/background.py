@@ -42,7 +42,7 @@ class Background:
         self._hurry = threading.Event()
         self._starter = _Starter()
         weakref.finalize(self, self._starter.end)
-        _before_exit(self, patience)
+        self._patience: float | None = patience
 
     def begin(self, work: Work, key: str | None = None) -> None:
         """Begin in a thread; at once where there is a key, else as soon as it takes nothing from the answer."""
@@ -97,10 +97,13 @@ class Background:
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # from here on nobody who stops waiting for it can cancel it
         with self._lock:
+            patience, self._patience = self._patience, None
             self._pending[done] = loop
             before = self._last.get(key) if key is not None else None
             if key is not None:
                 self._last[key] = done
+        if patience is not None:  # the first job
+            _before_exit(self, patience)
         return done, before
 
     def _in_thread(self, work: Work, done: Future[None], before: Future[None] | None, *, at_once: bool) -> None:

@@ -40,7 +40,7 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     Only a candidate is ever withheld, and never from the first three runs it fits; then from this `share` of the
     runs, always the same ones. What is remembered of a user, under a name, is no experiment.
     """
-    if getattr(lesson, "name", None) or lesson.status != "candidate" or lesson.shown < ALWAYS_SHOWN or share <= 0:
+    if lesson.name or lesson.status != "candidate" or lesson.shown < ALWAYS_SHOWN or share <= 0:
         return False
     drawn = hashlib.sha256(f"{run_id}\n{lesson.id}".encode()).digest()
     return int.from_bytes(drawn[:8], "big") / 2**64 < share
