@@ -42,6 +42,7 @@ def remember(model: Any, book: LessonBook, said: str) -> Any:
 
 
 @pytest.mark.req("D14", "D16", "D20")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["project", "preference", "rule"])
 def test_of_twenty_facts_corrected_twice_only_the_last_is_recalled_and_the_history_shows_all(on, store, kind):
     policy = MemoryPolicy(namespace=on.NAMESPACE, control_share=0, lesson_tokens=4_000, max_lessons=40)
