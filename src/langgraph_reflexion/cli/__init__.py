@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 2
     try:
-        if asked.command is None:
-            parser.print_help(sys.stderr)
+        if asked.command is None or getattr(asked, "verb", "") is None:
+            getattr(asked, "parser", parser).print_help(sys.stderr)
             return 2
         return COMMANDS[asked.command](asked)
     except (WrongUse, ReflexionError) as fault:

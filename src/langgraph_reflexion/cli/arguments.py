@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from datetime import datetime
 
 
 def count(text: str) -> int:
@@ -14,7 +15,7 @@ def count(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """A time."""
+    """A length of time."""
     try:
         found = float(text)
     except ValueError:
@@ -22,6 +23,15 @@ def seconds(text: str) -> float:
     if not (math.isfinite(found) and found > 0):
         raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
     return found
+
+
+def time(text: str) -> datetime:
+    """A moment; without a zone it is this machine's."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a time such as 2031-03-04T12:00+01:00, got {text!r}") from None
+    return found.astimezone()
 
 
 def url(text: str) -> str:

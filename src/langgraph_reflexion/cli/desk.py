@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
 
+from langgraph_reflexion.cli.on_store import note
 from langgraph_reflexion.cli.opening import elsewhere, told_namespace
 from langgraph_reflexion.cli.page import Page, brief
 from langgraph_reflexion.cli.trace import told
@@ -35,11 +35,12 @@ class Desk:
 
     @property
     def filters(self) -> dict[str, Any]:
+        """What lessons must be like to be shown."""
         return {name: getattr(self.asked, name) for name in FILTERS}
 
     def note(self, text: str) -> None:
         """Say something beside what was asked for."""
-        Page(sys.stderr).line(text, "dim")
+        note(text)
 
     def nothing(self) -> None:
         """Say that there is nothing to show, and where there is."""

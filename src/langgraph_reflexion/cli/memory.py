@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from datetime import datetime
 from typing import Any
 
+from langgraph_reflexion.cli.arguments import count, time
 from langgraph_reflexion.cli.desk import FILTERS, Desk
-from langgraph_reflexion.cli.opening import namespace_of, opened, place_options
+from langgraph_reflexion.cli.on_store import add_command, store_of
+from langgraph_reflexion.cli.opening import namespace_of
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.verbs import VERBS, namespaces
-from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import LessonBook
 
 
 def add_memory(commands: Any) -> None:
     """Its options, for the parser of the whole."""
-    place = place_options()
-    memory = commands.add_parser(
+    verb = add_command(
+        commands,
         "memory",
-        parents=[place],
         help="list, show, search, approve, retire, forget, export and import lessons",
         description="Look into the lessons that agents keep in a store, and decide over them.",
         epilog="An ID may be cut short as long as it says which. "
         "For example: langgraph-reflexion memory list --store lessons.db --status candidate",
-        allow_abbrev=False,
     )
-    verbs = memory.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-
-    def verb(name: str, help: str, *positionals: str) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = verbs.add_parser(
-            name, parents=[place], help=help, description=f"{help[0].upper()}{help[1:]}.", allow_abbrev=False
-        )
-        for one in positionals:
-            parser.add_argument(one.lower(), metavar=one)
-        return parser
-
     _filters(verb("list", "list the lessons, the oldest first"))
     verb("show", "show all that is known of a lesson", "ID")
     search = verb("search", "find the lessons nearest to a text, in whatever status", "TEXT")
-    search.add_argument("--limit", metavar="N", type=_count, default=10, help="at most so many (10)")
+    search.add_argument("--limit", metavar="N", type=count, default=10, help="at most so many (10)")
     _filters(search)
     verb("namespaces", "name the namespaces that hold lessons")
     verb("stats", "count the lessons, and how they did")
@@ -53,7 +40,7 @@ def add_memory(commands: Any) -> None:
     forget.add_argument("--yes", action="store_true", help="do not ask")
     undo = verb("undo", "take back a change, all that a run changed, or all since a time")
     undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
-    undo.add_argument("--since", metavar="TIME", type=_time, help="such as 2031-03-04T12:00+01:00")
+    undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
     export = verb("export", "write lessons as JSON Lines that one can read, compare and edit")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
     _filters(export)
@@ -61,17 +48,11 @@ def add_memory(commands: Any) -> None:
     load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
     load.add_argument("--update", action="store_true", help="give known lessons the words that the file has for them")
     load.add_argument("--create", action="store_true", help="make the store where there is none yet")
-    memory.set_defaults(parser=memory)
 
 
 def memory(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a store's lessons."""
-    if asked.verb is None:
-        asked.parser.print_help(sys.stderr)
-        return 2
-    if not hasattr(asked, "store"):
-        raise WrongUse("say where the lessons are, by --store FILE or --store postgresql://…")
-    with opened(asked.store, create=getattr(asked, "create", False)) as store:
+    with store_of(asked, "the lessons are", create=getattr(asked, "create", False)) as store:
         if asked.verb == "namespaces":
             return namespaces(store, page, json=hasattr(asked, "json"))
         book = LessonBook(store, namespace_of(store, getattr(asked, "namespace", None)))
@@ -85,17 +66,3 @@ def _filters(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", metavar="WORD", action="append", choices=words, help=f"{told_words}; may be given again"
         )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return int(text)
-
-
-def _time(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a time such as 2031-03-04T12:00+01:00, got {text!r}") from None
-    return time.astimezone()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from langgraph_reflexion.cli.arguments import count
-from langgraph_reflexion.cli.opening import elsewhere, namespace_of, opened, place_options, told_namespace
+from langgraph_reflexion.cli.on_store import add_command, may_remove, note, store_of
+from langgraph_reflexion.cli.opening import elsewhere, namespace_of, told_namespace
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.trace import told
 from langgraph_reflexion.cli.wrong_use import WrongUse
@@ -32,45 +32,29 @@ class Opened:
 
 def add_notebook(commands: Any) -> None:
     """Its options, for the parser of the whole."""
-    place = place_options()
-    parser = commands.add_parser(
+    verb = add_command(
+        commands,
         "notebook",
-        parents=[place],
         help="list, show and count what auditors found wrong, and read the rules made of it",
         description="Look into the error notebook that auditors keep of finished runs.",
-        allow_abbrev=False,
     )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-
-    def verb(name: str, help: str) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = verbs.add_parser(
-            name, parents=[place], help=help, description=f"{help[0].upper()}{help[1:]}.", allow_abbrev=False
-        )
-        return made
-
     listing = verb("list", "list the findings, the newest first")
     listing.add_argument("--limit", metavar="N", type=count, default=20, help="at most so many (20)")
     listing.add_argument("--category", choices=CATEGORIES, metavar="WORD", help=f"one of {', '.join(CATEGORIES)}")
     listing.add_argument("--tool", metavar="NAME", help="about this tool")
     listing.add_argument("--session", metavar="ID", help="of this run")
-    verb("show", "show all that is known of a finding").add_argument("id", metavar="ID")
+    verb("show", "show all that is known of a finding", "ID")
     verb("stats", "count the findings, and tell which way it goes")
     rules = verb("rules", "print the rules text, as a prompt is given it")
     rules.add_argument("task", metavar="TASK", nargs="?", default="", help="what it should fit")
     rules.add_argument("--limit", metavar="N", type=count, default=10, help="at most so many lines (10)")
     rules.add_argument("--min-repetitions", metavar="N", type=count, default=1, help="made so often or more (1)")
     verb("clear", "remove every finding for good").add_argument("--yes", action="store_true", help="do not ask")
-    parser.set_defaults(parser=parser)
 
 
 def notebook(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a notebook."""
-    if asked.verb is None:
-        asked.parser.print_help(sys.stderr)
-        return 2
-    if not hasattr(asked, "store"):
-        raise WrongUse("say where the notebook is, by --store FILE or --store postgresql://…")
-    with opened(asked.store) as store:
+    with store_of(asked, "the notebook is") as store:
         namespace = namespace_of(store, getattr(asked, "namespace", None), "notebook")
         return VERBS[asked.verb](Opened(ErrorNotebook(store, namespace), page, asked, hasattr(asked, "json")))
 
@@ -154,11 +138,8 @@ def _rules(given: Opened) -> int:
 
 
 def _clear(given: Opened) -> int:
-    if not given.asked.yes and sys.stdin.isatty():
-        Page(sys.stderr).lead(f"Remove all findings of {told_namespace(given.notebook.namespace)} for good? [y/N] ")
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            Page(sys.stderr).line("Nothing was removed.", "dim")
-            return 1
+    if not may_remove(given.asked, f"Remove all findings of {told_namespace(given.notebook.namespace)} for good?"):
+        return 1
     removed = given.notebook.clear()
     if given.json:
         given.page.data({"removed": removed})
@@ -179,10 +160,10 @@ VERBS: dict[str, Callable[[Opened], int]] = {
 def _nothing(given: Opened) -> None:
     notebook = given.notebook
     if notebook.recent(1):
-        Page(sys.stderr).line(f"No finding in {told_namespace(notebook.namespace)} fits.", "dim")
+        note(f"No finding in {told_namespace(notebook.namespace)} fits.")
     else:
         there = elsewhere(notebook.store, notebook.namespace, "notebook")
-        Page(sys.stderr).line(f"There is {there}.", "dim")
+        note(f"There is {there}.")
 
 
 def _row(found: Finding) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.cli import cards
 from langgraph_reflexion.cli.desk import Desk
+from langgraph_reflexion.cli.on_store import may_remove
 from langgraph_reflexion.cli.opening import elsewhere, namespaces_in, told_namespace
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.trace import told
@@ -126,8 +127,7 @@ def _forget(desk: Desk) -> int:
     if not desk.damaged(id):
         lesson = desk.lesson()
         id, text = lesson.id, lesson.text
-    if not desk.asked.yes and sys.stdin.isatty() and not _sure(text):
-        desk.note("Nothing was removed.")
+    if not may_remove(desk.asked, "Remove it for good?", of=text):
         return 1
     desk.book.forget(id)
     if desk.json:
@@ -135,14 +135,6 @@ def _forget(desk: Desk) -> int:
     else:
         desk.page.line(f"Forgot {id}: {text}")
     return 0
-
-
-def _sure(text: str) -> bool:
-    page = Page(sys.stderr)
-    page.line(text, "yellow")
-    page.lead("Remove it for good? [y/N] ")
-    answer = sys.stdin.readline()
-    return answer.strip().lower() in ("y", "yes")
 
 
 def _undo(desk: Desk) -> int:
