@@ -20,7 +20,7 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.doors import Plan, every, put
 from langgraph_reflexion.memory.shelf import Shelf, read_some
 from langgraph_reflexion.memory.topics import topic_of
-from langgraph_reflexion.memory.worth import result_of
+from langgraph_reflexion.memory.worth import posterior, result_of
 from langgraph_reflexion.schemas import Episode, Lesson
 
 PLACES = 50
@@ -80,7 +80,7 @@ def worse(topic: str, record: Record) -> str:
     without = held if sum(held) >= ENOUGH else (held[0] + bare[0], held[1] + bare[1])
     if min(sum(shown), sum(without)) < ENOUGH:
         return ""
-    (ours, doubt), (theirs, other) = _share(*shown), _share(*without)
+    (ours, doubt), (theirs, other) = posterior(*shown), posterior(*without)
     if theirs - ours <= SURE * math.sqrt(doubt + other):
         return ""
     return (
@@ -121,9 +121,3 @@ def _counted(values: Iterable[Mapping[str, Any]]) -> Record:
         wins, losses = record.get(row, (0, 0))
         record[row] = (wins + won, losses + (not won))
     return record
-
-
-def _share(wins: int, losses: int) -> tuple[float, float]:
-    """What share of runs is won, and how uncertain that is."""
-    a, b = wins + 1, losses + 1
-    return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))

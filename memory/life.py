@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ from langgraph.store.base import Op, PutOp
 
 from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, drop, every, put, read
-from langgraph_reflexion.memory.floor import placed
+from langgraph_reflexion.memory.floor import placed, topics
 from langgraph_reflexion.memory.masking import without_secrets
 from langgraph_reflexion.memory.records import (
     FIELDS,
@@ -30,7 +31,7 @@ from langgraph_reflexion.memory.shelf import (
     read_some,
 )
 from langgraph_reflexion.memory.values import Change, ChangeAction
-from langgraph_reflexion.memory.worth import next_status, result_of
+from langgraph_reflexion.memory.worth import Uplift, next_status, result_of, uplift
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 
 SIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
@@ -59,7 +60,9 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
             continue
         result = result_of(episode, lesson)
         went_without = one not in episode.shown
-        ops.append(put(shelf.evidence_of(one), *run_record(episode.id, withheld=went_without, result=result, at=now)))
+        beside = 0 if went_without else _company(lesson, [other.lesson for other in known.values()], episode)
+        about = run_record(episode.id, withheld=went_without, result=result, at=now, beside=beside)
+        ops.append(put(shelf.evidence_of(one), *about))
     exempt = [one for one, (_, lesson, about) in known.items() if lesson.name or about.vouched]
     yield [*ops, *placed(shelf, episode, exempt, now)]
     # Read again after writing: of several writers at once, the last one to read sees what all have written.
@@ -67,8 +70,21 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
         step = next_status(found.lesson, found.evidence)
         if step is not None:
             status, why = step
-            action: ChangeAction = "promoted" if status == "active" else "demoted"
+            rises = status == "active" or (found.lesson.status == "probation" and status == "candidate")
+            action: ChangeAction = "promoted" if rises else "demoted"
             yield from moved(shelf, found, status, action, by="evidence", why=why, run=episode.id)
+
+
+def _company(lesson: Lesson, known: Iterable[Lesson], episode: Episode) -> int:
+    """How many other episodes' lessons the run was shown beside this one; those of one episode speak as one.
+
+    What is remembered of a user, under a name, is no advice that could have been the reason.
+    """
+    if lesson.name:
+        return 0
+    others = [one for one in known if one.id in episode.shown and one.id != lesson.id and not one.name]
+    apart = [one for one in others if not set(one.sources) & set(lesson.sources)]
+    return len({tuple(one.sources[:1]) or one.id for one in apart})
 
 
 def _masked(episode: Episode) -> Episode:
@@ -207,13 +223,32 @@ def _told(lesson: str, found: Read | None, run_id: str) -> dict[str, Any]:
         return {"lesson": lesson, "text": None, "result": None}
     _, now, evidence = found
     result = next((run.get("result") for run in evidence.runs if run.get("run") == run_id), None)
-    return {"lesson": lesson, "text": now.text, "result": result, "wins": now.wins, "losses": now.losses}
+    return {
+        "lesson": lesson,
+        "text": now.text,
+        "result": result,
+        "wins": now.wins,
+        "losses": now.losses,
+        "uplift": _added(now),
+    }
+
+
+def _added(lesson: Lesson) -> dict[str, float] | str:
+    """What a lesson adds to the share of good runs, or that nobody can say."""
+    added = uplift(lesson)
+    return "unproven" if added is None else {name: round(value, 3) for name, value in added._asdict().items()}
 
 
 def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
-    """How many lessons and episodes there are, of what sort, and how the lessons did."""
+    """How many lessons and episodes there are, of what sort, and how the lessons did.
+
+    `uplift` counts the live lessons that were compared with runs without them, and those that were not: `unproven`.
+    `topics` has the runs won and lost with lessons, with such as fitted held back, and with none that fitted.
+    """
     found = [one.lesson for one in (yield from read_all(shelf)).values()]
     episodes = yield from every(shelf.episodes)
+    items = yield from evidence_items(shelf)
+    added = [uplift(one) for one in found if one.status in LIVE]
     return {
         "lessons": len(found),
         "live": sum(one.status in LIVE for one in found),
@@ -224,7 +259,15 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
         "wins": sum(one.wins for one in found),
         "losses": sum(one.losses for one in found),
         "episodes": len(episodes),
+        "uplift": dict(Counter(map(_in_a_word, added))),
+        "topics": topics((item.namespace, item.value) for item in items),
     }
+
+
+def _in_a_word(added: Uplift | None) -> str:
+    if added is None:
+        return "unproven"
+    return "helps" if added.low > 0 else "harms" if added.high < 0 else "unclear"
 
 
 def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Change]]:

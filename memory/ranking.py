@@ -107,15 +107,17 @@ def choose(
     most: int,
     budget: int,
     vouched: Callable[[Lesson], bool],
+    worth: Callable[[Lesson], float] = usefulness,
     told: Sequence[str] = (),
 ) -> list[Lesson]:
     """The lessons to show, the best first: few, different, in agreement, within the budget of tokens.
 
-    A record of wins lifts a lesson. One that hurt more than it helped is shown only where no other fits. `told`
+    A record of wins lifts a lesson. One on probation, or that hurt more than it helped, is shown only where no other
+    fits. `told`
     holds texts shown before: they are neither repeated nor contradicted.
     """
-    weighed = sorted(ranked, key=lambda one: -one[1] * (0.5 + usefulness(one[0])))
-    sound = [lesson for lesson, _ in weighed if vouched(lesson) or not hurts(lesson)]
+    weighed = sorted(ranked, key=lambda one: -one[1] * (0.5 + worth(one[0])))
+    sound = [lesson for lesson, _ in weighed if vouched(lesson) or not _doubtful(lesson)]
     gone = {old for lesson in sound for old in lesson.supersedes}
     gone |= {lesson.id for lesson in sound if lesson.kind == "strategy" and _is_a_rule(lesson.text, sound)}
     chosen: list[Lesson] = []
@@ -149,6 +151,10 @@ def tokens_of(lesson: Lesson) -> int:
 def _is_a_rule(text: str, lessons: Sequence[Lesson]) -> bool:
     """Whether a rule says the same."""
     return any(one.kind == "rule" and likeness(text, one.text) >= TOO_ALIKE for one in lessons)
+
+
+def _doubtful(lesson: Lesson) -> bool:
+    return lesson.status == "probation" or hurts(lesson)
 
 
 def _clash(text: str, other: str) -> bool:

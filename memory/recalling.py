@@ -17,6 +17,7 @@ from langgraph_reflexion.memory.ranking import choose, fitting, rank, shared_wei
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest, stocked
 from langgraph_reflexion.memory.values import Found
+from langgraph_reflexion.memory.worth import usefulness
 from langgraph_reflexion.schemas import Failure, Lesson
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ def recall(
         most=policy.max_lessons,
         budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
         vouched=lambda lesson: bool(lesson.name) or evidence[lesson.id].vouched,
+        worth=lambda lesson: usefulness(lesson, evidence[lesson.id]),
         told=[*(str(items[key].value.get("text")) for key in exclude if key in items), *(one.text for one in rules)],
     )
     return [*rules, *chosen]

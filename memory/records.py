@@ -47,6 +47,11 @@ class Evidence:
     changes: tuple[Change, ...] = ()
 
     @property
+    def shown(self) -> tuple[dict[str, Any], ...]:
+        """The runs it was shown in, the latest last."""
+        return tuple(run for run in self.runs if not run.get("withheld"))
+
+    @property
     def vouched(self) -> bool:
         """Whether a person had the last word on it and wants it shown."""
         said = [change for change in self.changes if change.by == "person" and change.status is not None]
@@ -109,9 +114,21 @@ def source_record(source: str, origin: Origin, at: datetime) -> tuple[str, dict[
     return f"source/{origin}/{source}", {"type": "source", "source": source, "origin": origin, "at": at.isoformat()}
 
 
-def run_record(run: str, *, withheld: bool, result: str | None, at: datetime) -> tuple[str, dict[str, Any]]:
-    """The key and value that say what came of a run; the last to finish under a run id stands."""
-    value = {"type": "run", "run": run, "withheld": withheld, "result": result, "at": at.isoformat()}
+def run_record(
+    run: str, *, withheld: bool, result: str | None, at: datetime, beside: int = 0
+) -> tuple[str, dict[str, Any]]:
+    """The key and value that say what came of a run; the last to finish under a run id stands.
+
+    `beside` says how many other lessons it was shown with that may as well have been the reason.
+    """
+    value: dict[str, Any] = {
+        "type": "run",
+        "run": run,
+        "withheld": withheld,
+        "result": result,
+        "at": at.isoformat(),
+        **({"beside": beside} if beside else {}),
+    }
     return f"run/{run}", value
 
 
@@ -164,7 +181,7 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
 
 def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     """The lesson as it is now: counts and sources united, trust the least of its sources, the latest status."""
-    shown = [run for run in evidence.runs if not run.get("withheld")]
+    shown = evidence.shown
     withheld = [run for run in evidence.runs if run.get("withheld")]
     origins = [lesson.origin, *(one["origin"] for one in evidence.sources if one.get("origin") in TRUST)]
     statuses = [change.status for change in evidence.changes if change.status is not None]
@@ -187,7 +204,7 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     )
 
 
-def _count(runs: list[dict[str, Any]], result: str) -> int:
+def _count(runs: Iterable[dict[str, Any]], result: str) -> int:
     return sum(run.get("result") == result for run in runs)
 
 

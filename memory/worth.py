@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from langgraph_reflexion.memory.records import Evidence
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
@@ -15,18 +17,72 @@ ALWAYS_SHOWN = 3
 """Runs a candidate is shown in before it may be withheld."""
 
 
-def interval(lesson: Lesson) -> tuple[float, float]:
+COMPARED = 4
+"""Runs with a lesson, and without it, below which nobody can say what it adds."""
+
+UNLIKELY = 0.01
+"""A recent record this improbable for what was before is a drop."""
+
+RECENT = range(2, 7)
+"""How many of the latest runs are looked at for one."""
+
+
+class Uplift(NamedTuple):
+    """How much more often runs succeed with a lesson than without it, and the bounds within which that lies."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def bounds(wins: float, losses: float) -> tuple[float, float]:
     """The bounds within which the share of good runs probably lies; wide where little is known."""
-    runs = lesson.wins + lesson.losses + 2
-    share = (lesson.wins + 1) / runs
+    runs = wins + losses + 2
+    share = (wins + 1) / runs
     middle = share + 1 / (2 * runs)
     half = math.sqrt(share * (1 - share) / runs + 1 / (4 * runs * runs))
     return (middle - half) / (1 + 1 / runs), (middle + half) / (1 + 1 / runs)
 
 
-def usefulness(lesson: Lesson) -> float:
-    """What is at least to be hoped of the lesson: around 0.2 for a new one, towards 1 for one that always helps."""
-    return interval(lesson)[0]
+def interval(lesson: Lesson) -> tuple[float, float]:
+    """The bounds of a lesson's share of good runs."""
+    return bounds(lesson.wins, lesson.losses)
+
+
+def uplift(lesson: Lesson) -> Uplift | None:
+    """What a lesson adds, by the runs that went without it; `None` where they are too few: it is unproven."""
+    if min(lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses) < COMPARED:
+        return None
+    ours, doubt = posterior(lesson.wins, lesson.losses)
+    theirs, other = posterior(lesson.withheld_wins, lesson.withheld_losses)
+    half = 1.645 * math.sqrt(doubt + other)
+    return Uplift(ours - theirs, ours - theirs - half, ours - theirs + half)
+
+
+def posterior(wins: int, losses: int) -> tuple[float, float]:
+    """What share of runs is won, and its variance, by a Beta distribution that begins flat."""
+    a, b = wins + 1, losses + 1
+    return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
+
+
+def shared(lesson: Lesson, evidence: Evidence | None) -> tuple[float, float]:
+    """A lesson's wins and losses, where a run counts by its part for each of the lessons it was shown."""
+    wins, losses = float(lesson.wins), float(lesson.losses)
+    for run in evidence.shown if evidence is not None else ():
+        rest = 1 - 1 / (1 + run["beside"]) if isinstance(run.get("beside"), int) and run["beside"] > 0 else 0.0
+        wins -= rest * (run.get("result") == "win")
+        losses -= rest * (run.get("result") == "loss")
+    return wins, losses
+
+
+def usefulness(lesson: Lesson, evidence: Evidence | None = None) -> float:
+    """What is at least to be hoped of the lesson: around 0.2 for a new one, towards 1 for one that always helps.
+
+    It is never more than what the lesson was seen to add.
+    """
+    least = bounds(*shared(lesson, evidence))[0]
+    added = uplift(lesson)
+    return least if added is None else min(least, max(added.mean, 0.0))
 
 
 def hurts(lesson: Lesson) -> bool:
@@ -49,8 +105,11 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
     """`win`, `loss`, or `None` where the run says nothing about the lesson, or nothing at all where there is none.
 
+    A lesson that was shown and whose own failure came back all the same has lost, however the run ended.
     A run that nobody judged counts only for a lesson bound to a failure: it lost if that failure came back.
     """
+    if lesson is not None and lesson.id in episode.failed:
+        return "loss"
     if episode.status == "needs_input" or episode.stop_reason in UNCOUNTED:
         return None
     if episode.success is not None:
@@ -70,11 +129,59 @@ def next_status(lesson: Lesson, evidence: Evidence) -> tuple[LessonStatus, str] 
         return None
     if lesson.status in ("candidate", "active") and hurts(lesson):
         return "probation", f"it loses more than it wins: {record}"
-    if lesson.status == "candidate" and lesson.wins >= 2:
-        return "active", f"it won in two episodes: {record}"
+    if lesson.status in ("candidate", "active") and (drop := dropped(evidence)):
+        return "probation", drop
+    if lesson.status == "candidate" and (proof := _proof(lesson, evidence)):
+        return "active", f"{proof}: {record}"
     if lesson.status == "probation":
-        if interval(lesson)[1] < 0.4:
+        wins, losses, stood = _since_probation(evidence)
+        if interval(lesson)[1] < 0.4 or bounds(wins, losses)[1] < 0.4:
             return "retired", f"it goes on losing: {record}"
-        if lesson.wins >= 2 and lesson.wins > lesson.losses:
-            return "active", f"it won again: {record}"
+        if wins >= 2 and wins > losses:
+            back: LessonStatus = "active" if stood == "active" or _proof(lesson, evidence) else "candidate"
+            return back, f"it won again: {record}"
     return None
+
+
+def dropped(evidence: Evidence) -> str:
+    """That the latest runs, since it was last promoted, are worse than those before could be by chance; or nothing."""
+    counted = [run for run in evidence.shown if run.get("result") in ("win", "loss")]
+    results = [run["result"] == "win" for run in counted]
+    risen = next((one for one in reversed(evidence.changes) if one.status == "active"), None)
+    fresh = sum(risen is None or datetime.fromisoformat(run["at"]) > risen.at for run in counted)
+    for many in RECENT:
+        before, latest = results[:-many], results[-many:]
+        if sum(before) < 3 or fresh < many:
+            return ""
+        share, _ = posterior(sum(before), len(before) - sum(before))
+        if _so_few(sum(latest), many, share) < UNLIKELY:
+            return f"it won {sum(latest)} of its latest {many} runs, and {sum(before)} of {len(before)} before"
+    return ""
+
+
+def _so_few(won: int, many: int, share: float) -> float:
+    """How probable so few wins or fewer are, where this share of runs is won."""
+    return sum(math.comb(many, n) * share**n * (1 - share) ** (many - n) for n in range(won + 1))
+
+
+def _proof(lesson: Lesson, evidence: Evidence) -> str:
+    """Why a candidate has proved itself, or nothing: two wins of its own, or as much in company and missed without."""
+    if lesson.wins < 2:
+        return ""
+    wins, _ = shared(lesson, evidence)
+    in_company = sum(run.get("result") == "win" and bool(run.get("beside")) for run in evidence.shown)
+    if lesson.wins - in_company >= 2:
+        return "it won in two episodes"
+    added = uplift(lesson)
+    return "it won in company, and runs without it did worse" if wins > 1.99 and added and added.low > 0 else ""
+
+
+def _since_probation(evidence: Evidence) -> tuple[int, int, str | None]:
+    """Wins and losses since a lesson was put on probation, and where it stood before."""
+    began = next((one for one in reversed(evidence.changes) if one.status == "probation"), None)
+    runs: list[Any] = [
+        run.get("result")
+        for run in evidence.shown
+        if began is None or (datetime.fromisoformat(run["at"]) >= began.at and run.get("run") != began.run)
+    ]
+    return runs.count("win"), runs.count("loss"), began.before.get("status") if began is not None else None

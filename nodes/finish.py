@@ -14,6 +14,7 @@ from langgraph_reflexion.nodes.checking import together
 from langgraph_reflexion.nodes.contrast import what_worked
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.step import Wait, Waits
@@ -157,6 +158,7 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
         score=outcome.score,
         shown=[one.lesson.id for one in state["recalled"] if one.shown],
         withheld=[one.lesson.id for one in state["recalled"] if not one.shown],
+        failed=[one.lesson.id for one in state["recalled"] if has_failed(one, outcome.failures)],
         failures=outcome.failures,
         reflections=outcome.reflections,
         created_at=kit.clock(),

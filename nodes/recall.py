@@ -73,3 +73,11 @@ def parted(kit: Kit, book: LessonBook, state: State, lessons: Sequence[Lesson], 
         else Recalled(lesson=one, shown=not withheld(one, run, share), step=step)
         for one in lessons
     ]
+
+
+def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:
+    """Whether a lesson was shown and the failure it is bound to came back after that."""
+    bound = recalled.lesson.trigger.fingerprint if recalled.lesson.trigger else None
+    if not recalled.shown or not bound:
+        return False
+    return any(one.fingerprint == bound and one.step > recalled.step for one in failures)

@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.acting.loops import loop_in
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.observe import to_block
-from langgraph_reflexion.nodes.recall import lessons_for, parted
+from langgraph_reflexion.nodes.recall import has_failed, lessons_for, parted
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, plus
@@ -106,8 +106,7 @@ def depth_of(kit: Kit, state: State, failure: Failure) -> Depth:
     tally = state["tally"]
     if not tally["meta"] and _has_not_helped(state):
         return "meta"
-    bound = [one.lesson.trigger for one in state["recalled"] if one.shown and one.lesson.trigger is not None]
-    failed_lesson = any(trigger.fingerprint == failure.fingerprint for trigger in bound if trigger.fingerprint)
+    failed_lesson = any(has_failed(one, [failure]) for one in state["recalled"])
     level = min(tally["reflections"] + int(failed_lesson), len(DEPTHS) - 1)
     cap = kit.limits.max_depth
     return DEPTHS[min(level, DEPTHS.index(cap) if cap in DEPTHS else len(DEPTHS) - 1)]
@@ -189,7 +188,7 @@ def _question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
         evidence=fenced(failure.evidence),
         transcript=transcript(_of_this_run(state, failure), size),
         earlier=fenced(earlier),
-        depth=_depth_words(kit, state, depth),
+        depth="\n\n".join(filter(None, [_depth_words(kit, state, depth), _failed_lessons(kit, state, failure)])),
         signal=failure.signal,
         more=kit.words.render("reflect_trial") if kit.reflecting == "trial" else "",
     )
@@ -218,6 +217,15 @@ def _depth_words(kit: Kit, state: State, depth: Depth) -> str:
     if depth == "deep":
         return kit.words.render("depth_deep", attempts=fenced(_attempts(state)) or "see the transcript")
     return kit.words.render(f"depth_{depth}")
+
+
+def _failed_lessons(kit: Kit, state: State, failure: Failure) -> str:
+    """The lessons that were shown against this very failure and did not prevent it."""
+    failed = [one.lesson.text for one in state["recalled"] if has_failed(one, [failure])]
+    if not failed:
+        return ""
+    ask = f" {kit.words.render('lesson_failed_ask')}" if kit.is_question("ask_user") else ""
+    return kit.words.render("lesson_failed", lessons=fenced("\n".join(f"- {one}" for one in failed)), ask=ask)
 
 
 def _attempts(state: State) -> str:

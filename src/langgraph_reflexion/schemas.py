@@ -280,6 +280,7 @@ class Episode(Value):
     score: float | None = None
     shown: list[str] = Field(default_factory=list, description="Ids of the lessons the run was shown.")
     withheld: list[str] = Field(default_factory=list, description="Ids of those it was meant to go without.")
+    failed: list[str] = Field(default_factory=list, description="Ids of those shown whose own failure came back.")
     failures: list[Failure] = Field(default_factory=list)
     reflections: list[Reflection] = Field(default_factory=list)
     created_at: datetime | None = None

@@ -127,6 +127,19 @@ def test_a_lesson_that_was_shown_and_failed_takes_the_reflection_deeper(run, shy
     assert [one.depth for one in seen.outcome.reflections] == ["normal"]
 
 
+@pytest.mark.req("C14")
+def test_a_lesson_that_was_shown_and_failed_is_told_to_the_reflection_and_has_lost(run, shy, store, reflected):
+    first_run(run, shy, store)
+    other = reflection("Leave the year out of the question.", memory_to_write=[])
+    model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")], other)
+    seen = run(model, [shy.search], task=LIKE, store=store, checks=[lambda *_: True])
+    assert seen.outcome.status == "success"
+    [asked] = reflected(model)
+    assert f"this failure came back all the same:\n\n<lessons>\n- {TEXT}" in asked.text
+    (lesson,) = LessonBook(store, PLACE).lessons(kind="rule")
+    assert (lesson.wins, lesson.losses) == (0, 1)
+
+
 @pytest.mark.req("D6", "D19")
 def test_a_runs_own_lesson_is_a_patch_to_it_and_never_recalled_used_or_credited(run, shy, store):
     seen = first_run(run, shy, store)
