@@ -15,7 +15,7 @@ from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.floor import Floor, floor
 from langgraph_reflexion.memory.index import Reader
-from langgraph_reflexion.memory.namespaces import filled_in
+from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.recalling import passes
 from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
@@ -45,21 +45,8 @@ class LessonBook:
         reader: Reader | None = None,
         context: Any = None,
     ) -> None:
-        if not hasattr(store, "batch"):
-            raise ValueError(f"`store` is a LangGraph store, got {store!r}")
-        if isinstance(namespace, str) or not namespace:
-            raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
-        for label in namespace:
-            if not isinstance(label, str) or not label or "." in label:
-                raise ValueError(
-                    f"`namespace` holds labels without dots and none empty, got {label!r}; "
-                    "give such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
-                )
-        filled = filled_in(namespace, context)
-        if filled is None:
-            raise ValueError(f"`namespace` has a field that `context` does not fill: {tuple(namespace)!r}")
         self.store = store
-        self.namespace = filled
+        self.namespace = place_in(store, namespace, context)
         self.policy = policy or MemoryPolicy()
         index = (reader or Reader()).index(store, (*self.namespace, "lessons"))
         vectors = getattr(store, "embeddings", self) is not None

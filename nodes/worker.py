@@ -18,6 +18,7 @@ from langgraph.pregel.protocol import PregelProtocol
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from pydantic import BaseModel
 
+from langgraph_reflexion.context import field_of
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.checking import is_async
 from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
@@ -157,10 +158,10 @@ class Worker:
 
     def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[Work]:
         """Its answer, and how it came about; `known` are the messages it was given."""
-        messages = _field(final, "messages")
+        messages = field_of(final, "messages")
         told = {one.id for one in known} - {None}
         new = [one for one in messages if one.id not in told] if isinstance(messages, list) else []
-        outcome = _field(final, "outcome")
+        outcome = field_of(final, "outcome")
         outcome = outcome if isinstance(outcome, Outcome) else None
         last: Any = new[-1] if new else None
         if self.output is not None:
@@ -245,10 +246,6 @@ def _calling(function: Callable[..., Any], *args: Any) -> Wait:
     if is_async(function):
         return Wait(only_async, lambda: function(*args))
     return in_thread(lambda: function(*args))
-
-
-def _field(given: Any, name: str) -> Any:
-    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
 
 
 def text_of(said: Any, name: str) -> str:

@@ -13,11 +13,9 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel
 
 from langgraph_reflexion import schemas, state
-from langgraph_reflexion.cli.opening import opened
+from langgraph_reflexion.cli.opening import SQLITE, opened
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.wrong_use import WrongUse
-
-PACKAGE = "langgraph-checkpoint-sqlite"
 
 
 @contextmanager
@@ -46,7 +44,7 @@ async def runs_in(
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError:
         what = "a task that is stopped begins anew" if many else "the run will be gone with this command"
-        page.line(f"{'Going on' if many else '--state'} needs `pip install {PACKAGE}`; without it {what}", "yellow")
+        page.line(f"{'Going on' if many else '--state'} needs `pip install {SQLITE}`; without it {what}", "yellow")
         yield None
         return
     with _opening(file):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Strategy = Literal["none", "last_trial", "reflexion", "both"]
+from langgraph_reflexion.nodes.notes import Strategy
 
 
 @dataclass(frozen=True)
