@@ -17,6 +17,7 @@ from langgraph_reflexion.memory.ranking import choose, fitting, rank, shared_wei
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest, stocked
 from langgraph_reflexion.memory.values import Found
+from langgraph_reflexion.memory.words import weight
 from langgraph_reflexion.memory.worth import usefulness
 from langgraph_reflexion.schemas import Failure, Lesson
 
@@ -27,6 +28,9 @@ VERY = 100.0
 
 LONGEST_TASK = 8_000
 """Characters of a task that are looked at, half of them from its end."""
+
+MOST_OF_IT = 0.7
+"""Share of a lesson's `when` that a refused task must hold, where it holds any of it."""
 
 Filters = Mapping[str, Any]
 
@@ -165,10 +169,16 @@ def _scores(
     for key in known.keys() | by_task:
         if key not in entries or not _bound_alike(entries[key].item.value, failure):
             continue
-        if key in by_task or shared_weight(query, entries[key].words) >= 1:
+        # Every refused answer is a failure without a tool: only its words can tell whether it is of the same sort.
+        if key in by_task or (failure.tool is not None and shared_weight(query, entries[key].words) >= 1):
             scores[key] = 1.0 + (known[key].score if key in known else 0.0)
+    told = Words.of(f"{task} {asked}")
     for key in index.bound_to(failure.fingerprint) if failure.fingerprint else ():
-        if key in entries and usable(entries[key].item):
+        if key not in entries or not usable(entries[key].item):
+            continue
+        if failure.tool is None and _for_others(entries[key].item, told):
+            scores.pop(key, None)
+        else:
             scores[key] = VERY + (known[key].score if key in known else 0.0)
     return scores
 
@@ -188,6 +198,20 @@ def _out_of_place(item: Item, query: Words) -> bool:
         return False
     wrong = shared_weight(query, Words.of(against))
     return wrong >= 1 and wrong > shared_weight(query, Words.of(for_it if isinstance(for_it, str) else ""))
+
+
+def _for_others(item: Item, told: Words) -> bool:
+    """Whether a lesson says of itself that it is for tasks of another sort: much of its `when` is missing here.
+
+    A check refuses tasks of many sorts in the same words, so its word alone does not say which lesson is meant. Where
+    nothing of `when` is found, it may be said in other words.
+    """
+    when = item.value.get("when")
+    occasion = Words.of(when) if isinstance(when, str) else None
+    if occasion is None:
+        return False
+    shared, whole = shared_weight(told, occasion), sum(map(weight, occasion.counts))
+    return 0 < shared < MOST_OF_IT * whole and whole - shared >= 1
 
 
 def _in_topic(score: float, item: Item, topic: str | None) -> float:
