@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from langgraph_reflexion.memory.tricks import DROPS, compiled
 from langgraph_reflexion.schemas import Lesson
@@ -27,6 +28,7 @@ _SQUASHED = re.compile(
 _LOOKALIKES = str.maketrans("аеорсухіѕԁɡɩ013457@$ιοαενρτυκχ", "aeopcyxisdgioieastasioaevptukx")
 
 
+@lru_cache(maxsize=2_000)
 def suspicion(text: str) -> str | None:
     """Why a text must not be shown to a model, or `None` where nothing speaks against it."""
     if _HIDDEN.search(text) or _JOINERS.search(text) or _CONTROL.search(text):

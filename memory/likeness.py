@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import pairwise
 
 from langgraph_reflexion.memory.words import characters, fold, listed, stem, tokens
@@ -61,6 +62,7 @@ _SIDES = listed(
 """Words for the two sides of something: advice on the one says nothing of the other."""
 
 
+@lru_cache(maxsize=2_000)
 def likeness(a: str, b: str) -> float:
     """How far two texts say the same, from 0 (nothing) to 1 (the same), in any language.
 
@@ -94,6 +96,7 @@ def same(a: str, b: str, least: float = 0.84) -> bool:
     return not (_against(a, b) or opposed(a, b) or _contrast(a, b, _SIDES) or _rearranged(a, b))
 
 
+@lru_cache(maxsize=2_000)
 def opposed(a: str, b: str) -> bool:
     """Whether two texts speak of the same thing and advise the opposite."""
     ours, theirs = _signs(a), _signs(b)

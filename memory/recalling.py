@@ -176,10 +176,11 @@ def _scores(
     for key in index.bound_to(failure.fingerprint) if failure.fingerprint else ():
         if key not in entries or not usable(entries[key].item):
             continue
-        if failure.tool is None and _for_others(entries[key].item, told):
+        met, missing = _occasion(entries[key].item, told)
+        if failure.tool is None and 0 < met < MOST_OF_IT and missing >= 1:
             scores.pop(key, None)
         else:
-            scores[key] = VERY + (known[key].score if key in known else 0.0)
+            scores[key] = VERY * (1 + met) + (known[key].score if key in known else 0.0)
     return scores
 
 
@@ -200,18 +201,16 @@ def _out_of_place(item: Item, query: Words) -> bool:
     return wrong >= 1 and wrong > shared_weight(query, Words.of(for_it if isinstance(for_it, str) else ""))
 
 
-def _for_others(item: Item, told: Words) -> bool:
-    """Whether a lesson says of itself that it is for tasks of another sort: much of its `when` is missing here.
+def _occasion(item: Item, told: Words) -> tuple[float, float]:
+    """What share of a lesson's `when` is met here, and how much of it is missing.
 
-    A check refuses tasks of many sorts in the same words, so its word alone does not say which lesson is meant. Where
-    nothing of `when` is found, it may be said in other words.
+    A check refuses tasks of many sorts in the same words: one that meets a part of `when` and lacks the rest is meant
+    for others. Where nothing of it is met, it may be said in other words.
     """
     when = item.value.get("when")
-    occasion = Words.of(when) if isinstance(when, str) else None
-    if occasion is None:
-        return False
-    shared, whole = shared_weight(told, occasion), sum(map(weight, occasion.counts))
-    return 0 < shared < MOST_OF_IT * whole and whole - shared >= 1
+    occasion = Words.of(when if isinstance(when, str) else "")
+    whole, shared = sum(map(weight, occasion.counts)), shared_weight(told, occasion)
+    return (shared / whole if whole else 0.0), whole - shared
 
 
 def _in_topic(score: float, item: Item, topic: str | None) -> float:
