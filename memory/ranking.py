@@ -27,6 +27,9 @@ ENOUGH_OF_A_FACT = 0.9
 USUAL_TASK = 15.0
 """Weight of a task up to which that is enough; a longer one holds some of a lesson's words by chance."""
 
+OCCASION = 1.3
+"""How much it speaks for a lesson that the task covers what it says of when it holds."""
+
 LEAST_SHARE = 0.1
 """Share of the shorter text that must be shared: long texts hold some of the same words by chance."""
 
@@ -189,7 +192,7 @@ def _compared(
     occasion = sum(map(weight, words.when))
     covered = sum(weight(word) for word in words.when & held) / occasion if occasion >= 0.6 else 0.0
     share = shared / max(min(asked.weight, words.weight), 1.0)
-    return order * (1 + 0.25 * covered), shared * (1 + covered) * math.sqrt(0.5 + min(share, 1.0)), share
+    return order * (1 + 0.25 * covered), shared * (1 + OCCASION * covered) * math.sqrt(0.5 + min(share, 1.0)), share
 
 
 def _above_the_usual(scores: Mapping[str, float]) -> dict[str, float]:
