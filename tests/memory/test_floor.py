@@ -86,6 +86,7 @@ def test_easier_runs_without_lessons_make_memory_stand_back_only_until_it_is_com
     assert worse("t", {**hard, "held": (5, 0)})
 
 
+@pytest.mark.slow
 def test_the_latest_runs_count_and_what_is_kept_of_them_is_bounded(book_on: Any) -> None:
     store = InMemoryStore()
     book: LessonBook = book_on(store)
