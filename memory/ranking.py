@@ -33,7 +33,7 @@ OCCASION = 1.3
 LEAST_SHARE = 0.1
 """Share of the shorter text that must be shared: long texts hold some of the same words by chance."""
 
-BESIDE = 0.5
+BESIDE = 0.7
 """Share of the best one's fit that a lesson needs to be shown beside it."""
 
 TOO_ALIKE = 0.8

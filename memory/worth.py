@@ -90,6 +90,11 @@ def hurts(lesson: Lesson) -> bool:
     return interval(lesson)[1] <= 0.501
 
 
+def spares_a_reflection(lesson: Lesson) -> bool:
+    """Whether a lesson for this very failure is answer enough: not where it failed as often as it helped."""
+    return lesson.losses == 0 or lesson.wins > lesson.losses
+
+
 def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     """Whether this run is to go without the lesson, so that its worth can be measured.
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, MemoryPolicy
-from langgraph_reflexion.memory import fingerprint, topic_of, tries_again, withheld
+from langgraph_reflexion.memory import fingerprint, spares_a_reflection, topic_of, tries_again, withheld
 from langgraph_reflexion.memory.ranking import tokens_of
 from langgraph_reflexion.memory.records import LIVE
 from langgraph_reflexion.schemas import Trigger
@@ -47,9 +47,10 @@ class Ours(Memory):
         found = self.book.recall(
             task.text, failure=_failure(failure), exclude=[*self._with, *self._without, *self._wrote]
         )
-        bound = {one.id for one in found if one.trigger is not None and one.trigger.fingerprint == _print(failure)}
+        mark = _print(failure)
+        bound = [one for one in found if one.trigger is not None and one.trigger.fingerprint == mark]
         shown = self._parted(task, found)
-        return shown, any(one in self._with for one in bound)
+        return shown, any(one.id in self._with and spares_a_reflection(one) for one in bound)
 
     def learn(self, task: Task, failure: str, said: Advice) -> None:
         lesson = Lesson(
