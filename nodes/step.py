@@ -8,6 +8,7 @@ yields each `Wait` and is given its result; the doors differ only in how they wa
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -45,6 +46,29 @@ def in_thread(function: Callable[[], Any]) -> Wait:
             raise RuntimeError(f"StopIteration: {fault}") from fault
 
     return Wait(function, lambda: asyncio.to_thread(carried))
+
+
+class NeedsAsyncError(RuntimeError):
+    """A caller's async function was asked through a sync door: only the caller can mend it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is async: use `ainvoke` or `astream`")
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling it gives something to await."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def calling(what: str, function: Callable[..., Any], *args: Any) -> Wait:
+    """Wait for a caller's own function, sync or async; `what` names an async one to the sync door."""
+
+    def refused() -> Any:
+        raise NeedsAsyncError(what)
+
+    if is_async(function):
+        return Wait(refused, lambda: function(*args))
+    return in_thread(lambda: function(*args))
 
 
 def wait_for(node: Waits[T]) -> T:
