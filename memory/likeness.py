@@ -32,6 +32,9 @@ _INTO = re.compile(r"([\u3400-\u9fff]{2})(?:[\u3400-\u9fff]{2})?[成为到比]([
 _TURNS = listed("up down in out on off over under from both either neither only")
 """Short words that make another lesson of a sentence."""
 
+_FRAME = frozenset(map(stem, listed("handling handle whenever dealing deal encountering encounter come across facing")))
+"""Words that only say that there is an occasion."""
+
 _LIGHT = frozenset("先再要时则须应该并且得之前后以请会需还")
 _HEAVY = frozenset("不未非无没勿莫别否一二三四五六七八九十百千万两")
 """Characters that are said or left out without a change of meaning, and those that are not."""
@@ -118,7 +121,7 @@ def _bag(text: str) -> Counter[str]:
 
 def _content(text: str) -> Counter[str]:
     """The words of a text; of a script without spaces the telling characters, freer in their order than pairs are."""
-    words = (word for word in tokens(text) if word.isascii())
+    words = (word for word in tokens(text) if word.isascii() and word not in _FRAME)
     return Counter([*words, *(one for one in characters(text) if one not in _LIGHT)])
 
 
@@ -147,7 +150,7 @@ def _neighbours(text: str) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for clause in _CLAUSE.split(_BETWEEN.sub(",", text)):
         dense = [one for one in clause if one in characters(clause) and one not in _LIGHT]
-        words = [word for word in tokens(clause) if word.isascii()]
+        words = [word for word in tokens(clause) if word.isascii() and word not in _FRAME]
         found.update(pairwise(dense))
         found.update(pairwise(words))
     return found
