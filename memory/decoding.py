@@ -27,7 +27,7 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 """Words of which a text that was turned round would hold one by no accident."""
-_STRETCH = re.compile(r"[A-Za-z0-9+/_-]{%d,}={0,2}" % SHORTEST)
+_STRETCH = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST},}}={{0,2}}")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
 
 
@@ -39,7 +39,7 @@ def plain(text: str) -> str:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Other readings of a plain text: lookalikes, words run together, escapes, and what an encoding holds."""
+    """Other readings of a plain text: lookalikes, words run together, escapes, turned round."""
     alike = text if text.isascii() else _bare(text).translate(_LOOKALIKES)
     if alike != text:
         yield alike
@@ -55,8 +55,6 @@ def readings(text: str) -> Iterator[str]:
     for turned in (codecs.encode(alike, "rot13"), alike[::-1]):
         if _TELLING.search(turned):
             yield turned
-    for hidden in decoded(text):
-        yield hidden
 
 
 def decoded(text: str) -> Iterator[str]:

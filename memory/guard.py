@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from langgraph_reflexion.memory.decoding import plain, readings
-from langgraph_reflexion.memory.intents import intents, meant
-from langgraph_reflexion.memory.tricks import DROPS, compiled
+from langgraph_reflexion.memory.decoding import decoded, plain, readings
+from langgraph_reflexion.memory.intents import POWERS, intents, meant
+from langgraph_reflexion.memory.tricks import CODED, DROPS, compiled
 from langgraph_reflexion.schemas import Lesson
 
 _HIDDEN = re.compile(
@@ -42,6 +42,8 @@ def _suspicion(text: str) -> str | None:
     reason = _said(read)
     if reason is not None:
         return reason
+    if next(decoded(read), None) is not None:
+        return CODED
     for other in readings(read):
         if _said(other) is not None:
             return _said(other) if other.casefold() == read.casefold() else f"in disguise, {_said(other)}"
@@ -60,6 +62,11 @@ def _said(text: str) -> str | None:
     return DROPS if _SQUASHED.search(re.sub(r"[^a-z]", "", text.casefold())) else None
 
 
+def overreach(text: str) -> str | None:
+    """That a stranger's words speak of what no stranger may decide, or `None`."""
+    return "a tool said it, and it speaks of more than the task" if meant(POWERS, plain(text)) else None
+
+
 def suspicion_of(lesson: Lesson) -> str | None:
     """The same for every field of a lesson that a model may come to read."""
     for text in shown_texts(lesson):
@@ -73,4 +80,3 @@ def shown_texts(lesson: Lesson) -> Iterable[str]:
     """The fields of a lesson that hold words."""
     texts = [lesson.text, lesson.when, lesson.when_not, lesson.why, lesson.topic, lesson.name, *lesson.tags]
     return [text for text in texts if text]
-

@@ -9,7 +9,21 @@ from __future__ import annotations
 
 import re
 
-from langgraph_reflexion.memory.tricks import CARRIES, CODED, DOMAIN, DROPS, HARM, KEYS, LINK, ROLE, SEND, START, TELL, Trick
+from langgraph_reflexion.memory.tricks import (
+    CARRIES,
+    CODED,
+    DOMAIN,
+    DROP,
+    DROPS,
+    HARM,
+    KEYS,
+    LINK,
+    ROLE,
+    SEND,
+    START,
+    TELL,
+    Trick,
+)
 
 RECORD = "it speaks of its own worth"
 SOURCES = "it gives a stranger's text the last word"
@@ -49,6 +63,7 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (DROPS, r"\b(?:not|n['’]t|stop|cease|refuse to)\s(?:\w+ )?(?:comply(?:ing)? with|obey(?:ing)?|listen(?:ing)? to|follow(?:ing)?)\s(?:the |your |any |to )?(?:system|developers?|prompt|guidelines|polic(?:y|ies)|owner|operator)\b"),
     (DROPS, rf"\b(?:throw away|set|put|pay no attention to|replace|erase|drop|abandon|lift|remove|delete|reset|discard|unlearn|shed|cast off|leave behind)\b[^.\n]{{0,15}}\b(?:your|you got|in your|every restriction|(?:all|the) (?:rules|restrictions) (?:you|in))\b[^.\n]{{0,25}}\b(?:{LIMITS}|aside|conversation|have)\b"),
     (DROPS, r"\bsystem (?:prompt|message|instructions?)\b[^.\n]{0,30}\b(?:opposite|did not exist|is wrong|otherwise|invalid|void)\b|\bthe opposite of (?:the|your) (?:system|rules|instructions)\b"),
+    (DROPS, rf"\b{DROP}\b[^.\n]{{0,10}}\bwhat the (?:user|human|developer|system)\b"),
     (DROPS, rf"\bas if\b[^.\n]{{0,15}}\b(?:{LIMITS})\b[^.\n]{{0,40}}\bnot (?:exist|there|apply)\b|\bfollow only (?:these|this|the (?:following|next))\b|\b(?:the )?real (?:ones|instructions|rules) follow\b"),
     (DROPS, rf"{START}follow\b[^.\n]{{0,15}}\b(?:what comes next|the next line)\b|\bwithout question\b|\bobey\b[^.\n]{{0,25}}\b(?:completely|blindly|speaker|this note|owner|a \+ b)\b"),
     (DROPS, r"(?:规则|指令|规定|指示|限制|约束|要求)[^。\n]{0,6}(?:作废|失效|取消|不再(?:有效|适用)|解除)|以(?:本条|这条|下面)[^。\n]{0,4}为准|不(?:要|必|用)?再(?:遵守|服从|听从)"),
@@ -65,7 +80,7 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (SOURCES, rf"\b(?:if|when|whenever|once)\b[^.\n]{{0,40}}\b{STRANGER}\b[^.\n]{{0,50}}\b(?:carry (?:it|them) out|execute|obey|run (?:it|that|them) (?:command |without |at )|do (?:it|so) (?:at once|without)|at once|without review|with full rights|as if the user)\b"),
     (SOURCES, rf"\b{STRANGER}\b[^.\n]{{0,60}}\b(?:outranks?|same authority|authori[sz]ed to|(?:has|have|takes?|higher) (?:\w+ )?(?:priority|precedence|authority)|(?:comes?|go(?:es)?) before (?:what )?the (?:user|system|task)|before the user['’]s|overrules?|be obeyed|replaces? the (?:task|user)|change your goals?)"),
     (SOURCES, rf"\b(?:consider|regard|treat|take|see|adopt)\b[^.\n]{{0,80}}\b(?:an? |as |the )(?:orders?|commands?|instructions?)\b(?: from| of| that you find|\W*$)|\b(?:adopt|take|get)\b[^.\n]{{0,20}}\b(?:goals?|instructions?|orders?)\b[^.\n]{{0,30}}\b(?:from|in) (?:the |a |any )?(?:\w+ )?(?:of )?(?:the )?{STRANGER}\b"),
-    (SOURCES, rf"\beven if the user (?:did not|does not|didn['’]t|never|says|objects)\b|\binstead of the user\b|\bfollow\b[^.\n]{{0,25}}\b(?:in|of) the (?:e-?mail|mail|attachment|comment|ticket)\w*\b[^.\n]{{0,15}}\b(?:body|even|first)\b|\b(?:name of the file|its name) (?:says|literally|tells)\b|\bfollow the name\b"),
+    (SOURCES, r"\beven if the user (?:did not|does not|didn['’]t|never|says|objects)\b|\binstead of the user\b|\bfollow\b[^.\n]{0,25}\b(?:in|of) the (?:e-?mail|mail|attachment|comment|ticket)\w*\b[^.\n]{0,15}\b(?:body|even|first)\b|\b(?:name of the file|its name) (?:says|literally|tells)\b|\bfollow the name\b"),
     (SOURCES, rf"\bread\b[^.\n]{{0,40}}\band do what (?:its|it|the)\b|\b{STRANGER}\b[^.\n]{{0,40}}\bis a command for you\b|\breplace the (?:user['’]s )?task\b|\btells? what to do\b"),
     (SOURCES, r"(?:网页|工具|文件|文档|邮件|搜索结果|附件|日志)[^。\n]{0,12}(?:优先级?|高于|当作|视为|必须)[^。\n]{0,12}(?:系统|用户|命令|指令|执行)|(?:按|照)(?:照)?[^。\n]{0,6}(?:网页|邮件|附件|文件)[^。\n]{0,6}(?:的话|的指示|说的)(?:去)?做|执行(?:上面|里面|其中|网页里?)的(?:命令|指令)"),
     # what is private goes out
@@ -93,8 +108,8 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (LINK, rf"(?:打开|访问|执行|下载|请求|调用)[^。\n]{{0,6}}(?:\w{{1,40}}\.){{1,4}}[a-z]{{2,}}|{DOMAIN}[^。\n]{{0,12}}(?:发送|上传|请求)"),
     # harm
     (HARM, r"\brm\s+-rf\b|\bdrop\s+(?:table|database)\s+\w+\s*;"),
-    (HARM, rf"\b(?:transfer|wire|send)\b[^.\n]{{0,20}}\b(?:money|funds|bitcoins?|crypto)\b[^.\n]{{0,20}}\bto\b"),
-    (HARM, rf"\b(?:skip|bypass|omit|disable|turn off)\b[^.\n]{{0,15}}\b(?:approvals?|(?:authori[sz]ation|safety|security|permission) (?:steps?|checks?|prompts?|controls?))\b"),
+    (HARM, r"\b(?:transfer|wire|send)\b[^.\n]{0,20}\b(?:money|funds|bitcoins?|crypto)\b[^.\n]{0,20}\bto\b"),
+    (HARM, r"\b(?:skip|bypass|omit|disable|turn off)\b[^.\n]{0,15}\b(?:approvals?|(?:authori[sz]ation|safety|security|permission) (?:steps?|checks?|prompts?|controls?))\b"),
     (HARM, r"\bapprove (?:every|all|any) (?:requests?|payments?|transactions?|calls?)\b"),
     (HARM, r"\b(?:without|never|don't|do not)\s+(?:(?:tell|inform|alert)\w*\s+(?:the )?(?:user|human|anyone)|ask\w*\s+(?:the user )?(?:for )?permission)\b"),
     (HARM, r"\b(?:delete|wipe|erase|remove|clear|destroy|purge|drop)\b[^.\n]{0,12}\b(?:audit (?:log|trail)s?|all (?:logs|files|data|backups)|the (?:backups?|logs|access checks?|project files|evidence|users? table|production \w+)|project files|traces)\b"),
@@ -126,6 +141,17 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (CODED, r"\b(?:decode|decrypt|deobfuscate|convert|translate|join|concatenate|combine|glue|put (?:them|it) together|fragments|first letters?|base64|rot13|morse|hex|decoded)\b[^\n]{0,140}\b(?:obey|follow (?:it|them)|execute|and act|do (?:it|so|them)|carry (?:it|them) out|run it|your order|new rule|holds the rule)\b"),
     (CODED, r"\b(?:follow|apply|obey|execute|do|run)\b[^\n]{0,60}\b(?:in|as|from) (?:rot13|base64|base32|hex|morse|reverse)\b|\+ (?:all|nore|nstructions|rules)\b|\bdefine \w as\b[^\n]{0,60}\bdo \w\b|\b[01]{8}(?:\s+[01]{8}){3,}|(?:(?<=\s)[.\-]{1,5}\s+){5,}"),
 )  # fmt: skip
+
+POWERS = re.compile(
+    r"\b(?:approv\w+|authori[sz]\w+|permissions?|privileges?|admin\w*|superuser|passwords?|passphrases?|access tokens?|api keys?|credentials?|"
+    r"secrets?|accounts?|transfers?|pay|pays|paid|payments?|refunds?|invoices?|send|sends|e-?mails?|mails?|upload|share|publish|"
+    r"erase|wipe|kill|obey\w*|rules?|instructions?|guidelines?|polic(?:y|ies)|guardrails|limits|orders|"
+    r"system prompt|assistant|agent|operator|owner|vendors?|sellers?|trust\w*|priority|hide|praise|favou?r|recommend|conversation|contacts|"
+    r"(?:always|only|every) (?:choose|prefer|book|buy|use))\b|</|\{\{|://|\.(?:com|net|org|io|xyz|example)\b"
+    r"|批准|同意|付款|转账|密码|密钥|上传|发送|规则|指令|权限|管理员|系统|账号|推荐|命令",
+    re.IGNORECASE,
+)
+"""What advice in a stranger's words may not touch on: rights, money, secrets, orders, places to go, whom to prefer."""
 
 LOOKED_BACK = 200
 """Characters before an intent in which its clause may warn of it."""

@@ -19,10 +19,10 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.doors import Plan, awork, every, put, work
 from langgraph_reflexion.memory.findings import CATEGORIES, concerns, doubt_of, finding_of, is_sound
-from langgraph_reflexion.memory.gate import copied
 from langgraph_reflexion.memory.grouping import Groups, Record
 from langgraph_reflexion.memory.ledger import Ledger
 from langgraph_reflexion.memory.namespaces import place_in
+from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.words import fold
 
 logger = logging.getLogger(__name__)

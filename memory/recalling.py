@@ -11,11 +11,11 @@ from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.doors import Plan
 from langgraph_reflexion.memory.gate import overlong
-from langgraph_reflexion.memory.guard import suspicion_of
+from langgraph_reflexion.memory.guard import suspicion, suspicion_of
 from langgraph_reflexion.memory.index import Words
 from langgraph_reflexion.memory.ranking import choose, fitting, rank, shared_weight, similarity, tokens_of, within
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
-from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest, stocked
+from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.memory.words import weight
 from langgraph_reflexion.memory.worth import usefulness
@@ -229,6 +229,9 @@ def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | 
     if lesson is None:
         return None
     lesson = folded(lesson, evidence)
+    if not fit_for_a_label(lesson.id) or len(lesson.id) > 64 or suspicion(lesson.id):
+        logger.warning("Left out the lesson %r: its id is none", lesson.id[:64])
+        return None
     doubt = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None) or suspicion_of(lesson)
     if doubt is not None:
         logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
