@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langgraph_reflexion.memory.doors import adriven, driven
 from langgraph_reflexion.nodes.host import is_running
 from langgraph_reflexion.state import laid_open, put_back
 
@@ -73,34 +74,12 @@ def calling(what: str, function: Callable[..., Any], *args: Any) -> Wait:
 
 def wait_for(node: Waits[T]) -> T:
     """Drive a node through the sync door."""
-    try:
-        wait = next(node)
-        while True:
-            try:
-                given = wait.sync()
-            except Exception as fault:  # noqa: BLE001 — handed to the node, which knows what it can mend
-                wait = node.throw(fault)
-            else:
-                wait = node.send(given)
-    except StopIteration as done:
-        result: T = done.value
-        return result
+    return driven(node, lambda wait: wait.sync())
 
 
 async def await_for(node: Waits[T]) -> T:
     """Drive a node through the async door."""
-    try:
-        wait = next(node)
-        while True:
-            try:
-                given = await wait.later()
-            except Exception as fault:  # noqa: BLE001 — handed to the node, which knows what it can mend
-                wait = node.throw(fault)
-            else:
-                wait = node.send(given)
-    except StopIteration as done:
-        result: T = done.value
-        return result
+    return await adriven(node, lambda wait: wait.later())
 
 
 class Step(Runnable[Any, Any]):
