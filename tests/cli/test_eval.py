@@ -98,6 +98,14 @@ def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture
     assert "trials 5 there, 3 now" in told
 
 
+def test_a_wrong_key_ends_it_in_a_sentence(capsys: pytest.CaptureFixture[str]):
+    with ModelServer([], moods=lambda _question, _number: "unauthorized") as server:
+        words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
+        told = said(capsys, *words, status=1)
+    assert "a model refuses" in told
+    assert "Traceback" not in told
+
+
 def test_more_of_the_same_tasks_and_other_set_ups_go_on_in_the_same_folder(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1"]
     said(capsys, *words, "--setups", "cot", "--limit", "3")

@@ -144,6 +144,11 @@ async def _worked(wanted: Wanted, experiment: Experiment, ledger: Ledger, pace: 
             page.line(f"interrupted: {len(fresh)} more tasks are kept in {folder}. To go on:", "yellow", mark="✗")
             page.line(wanted.command, "bold", indent="  ", fold=False)
             return 130
+        except Exception as fault:
+            if fault is not pace.fault:
+                raise
+            page.line(f"a model refuses: {sentence(fault)} What is done is kept in {folder}.", "red", mark="✗")
+            return 1
         finally:
             progress.end()
     _tell_end(wanted, experiment, ledger, fresh, time.monotonic() - began, page)
