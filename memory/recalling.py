@@ -18,7 +18,7 @@ from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, fol
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.memory.words import weight
-from langgraph_reflexion.memory.worth import usefulness
+from langgraph_reflexion.memory.worth import promise
 from langgraph_reflexion.schemas import Failure, Lesson
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ def recall(
         most=policy.max_lessons,
         budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
         vouched=lambda lesson: bool(lesson.name) or evidence[lesson.id].vouched,
-        worth=lambda lesson: usefulness(lesson, evidence[lesson.id]),
+        worth=lambda lesson: promise(lesson, evidence[lesson.id]),
         told=[*(str(items[key].value.get("text")) for key in exclude if key in items), *(one.text for one in rules)],
     )
     return [*rules, *chosen]
