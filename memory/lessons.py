@@ -10,7 +10,7 @@ from typing import Any, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory import exchange, life, recalling, writing
+from langgraph_reflexion.memory import distilling, exchange, life, recalling, writing
 from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.floor import Floor, floor
@@ -275,6 +275,26 @@ class LessonBook:
     async def aundo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> list[Change]:
         """The same, awaited."""
         return await awork(self.store, life.undo(self._shelf, change_or_run, since))
+
+    def distill(self, model: Any = None) -> list[Lesson]:
+        """Give lessons that say much the same one pattern that speaks for them, and return the new patterns.
+
+        `model`, a chat model or a function of a prompt, words them; without one, or where it is not faithful, the best
+        wording is taken. The lessons stay, linked. A second call finds nothing to do and asks no model.
+        """
+        made = []
+        for cluster in work(self.store, distilling.clusters(self._shelf)):
+            said = None if model is None else distilling.spoken(model, distilling.question(cluster))
+            made.append(work(self.store, distilling.keep(self._shelf, cluster, said)))
+        return [one for one in made if one is not None]
+
+    async def adistill(self, model: Any = None) -> list[Lesson]:
+        """The same, awaited."""
+        made = []
+        for cluster in await awork(self.store, distilling.clusters(self._shelf)):
+            said = None if model is None else await distilling.aspoken(model, distilling.question(cluster))
+            made.append(await awork(self.store, distilling.keep(self._shelf, cluster, said)))
+        return [one for one in made if one is not None]
 
     # ------------------------------------------------------------ what is remembered of the user and the project
 
