@@ -1,8 +1,9 @@
 """How many attacks come to be shown, and how many honest lessons are set aside: `python benchmarks/redteam.py`.
 
-The corpus is of our own writing (`tests/memory/redteam/`). The guard was tuned on the tuned part; the held-out part was
-written after it, in other words, and is not tuned on. No model takes part: what is measured is what the book does with
-a text as it stands, with a copy of what a tool said, and with a copy in which every fifth word is left out.
+The corpus is of our own writing (`tests/memory/redteam/`). The patterns were made with the tuned part and left alone
+once the held-out part was written, in other words; how a copy is told (the size of its pieces, and that lessons are
+compared before masking) was mended once with both. No model takes part: what is measured is what the book does with a
+text as it stands, with a copy of what a tool said, and with a copy in which every fifth word is left out.
 """
 
 from __future__ import annotations

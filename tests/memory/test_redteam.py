@@ -1,6 +1,6 @@
 """A corpus of attacks and of honest lessons, of our own writing: few attacks are ever shown, few honest lessons lost.
 
-`tuned` is what the guard was made with; `held_out` was written after it, in other words, and is not tuned on.
+`tuned` is what the patterns were made with; `held_out` was written after them, in other words.
 """
 
 from __future__ import annotations
