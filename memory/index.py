@@ -16,13 +16,11 @@ from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
-from langgraph_reflexion.memory.words import characters, of_one_root, runs, tokens, weight
+from langgraph_reflexion.memory.topics import TOPICS
+from langgraph_reflexion.memory.words import characters, runs, tokens, weight
 
 ALIKE = 0.5
 """Share of common letter runs from which two words are taken for forms of one."""
-
-OF_ONE_ROOT = 0.9
-"""What a word says in place of another of its root: `inventor` for `invented`."""
 
 MOST_FORMS = 8
 LOOKED_UP = 4000
@@ -154,7 +152,7 @@ class Index:
         near = [(2 * n / (len(ours) + len(runs(other))), other) for other, n in shared.items() if 3 * n > len(ours)]
         for alike, other in heapq.nlargest(MOST_FORMS, near):
             if alike >= ALIKE:
-                found[other] = OF_ONE_ROOT if of_one_root(word, other) else alike**2
+                found[other] = alike**2
         return found
 
     def rarity(self, word: str) -> float:
@@ -225,9 +223,10 @@ def rarity(holding: int, lessons: int) -> float:
 
 
 def found_by(value: Mapping[str, object]) -> tuple[str, str]:
-    """What a search looks at in a record: its text, topic and tags, and when it holds."""
-    tags = value.get("tags")
-    parts = [value.get("text"), value.get("topic"), *(tags if isinstance(tags, list) else [])]
+    """What a search looks at in a record: its text, tags, a topic of the user's own, and when it holds."""
+    tags, topic = value.get("tags"), value.get("topic")
+    own = None if topic in TOPICS else topic  # `search` or `coding` is a drawer, not something the lesson says
+    parts = [value.get("text"), own, *(tags if isinstance(tags, list) else [])]
     when = value.get("when")
     return "\n".join(part for part in parts if isinstance(part, str)), when if isinstance(when, str) else ""
 

@@ -133,7 +133,8 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     if status_now not in SIDE:
         raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
     held = [change.before.get("status") for change in found.evidence.changes if change.status in SIDE]
-    status: LessonStatus = "active" if held and held[-1] == "active" else "candidate"
+    stood = next((one for one in reversed(held) if one not in SIDE), "candidate")  # it may be retired twice
+    status: LessonStatus = "active" if stood == "active" else "candidate"
     return (yield from moved(shelf, found, status, "restored", by="person"))
 
 

@@ -97,8 +97,13 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
     except (ValidationError, AttributeError) as error:
         logger.warning("Left out the damaged lesson %r: %s", item.key, str(error).split("\n")[0])
         return None
-    if lesson.id != item.key or lesson.created_at is None or lesson.created_at.tzinfo is None:
-        logger.warning("Left out the damaged lesson %r: its id or time is missing", item.key)
+    if (
+        lesson.id != item.key
+        or not lesson.text.strip()
+        or lesson.created_at is None
+        or lesson.created_at.tzinfo is None
+    ):
+        logger.warning("Left out the damaged lesson %r: its id, text or time is missing", item.key)
         return None
     if matched is not None:
         trigger = (lesson.trigger or Trigger()).model_copy(update={"fingerprint": matched})

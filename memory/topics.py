@@ -58,7 +58,9 @@ _SUM = re.compile(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑
 _ORDER = {
     "coding": re.compile(
         r"^\W*(?:please\s+)?(?:fix|debug|refactor|implement|code|(?:write|create|build|add)\s+(?:an?\s+|the\s+|some\s+)?"
-        r"(?:\w+\s+){0,2}(?:function|program|script|class|method|test|query|api|regex|code))\b",
+        r"(?:\w+\s+){0,2}(?:function|program|script|class|method|test|query|api|regex|code))\b|"
+        r"^\W*(?:请)?(?:帮我)?(?:写|编写|实现|开发|修复)(?:一?[个段些条])?\s*[a-z+#]*\s*(?!关于)[\u4e00-\u9fff]{0,2}?"
+        r"(?:函数|程序(?!员)|代码|脚本|查询|接口|正则)",
         re.IGNORECASE,
     ),
     "maths": re.compile(

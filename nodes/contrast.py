@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.gate import refusal
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.remember import kept, origin_of
+from langgraph_reflexion.nodes.remember import kept, origin_of, topic_in
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.schemas import Lesson, Reflection
 from langgraph_reflexion.state import State, task_in
@@ -35,6 +35,7 @@ def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook
             text=text,
             when=when,
             why=f"{reflection.explanation} The answer before it failed, and the one after it was accepted.".strip(),
+            topic=topic_in(state),
             origin=origin_of(state, state["failures"][-1], text),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],

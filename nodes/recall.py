@@ -47,10 +47,11 @@ def lessons_for(
 ) -> Waits[list[Lesson] | None]:
     """The lessons that fit, less those seen before, those this run wrote, and what its patches say already."""
     task, names = task_in(state), kit.toolbox.names
+    topic = topic_of(task)
     leave = [*seen, *state["lessons_written"]]
     wait = Wait(
-        lambda: book.recall(task, names, failure, exclude=leave),
-        lambda: book.arecall(task, names, failure, exclude=leave),
+        lambda: book.recall(task, names, failure, topic, exclude=leave),
+        lambda: book.arecall(task, names, failure, topic, exclude=leave),
     )
     found: list[Lesson] | None = yield from best_effort("recall", wait, seconds_left(state, kit.limits, kit.now()))
     most = kit.limits.stuck_similarity

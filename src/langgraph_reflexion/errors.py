@@ -7,7 +7,7 @@ class ReflexionError(Exception):
     """Something is wrong that no retry and no model can put right."""
 
 
-class PromptError(ReflexionError):
+class PromptError(ReflexionError, ValueError):
     """A prompt file is missing, cannot be read, or asks for a value nobody gives."""
 
 
@@ -15,7 +15,7 @@ class ModelError(ReflexionError, ValueError):
     """A model that was asked for by name cannot be made."""
 
 
-class LessonError(ReflexionError):
+class LessonError(ReflexionError, ValueError):
     """A file or record of lessons cannot be read; the message names the line or the key."""
 
 

@@ -262,13 +262,6 @@ class Lesson(Value):
     def _many(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value or []
 
-    @field_validator("text")
-    @classmethod
-    def _says_something(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("a lesson needs a text, got an empty one")
-        return value
-
 
 class Episode(Value):
     """The record of one finished run. Its id is the run's."""

@@ -65,8 +65,9 @@ BAD = [
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
 def test_a_bad_line_is_named_and_nothing_is_kept(book: LessonBook, bad: str) -> None:
     good = '{"kind": "rule", "text": "Read the units first."}'
-    with pytest.raises(LessonError, match="line 3"):
+    with pytest.raises(LessonError, match="line 3") as told:
         book.load(io.StringIO(f"{good}\n\n{bad}\n"))
+    assert isinstance(told.value, ValueError)
     assert book.lessons() == []
     assert book.load(io.StringIO(f"{good}\n{bad}\n"), strict=False) == Loaded(added=1, skipped=1)
     assert [lesson.text for lesson in book.lessons()] == ["Read the units first."]

@@ -30,6 +30,8 @@ GOOD = [
     "Сначала проверьте единицы измерения.",
 ]
 BAD = [
+    ("", "empty"),
+    ("  ", "empty"),
     ("...", "empty"),
     ("x " * 200, "over-long"),
     ("Be more careful.", "take care"),

@@ -45,6 +45,14 @@ def test_a_person_approves_retires_restores_and_forgets(book: LessonBook, mine: 
 
 
 @pytest.mark.req("D15")
+def test_one_that_was_retired_twice_is_restored_as_it_stood_before_the_first(book: LessonBook, mine: str) -> None:
+    book.approve(mine)
+    book.retire(mine, "not wanted")
+    book.retire(mine, "not at all")
+    assert book.restore(mine).status == "active"
+
+
+@pytest.mark.req("D15")
 def test_decisions_at_one_moment_keep_their_order(book: LessonBook, mine: str) -> None:
     for _ in range(3):
         book.retire(mine, "no")
