@@ -26,7 +26,7 @@ from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.auditing.self_check import look_back
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.checking import is_async, named
+from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.kit import Kit, View
@@ -40,7 +40,7 @@ from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, Json, Native, Reader, Speech
-from langgraph_reflexion.nodes.step import Route, Step, WaitingStep
+from langgraph_reflexion.nodes.step import Route, Step, WaitingStep, is_async
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts

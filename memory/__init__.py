@@ -13,7 +13,7 @@ from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.topics import topic_of
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.memory.words import count_tokens
-from langgraph_reflexion.memory.worth import withheld
+from langgraph_reflexion.memory.worth import spares_a_reflection, withheld
 
 __all__ = [
     "Change",
@@ -30,6 +30,7 @@ __all__ = [
     "fingerprint",
     "likeness",
     "resolve_namespace",
+    "spares_a_reflection",
     "suspicion",
     "topic_of",
     "tries_again",

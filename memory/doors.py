@@ -7,7 +7,7 @@ what it was made for; a fault of the store is raised where the plan yielded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
@@ -15,6 +15,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 from langgraph_reflexion.context import Namespace
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 
 class News(NamedTuple):
@@ -38,33 +39,43 @@ GIVE_WAY: list[Op] = []
 
 def work(store: BaseStore, plan: Plan[T]) -> T:
     """Carry a plan out and give back its result."""
-    try:
-        ops = next(plan)
-        while True:
-            try:
-                done = _asked(store, ops)
-            except Exception as fault:  # noqa: BLE001 - the plan decides what a fault of the store means
-                ops = plan.throw(fault)
-            else:
-                ops = plan.send(done)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    return driven(plan, lambda ops: _asked(store, ops))
 
 
 async def awork(store: BaseStore, plan: Plan[T]) -> T:
     """The same without blocking; a store that has no async door is called in a thread."""
+    return await adriven(plan, lambda ops: _abatch(store, ops))
+
+
+def driven(thinking: Generator[W, Any, T], wait: Callable[[W], Any]) -> T:
+    """What a generator returns that is given the result of each wait it yields, or the fault of it."""
     try:
-        ops = next(plan)
+        wanted = next(thinking)
         while True:
             try:
-                done = await _abatch(store, ops)
-            except Exception as fault:  # noqa: BLE001 - the plan decides what a fault of the store means
-                ops = plan.throw(fault)
+                given = wait(wanted)
+            except Exception as fault:  # noqa: BLE001 — handed to the generator, which knows what it can mend
+                wanted = thinking.throw(fault)
             else:
-                ops = plan.send(done)
-    except StopIteration as end:
-        result: T = end.value
+                wanted = thinking.send(given)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+async def adriven(thinking: Generator[W, Any, T], wait: Callable[[W], Awaitable[Any]]) -> T:
+    """The same, awaited."""
+    try:
+        wanted = next(thinking)
+        while True:
+            try:
+                given = await wait(wanted)
+            except Exception as fault:  # noqa: BLE001 — handed to the generator, which knows what it can mend
+                wanted = thinking.throw(fault)
+            else:
+                wanted = thinking.send(given)
+    except StopIteration as done:
+        result: T = done.value
         return result
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from langgraph_reflexion.memory.guard import LOOKED_AT
 from langgraph_reflexion.memory.literals import gives_away, retold
@@ -119,24 +118,12 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
     return f"it is a retelling of the task, it names {detail}" if detail is not None else None
 
 
-def copied(text: str, heard: Iterable[str]) -> str | None:
-    """That a text stands as a whole in something a tool said, or `None`: what a stranger wrote is nobody's lesson."""
-    said = _bare(text)
-    if len(said.split()) < 4 and (said.isascii() or len(said) < 8):
-        return None
-    return "it is copied from a tool's output" if any(said in _bare(one) for one in heard) else None
-
-
 def concrete(text: str) -> bool:
     """Whether a text says something that can be done: more than `be careful`, in whatever words."""
     words = [word for word in re.findall(r"[a-z][a-z'’]*", text.casefold()) if word not in _FILLER]
     dense = _FILLER_CHINESE.sub("", "".join(re.findall(_DENSE, text)))
     others = re.findall(r"[^\W\d_]", re.sub(rf"[A-Za-z'’]|{_DENSE}", "", text))
     return bool(words) or len(dense) >= 2 or len(others) >= 3 or _FIGURE.search(text) is not None
-
-
-def _bare(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _cut(text: str, most: int = LONGEST) -> str:

@@ -3,43 +3,68 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
-from langgraph_reflexion.memory.tricks import DROPS, compiled
+from langgraph_reflexion.memory.decoding import decoded, plain, readings
+from langgraph_reflexion.memory.intents import POWERS, intents, meant
+from langgraph_reflexion.memory.tricks import CODED, DROPS, compiled
 from langgraph_reflexion.schemas import Lesson
 
 _HIDDEN = re.compile(
-    "[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
+    "[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]|[\U000e0100-\U000e01ef]{2,}|(?<![\u3400-\u9fff])[\U000e0100-\U000e01ef]"
 )
 _JOINERS = re.compile("[\u200c\u200d](?=[A-Za-z0-9\u4e00-\u9fff ])|(?<=[A-Za-z0-9\u4e00-\u9fff ])[\u200c\u200d]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
-_SPACE = re.compile(r"\s{2,}")
 LOOKED_AT = 4_000
 """Characters of a field that are looked at; none that long is kept or shown."""
 
 _TRICKS = compiled()
+_INTENTS = intents()
 _SQUASHED = re.compile(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|my|every)*(?:previous|prior|above|earlier|preceding)?"
     r"(?:system)?(?:instructions?|prompts?|rules|guidelines)|reveal(?:the|your)systemprompt|youarenow(?:an?|the|in)"
 )
-_LOOKALIKES = str.maketrans("аеорсухіѕԁɡɩ013457@$ιοαενρτυκχ", "aeopcyxisdgioieastasioaevptukx")
 
 
+@lru_cache(maxsize=2_000)
 def suspicion(text: str) -> str | None:
     """Why a text must not be shown to a model, or `None` where nothing speaks against it."""
+    return _suspicion(text[:LOOKED_AT])
+
+
+@lru_cache(maxsize=10_000)  # the same lessons are looked at again and again
+def _suspicion(text: str) -> str | None:
     if _HIDDEN.search(text) or _JOINERS.search(text) or _CONTROL.search(text):
         return "it holds hidden characters"
-    # One sign for each stretch of white space: what may stand in it must not be tried from each of its places.
-    plain = _SPACE.sub(_one_space, unicodedata.normalize("NFKC", text))
-    for reason, pattern in _TRICKS:
-        if pattern.search(plain):
-            return reason
-    squashed = re.sub(r"[^a-z]", "", plain.casefold().translate(_LOOKALIKES))
-    if _SQUASHED.search(squashed):
-        return DROPS
+    read = plain(text)
+    reason = _said(read)
+    if reason is not None:
+        return reason
+    if next(decoded(read), None) is not None:
+        return CODED
+    for other in readings(read):
+        if _said(other) is not None:
+            return _said(other) if other.casefold() == read.casefold() else f"in disguise, {_said(other)}"
+        if _SQUASHED.search(re.sub(r"[^a-z]", "", other.casefold())):
+            return DROPS
     return None
+
+
+def _said(text: str) -> str | None:
+    for reason, pattern in _TRICKS:
+        if pattern.search(text):
+            return reason
+    for reason, pattern in _INTENTS:
+        if meant(pattern, text):
+            return reason
+    return DROPS if _SQUASHED.search(re.sub(r"[^a-z]", "", text.casefold())) else None
+
+
+def overreach(text: str) -> str | None:
+    """That a stranger's words speak of what no stranger may decide, or `None`."""
+    return "a tool said it, and it speaks of more than the task" if meant(POWERS, plain(text)) else None
 
 
 def suspicion_of(lesson: Lesson) -> str | None:
@@ -55,7 +80,3 @@ def shown_texts(lesson: Lesson) -> Iterable[str]:
     """The fields of a lesson that hold words."""
     texts = [lesson.text, lesson.when, lesson.when_not, lesson.why, lesson.topic, lesson.name, *lesson.tags]
     return [text for text in texts if text]
-
-
-def _one_space(found: re.Match[str]) -> str:
-    return "\n" if "\n" in found.group() else " "

@@ -17,10 +17,13 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.memory.topics import TOPICS
-from langgraph_reflexion.memory.words import characters, runs, tokens, weight
+from langgraph_reflexion.memory.words import characters, of_one_root, runs, tokens, weight
 
 ALIKE = 0.5
 """Share of common letter runs from which two words are taken for forms of one."""
+
+OF_ONE_ROOT = 0.9
+"""What a word says in place of another of its root: `inventor` for `invented`."""
 
 MOST_FORMS = 8
 LOOKED_UP = 4000
@@ -152,7 +155,7 @@ class Index:
         near = [(2 * n / (len(ours) + len(runs(other))), other) for other, n in shared.items() if 3 * n > len(ours)]
         for alike, other in heapq.nlargest(MOST_FORMS, near):
             if alike >= ALIKE:
-                found[other] = alike**2
+                found[other] = OF_ONE_ROOT if of_one_root(word, other) else alike**2
         return found
 
     def rarity(self, word: str) -> float:

@@ -10,12 +10,12 @@ from typing import Any, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory import exchange, life, recalling, writing
+from langgraph_reflexion.memory import distilling, exchange, life, recalling, writing
 from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.floor import Floor, floor
 from langgraph_reflexion.memory.index import Reader
-from langgraph_reflexion.memory.namespaces import filled_in
+from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.recalling import passes
 from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
@@ -45,21 +45,8 @@ class LessonBook:
         reader: Reader | None = None,
         context: Any = None,
     ) -> None:
-        if not hasattr(store, "batch"):
-            raise ValueError(f"`store` is a LangGraph store, got {store!r}")
-        if isinstance(namespace, str) or not namespace:
-            raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
-        for label in namespace:
-            if not isinstance(label, str) or not label or "." in label:
-                raise ValueError(
-                    f"`namespace` holds labels without dots and none empty, got {label!r}; "
-                    "give such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
-                )
-        filled = filled_in(namespace, context)
-        if filled is None:
-            raise ValueError(f"`namespace` has a field that `context` does not fill: {tuple(namespace)!r}")
         self.store = store
-        self.namespace = filled
+        self.namespace = place_in(store, namespace, context)
         self.policy = policy or MemoryPolicy()
         index = (reader or Reader()).index(store, (*self.namespace, "lessons"))
         vectors = getattr(store, "embeddings", self) is not None
@@ -288,6 +275,26 @@ class LessonBook:
     async def aundo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> list[Change]:
         """The same, awaited."""
         return await awork(self.store, life.undo(self._shelf, change_or_run, since))
+
+    def distill(self, model: Any = None) -> list[Lesson]:
+        """Give lessons that say much the same one pattern that speaks for them, and return the new patterns.
+
+        `model`, a chat model or a function of a prompt, words them; without one, or where it is not faithful, the best
+        wording is taken. The lessons stay, linked. A second call finds nothing to do and asks no model.
+        """
+        made = []
+        for cluster in work(self.store, distilling.clusters(self._shelf)):
+            said = None if model is None else distilling.spoken(model, distilling.question(cluster))
+            made.append(work(self.store, distilling.keep(self._shelf, cluster, said)))
+        return [one for one in made if one is not None]
+
+    async def adistill(self, model: Any = None) -> list[Lesson]:
+        """The same, awaited."""
+        made = []
+        for cluster in await awork(self.store, distilling.clusters(self._shelf)):
+            said = None if model is None else await distilling.aspoken(model, distilling.question(cluster))
+            made.append(await awork(self.store, distilling.keep(self._shelf, cluster, said)))
+        return [one for one in made if one is not None]
 
     # ------------------------------------------------------------ what is remembered of the user and the project
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import pairwise
 
 from langgraph_reflexion.memory.words import characters, fold, listed, stem, tokens
@@ -30,6 +31,9 @@ _INTO = re.compile(r"([\u3400-\u9fff]{2})(?:[\u3400-\u9fff]{2})?[成为到比]([
 
 _TURNS = listed("up down in out on off over under from both either neither only")
 """Short words that make another lesson of a sentence."""
+
+_FRAME = frozenset(map(stem, listed("handling handle whenever dealing deal encountering encounter come across facing")))
+"""Words that only say that there is an occasion."""
 
 _LIGHT = frozenset("先再要时则须应该并且得之前后以请会需还")
 _HEAVY = frozenset("不未非无没勿莫别否一二三四五六七八九十百千万两")
@@ -61,6 +65,7 @@ _SIDES = listed(
 """Words for the two sides of something: advice on the one says nothing of the other."""
 
 
+@lru_cache(maxsize=2_000)
 def likeness(a: str, b: str) -> float:
     """How far two texts say the same, from 0 (nothing) to 1 (the same), in any language.
 
@@ -94,6 +99,7 @@ def same(a: str, b: str, least: float = 0.84) -> bool:
     return not (_against(a, b) or opposed(a, b) or _contrast(a, b, _SIDES) or _rearranged(a, b))
 
 
+@lru_cache(maxsize=2_000)
 def opposed(a: str, b: str) -> bool:
     """Whether two texts speak of the same thing and advise the opposite."""
     ours, theirs = _signs(a), _signs(b)
@@ -115,7 +121,7 @@ def _bag(text: str) -> Counter[str]:
 
 def _content(text: str) -> Counter[str]:
     """The words of a text; of a script without spaces the telling characters, freer in their order than pairs are."""
-    words = (word for word in tokens(text) if word.isascii())
+    words = (word for word in tokens(text) if word.isascii() and word not in _FRAME)
     return Counter([*words, *(one for one in characters(text) if one not in _LIGHT)])
 
 
@@ -144,7 +150,7 @@ def _neighbours(text: str) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for clause in _CLAUSE.split(_BETWEEN.sub(",", text)):
         dense = [one for one in clause if one in characters(clause) and one not in _LIGHT]
-        words = [word for word in tokens(clause) if word.isascii()]
+        words = [word for word in tokens(clause) if word.isascii() and word not in _FRAME]
         found.update(pairwise(dense))
         found.update(pairwise(words))
     return found

@@ -16,11 +16,13 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
         "[secret]",
     ),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[\w-]{30,}|\bya29\.[\w-]{10,}"), "[secret]"),
+    (re.compile(r"\bSG\.[\w-]{10,}\.[\w-]{10,}|\bhttps://hooks\.slack\.com/services/\S+"), "[secret]"),
+    (re.compile(r"(?i)\b((?:session(?:_?id)?|sid|cookie)=)(?=[\w-]*\d)[\w-]{12,}"), r"\1[secret]"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/-]{12,}=*"), r"\1 [secret]"),
     (re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*://)[^\s/:@]+:[^\s/@]+@"), r"\1[secret]@"),
     (
         re.compile(
-            r"(?i)(?<![\w-])((?:[\w-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token|token|\bpwd|\bpin))['\"]?"
+            r"(?i)(?<![\w-])((?:[\w-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|account[_-]?key|auth[_-]?token|token|_pass|\bpwd|\bpin|\botp))['\"]?"
             r"(?:\s+(?:for|of)\s+\S+)?)(\s*[:=]\s*|\s+is\s+|\s+)(?=\S{0,80}?\d|(?:(?<=[:=])|(?<=[:=]\s)|(?<=\bis\s))['\"])"
             r"(['\"]?)([^\s'\",;]{4,})\3"
         ),
@@ -32,16 +34,21 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1[secret]",
     ),
-    (re.compile(r"(密码|口令|密钥|令牌)(\s*(?:是|为|[::])\s*)([\w!@#$%^&*.-]{4,})"), r"\1\2[secret]"),
-    (re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "[mail]"),
+    (re.compile(r"(密码|口令|密钥|令牌)(\s*(?:是|为)?[:：]?\s*)([\w!@#$%^&*.-]{4,})"), r"\1\2[secret]"),
+    (re.compile(r"(?<![\w.+@-])(?!git@)[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}\b"), "[mail]"),
     (
         re.compile(
             r"(?<![\w-])(?=[A-Za-z0-9_-]*[a-z])(?=[A-Za-z0-9_-]*[A-Z])(?=(?:[A-Za-z_-]*\d){3})[A-Za-z0-9_-]{28,}\b"
         ),
         "[secret]",
     ),
-    (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{32,}\b"), "[secret]"),
 )
+_HEX = re.compile(
+    r"\b((?:commit|sha-?(?:1|256|512)|md5|hash|digest|checksum|revision|blob|tree|object|e-?tag|parent)\b"
+    r"(?:\s+(?:is|of))?[\s:=@'\"`]{1,3})?\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{32,}\b",
+    re.IGNORECASE,
+)
+"""A long hexadecimal number is a key, unless a word before it says that it is the name of some content."""
 _CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
 
 
@@ -49,6 +56,7 @@ def without_secrets(text: str) -> str:
     """The text with keys, tokens, passwords, mail addresses and card numbers replaced by a word for their sort."""
     for pattern, word in _SECRETS:
         text = pattern.sub(word, text)
+    text = _HEX.sub(lambda found: found.group() if found.group(1) else "[secret]", text)
     return _CARD.sub(lambda found: "[card]" if _checks_out(found.group()) else found.group(), text)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from langgraph.store.base import BaseStore
+
 from langgraph_reflexion.context import FIELD, MemoryPolicy, Namespace, field_of
 
 _UNFIT = re.compile("[.~*/{}\x00-\x1f\x7f\ud800-\udfff]")
@@ -30,6 +32,24 @@ def filled_in(namespace: Namespace, context: Any) -> Namespace | None:
             return None
         labels.append(filled)
     return tuple(labels)
+
+
+def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Namespace:
+    """The namespace of a book or a notebook, its fields filled; a store or namespace that cannot be one is refused."""
+    if not hasattr(store, "batch"):
+        raise ValueError(f"`store` is a LangGraph store, got {store!r}")
+    if isinstance(namespace, str) or not namespace:
+        raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
+    for one in namespace:
+        if not isinstance(one, str) or not one or "." in one:
+            raise ValueError(
+                f"`namespace` holds labels without dots and none empty, got {one!r}; "
+                "give such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
+            )
+    filled = filled_in(namespace, context)
+    if filled is None:
+        raise ValueError(f"`namespace` has a field that `context` does not fill: {tuple(namespace)!r}")
+    return filled
 
 
 def label(value: object) -> str:

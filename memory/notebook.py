@@ -19,9 +19,10 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.doors import Plan, awork, every, put, work
 from langgraph_reflexion.memory.findings import CATEGORIES, concerns, doubt_of, finding_of, is_sound
-from langgraph_reflexion.memory.gate import copied
 from langgraph_reflexion.memory.grouping import Groups, Record
 from langgraph_reflexion.memory.ledger import Ledger
+from langgraph_reflexion.memory.namespaces import place_in
+from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.words import fold
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class ErrorNotebook:
     """The findings of one namespace of a store, under `(*namespace, "notebook")`.
 
     Every method that waits has a twin whose name begins with `a`. Findings are dictionaries of the auditor's form.
-    The oldest go when there are more than `max_kept`.
+    The oldest go when there are more than `max_kept`. Fields of the namespace are filled from `context`, as for a run.
     """
 
     def __init__(
@@ -43,15 +44,12 @@ class ErrorNotebook:
         namespace: Namespace = ("reflexion", "reflexion_agent"),
         clock: Callable[[], datetime] | None = None,
         max_kept: int = 10_000,
+        context: Any = None,
     ) -> None:
-        if not hasattr(store, "batch"):
-            raise ValueError(f"`store` is a LangGraph store, got {store!r}")
-        if isinstance(namespace, str) or not namespace:
-            raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
         if max_kept < 1:
             raise ValueError(f"`max_kept` must be 1 or more, got {max_kept!r}")
         self.store = store
-        self.namespace = tuple(namespace)
+        self.namespace = place_in(store, namespace, context)
         self._place: Namespace = (*self.namespace, "notebook")
         self._clock = clock or _now
         self._max_kept = max_kept

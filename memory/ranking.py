@@ -27,10 +27,13 @@ ENOUGH_OF_A_FACT = 0.9
 USUAL_TASK = 15.0
 """Weight of a task up to which that is enough; a longer one holds some of a lesson's words by chance."""
 
+OCCASION = 1.3
+"""How much it speaks for a lesson that the task covers what it says of when it holds."""
+
 LEAST_SHARE = 0.1
 """Share of the shorter text that must be shared: long texts hold some of the same words by chance."""
 
-BESIDE = 0.5
+BESIDE = 0.7
 """Share of the best one's fit that a lesson needs to be shown beside it."""
 
 TOO_ALIKE = 0.8
@@ -113,12 +116,12 @@ def choose(
     """The lessons to show, the best first: few, different, in agreement, within the budget of tokens.
 
     A record of wins lifts a lesson. One on probation, or that hurt more than it helped, is shown only where no other
-    fits. `told`
-    holds texts shown before: they are neither repeated nor contradicted.
+    fits; a summary that has proved nothing yet comes after all lessons. `told` holds texts shown before: they are
+    neither repeated nor contradicted.
     """
-    weighed = sorted(ranked, key=lambda one: -one[1] * (0.5 + worth(one[0])))
+    weighed = sorted(ranked, key=lambda one: (_is_unproven_summary(one[0]), -one[1] * (0.5 + worth(one[0]))))
     sound = [lesson for lesson, _ in weighed if vouched(lesson) or not _doubtful(lesson)]
-    gone = {old for lesson in sound for old in lesson.supersedes}
+    gone = _replaced(sound)
     gone |= {lesson.id for lesson in sound if lesson.kind == "strategy" and _is_a_rule(lesson.text, sound)}
     chosen: list[Lesson] = []
     for lesson in sound or [lesson for lesson, _ in weighed]:
@@ -151,6 +154,29 @@ def tokens_of(lesson: Lesson) -> int:
 def _is_a_rule(text: str, lessons: Sequence[Lesson]) -> bool:
     """Whether a rule says the same."""
     return any(one.kind == "rule" and likeness(text, one.text) >= TOO_ALIKE for one in lessons)
+
+
+def _replaced(lessons: Sequence[Lesson]) -> set[str]:
+    """The ids of those that are left to their successors. They are never shown side by side.
+
+    A pattern takes the place of lessons it was made of. What is verified, or told by a person, gives way only to a
+    pattern that proved itself; until then the pattern stands back.
+    """
+    by_id = {lesson.id: lesson for lesson in lessons}
+    gone: set[str] = set()
+    for lesson in lessons:
+        old = [by_id[id] for id in lesson.supersedes if id in by_id]
+        gives_way = (
+            lesson.kind != "pattern"
+            or lesson.status == "active"
+            or not any(one.origin in ("verified", "told") for one in old)
+        )
+        gone |= {one.id for one in old} if gives_way else {lesson.id}
+    return gone
+
+
+def _is_unproven_summary(lesson: Lesson) -> bool:
+    return lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
 
 
 def _doubtful(lesson: Lesson) -> bool:
@@ -189,7 +215,7 @@ def _compared(
     occasion = sum(map(weight, words.when))
     covered = sum(weight(word) for word in words.when & held) / occasion if occasion >= 0.6 else 0.0
     share = shared / max(min(asked.weight, words.weight), 1.0)
-    return order * (1 + 0.25 * covered), shared * (1 + covered) * math.sqrt(0.5 + min(share, 1.0)), share
+    return order * (1 + 0.25 * covered), shared * (1 + OCCASION * covered) * math.sqrt(0.5 + min(share, 1.0)), share
 
 
 def _above_the_usual(scores: Mapping[str, float]) -> dict[str, float]:

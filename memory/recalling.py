@@ -11,13 +11,14 @@ from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.doors import Plan
 from langgraph_reflexion.memory.gate import overlong
-from langgraph_reflexion.memory.guard import suspicion_of
+from langgraph_reflexion.memory.guard import suspicion, suspicion_of
 from langgraph_reflexion.memory.index import Words
 from langgraph_reflexion.memory.ranking import choose, fitting, rank, shared_weight, similarity, tokens_of, within
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
-from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest, stocked
+from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
 from langgraph_reflexion.memory.values import Found
-from langgraph_reflexion.memory.worth import usefulness
+from langgraph_reflexion.memory.words import weight
+from langgraph_reflexion.memory.worth import promise
 from langgraph_reflexion.schemas import Failure, Lesson
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,9 @@ VERY = 100.0
 
 LONGEST_TASK = 8_000
 """Characters of a task that are looked at, half of them from its end."""
+
+MOST_OF_IT = 0.7
+"""Share of a lesson's `when` that a refused task must hold, where it holds any of it."""
 
 Filters = Mapping[str, Any]
 
@@ -73,7 +77,7 @@ def recall(
         most=policy.max_lessons,
         budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
         vouched=lambda lesson: bool(lesson.name) or evidence[lesson.id].vouched,
-        worth=lambda lesson: usefulness(lesson, evidence[lesson.id]),
+        worth=lambda lesson: promise(lesson, evidence[lesson.id]),
         told=[*(str(items[key].value.get("text")) for key in exclude if key in items), *(one.text for one in rules)],
     )
     return [*rules, *chosen]
@@ -165,11 +169,18 @@ def _scores(
     for key in known.keys() | by_task:
         if key not in entries or not _bound_alike(entries[key].item.value, failure):
             continue
-        if key in by_task or shared_weight(query, entries[key].words) >= 1:
+        # Every refused answer is a failure without a tool: only its words can tell whether it is of the same sort.
+        if key in by_task or (failure.tool is not None and shared_weight(query, entries[key].words) >= 1):
             scores[key] = 1.0 + (known[key].score if key in known else 0.0)
+    told = Words.of(f"{task} {asked}")
     for key in index.bound_to(failure.fingerprint) if failure.fingerprint else ():
-        if key in entries and usable(entries[key].item):
-            scores[key] = VERY + (known[key].score if key in known else 0.0)
+        if key not in entries or not usable(entries[key].item):
+            continue
+        met, missing = _occasion(entries[key].item, told)
+        if failure.tool is None and 0 < met < MOST_OF_IT and missing >= 1:
+            scores.pop(key, None)
+        else:
+            scores[key] = VERY * (1 + met) + (known[key].score if key in known else 0.0)
     return scores
 
 
@@ -190,6 +201,18 @@ def _out_of_place(item: Item, query: Words) -> bool:
     return wrong >= 1 and wrong > shared_weight(query, Words.of(for_it if isinstance(for_it, str) else ""))
 
 
+def _occasion(item: Item, told: Words) -> tuple[float, float]:
+    """What share of a lesson's `when` is met here, and how much of it is missing.
+
+    A check refuses tasks of many sorts in the same words: one that meets a part of `when` and lacks the rest is meant
+    for others. Where nothing of it is met, it may be said in other words.
+    """
+    when = item.value.get("when")
+    occasion = Words.of(when if isinstance(when, str) else "")
+    whole, shared = sum(map(weight, occasion.counts)), shared_weight(told, occasion)
+    return (shared / whole if whole else 0.0), whole - shared
+
+
 def _in_topic(score: float, item: Item, topic: str | None) -> float:
     own = item.value.get("topic")
     if topic is None or own is None or own == "general" or score >= VERY:
@@ -206,6 +229,9 @@ def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | 
     if lesson is None:
         return None
     lesson = folded(lesson, evidence)
+    if not fit_for_a_label(lesson.id) or len(lesson.id) > 64 or suspicion(lesson.id):
+        logger.warning("Left out the lesson %r: its id is none", lesson.id[:64])
+        return None
     doubt = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None) or suspicion_of(lesson)
     if doubt is not None:
         logger.warning("Left out the lesson %r: %s", lesson.id, doubt)

@@ -33,7 +33,7 @@ TAGS = (
     r"(?:system|user|assistant|developer|human|tool\w*|function\w*|lessons?|memory|memories|experience|advice|task|"
     r"transcript|evidence|instructions?|prompt|context|message|patch|hint|block)"
 )
-DOMAIN = r"\b[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app)\b"
+DOMAIN = r"\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app)\b"
 
 UNSAID = r"(?<!never )(?<!not )(?<!n't )(?<!n’t )"
 SOURCE = r"(?:tools?|web|pages?|results?|outputs?|documents?|e-?mails?|observations?|files?|sites?)"
@@ -53,9 +53,9 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (DROPS, rf"\b{DROP}\b[^.\n]{{0,20}}\b(?:everything|all|anything)\b[^.\n]{{0,25}}\b(?:above|before|earlier|told|said)\b"),
     (DROPS, r"(?:忽略|无视|忘记|忘掉|不要理会|不要遵守|别理|别管|抛开|绕过)[^。\n]{0,12}(?:指令|指示|规则|提示|命令|要求|限制|设定|准则)"),
     (DROPS, rf"{UNSAID}\b{DROP}\b[^.\n]{{0,15}}\b(?:users?|humans?|developers?|system)(?:['’]s?)? (?:requests?|questions?|messages?|wish(?:es)?|words?|instructions?)\b"),
-    (DROPS, r"\b(?:ignor|oubli|olvid|vergiss|vergess|dimentic|esque[cç])\w*[^.\n]{0,30}(?:anweisung|instruc\w{1,3}n|istruzion|instruç|r[èe]gles|reglas|regeln)"),
+    (DROPS, r"\b(?:ignor|oubli|olvid|vergiss|vergess|dimentic|esque[cç])\w*[^.\n]{0,30}(?:anweisung|instruc\w{1,3}n|istruzion|instruç|consignes|r[èe]gles|reglas|regeln)"),
     (DROPS, r"игнорир\w*[^.\n]{0,30}(?:инструкц|указан)"),
-    (DROPS, r"(?:指示|命令|プロンプト)を(?:すべて|全て)?無視|이전[^.\n]{0,10}(?:지시|명령)[^.\n]{0,6}무시"),
+    (DROPS, r"(?:指示|命令|プロンプト)を(?:すべて|全て)?無視|ルールを(?:すべて|全て)?無視|이전[^.\n]{0,10}(?:지시|명령)[^.\n]{0,6}무시"),
     (ROLE, r"\bfrom (?:now|here|this moment) on,?\s*(?:you|always|never|act|answer|respond|the assistant)\b"),
     (ROLE, r"\byou are (?:now|no longer)\b|\b(?:pretend|role-?play)\b[^.\n]{0,15}\b(?:you|to be|as)\b"),
     (ROLE, r"\bnew (?:system )?(?:instructions?|prompt|persona|role)\s*:"),
@@ -71,29 +71,14 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (VOICE, rf"{START}(?:系统|助手|助理|开发者|用户|管理员)(?:提示|消息|指令|通知)?{COLON}"),
     (MARKS, r"<\|[^|\n]{1,40}\|>|\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"),
     (MARKS, r"\b(?:BEGIN|END) (?:SYSTEM|INSTRUCTIONS?|PROMPT)\b"),
-    (FORGES, rf"</?{TAGS}\b[^>\n]{{0,200}}>"),
+    (FORGES, rf"[<‹«〈⟨]\s*/?\s*{TAGS}\b[^>›»〉⟩\n]{{0,200}}[>›»〉⟩]|\{{\{{\s*[/#]"),
+    (FORGES, r"<script[^>\n]{0,80}>[^<\n]{0,80}</script|<iframe\s+\w+=|<img\b[^>\n]{0,80}\bon\w+\s*=|display:\s*none[^>\n]{0,20}>\s*\w"),
     (FORGES, r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
     (LINK, r"\b(?:https?|ftp|wss?|file|javascript|data|vbscript)\s*:\s*(?://|\w+[/,;])|\bhxxps?\b|\bwww\.\w"),
     (LINK, rf"\b(?:visit|open|browse|fetch|ping|navigate to|go to|download from|post to)\b[^.\n]{{0,30}}{DOMAIN}"),
     (LINK, r"\b(?:curl|wget|invoke-webrequest)\s+\S|!\[[^\]]*\]\("),
-    (CARRIES, rf"\b{TELL}\b[^.\n]{{0,30}}\b(?:system|hidden|secret|initial|developer) (?:prompt|message|instructions?)"),
-    (CARRIES, rf"\b{TELL}\b[^.\n]{{0,30}}\byour (?:prompt|instructions?|{KEYS})"),
-    (CARRIES, rf"\b(?:{SEND}|{TELL}|append|include|paste|copy|share)\b[^.\n]{{0,60}}\b(?:the |all |any |their |user'?s? |your )(?:\w+ )?{KEYS}\b[^.\n]{{0,40}}\b(?:to|into|with)\b"),
-    (CARRIES, rf"{UNSAID}\b(?:{SEND}|{TELL}|append|include|paste|copy|share)\b[^.\n]{{0,40}}\b(?:users?['’]?s?|customers?['’]?s?|their|your) (?:\w+ )?{KEYS}\b"),
-    (CARRIES, rf"\b(?:{SEND}|{TELL}|append|include|paste|copy|share)\b[^.\n]{{0,60}}\b(?:conversation|chat) history\b"),
-    (CARRIES, rf"{UNSAID}\b(?:{SEND}|append|include|paste|copy)\b[^.\n]{{0,20}}\b(?:conversation|chat|transcript)\b[^.\n]{{0,10}}\b(?:to|in|into)\b[^.\n]{{0,20}}\b(?:quer(?:y|ies)|urls?|requests?|links?|headers?|calls?)\b"),
-    (CARRIES, rf"{UNSAID}\b{SEND}\b[^.\n]{{0,40}}\bto\b[^.\n]{{0,15}}\b(?:remote|external|outside|third-party|my) (?:server|host|site|address|account)\b"),
-    (CARRIES, r"\.(?:ssh|aws|gnupg)/|\bid_(?:rsa|ed25519)\b|/etc/(?:passwd|shadow)\b"),
-    (CARRIES, r"(?:把|将)[^。\n]{0,12}(?:密码|密钥|口令|凭证|令牌|数据|对话|文件)[^。\n]{0,6}(?:发送|上传|传给|发给|转发|发到)"),
-    (CARRIES, rf"\b{SEND}\b[^.\n]{{0,60}}\bto\b[^.\n]{{0,20}}(?:[\w.+-]+@[\w-]+\.\w|\[mail\]|{DOMAIN})"),
-    (CARRIES, r"(?:透露|泄露|输出|显示|发送|上传|打印|告诉|公开|说出|复述)[^。\n]{0,15}(?:系统提示|提示词|密码|密钥|口令|凭证|令牌|环境变量)"),
     (CODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}"),
     (CODED, r"(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
-    (HARM, r"\brm\s+-rf\b|\bdrop\s+(?:table|database)\s+\w+\s*;"),
-    (HARM, rf"{UNSAID}\b(?:transfer|wire|send)\b[^.\n]{{0,20}}\b(?:money|funds|bitcoins?|crypto)\b[^.\n]{{0,20}}\bto\b"),
-    (HARM, rf"{UNSAID}\b(?:skip|bypass|omit|disable|turn off)\b[^.\n]{{0,15}}\b(?:approvals?|(?:authori[sz]ation|safety|security|permission) (?:steps?|checks?|prompts?|controls?))\b"),
-    (HARM, r"\bapprove (?:every|all|any) (?:requests?|payments?|transactions?|calls?)\b"),
-    (HARM, r"\b(?:without|never|don't|do not)\s+(?:ask|tell|inform|alert)\w*\s+(?:for )?(?:the )?(?:user|human|permission|anyone)\b"),
 )  # fmt: skip
 
 

@@ -7,6 +7,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
+LEAST_ROOT = 5
+_ENDINGS = frozenset({"", "or", "er", "ion", "ation", "ment", "iv", "ive", "abl", "al", "ant", "ent"})
+
 
 def listed(words: str) -> frozenset[str]:
     """A set of words, written as a text of them."""
@@ -119,6 +122,14 @@ def characters(text: str) -> set[str]:
 def weight(token: str) -> float:
     """How much a shared token says: little where any task may hold it."""
     return _WEIGHTS.get(token) or (LEAST if (token.isdigit() and len(token) < 3) or len(token) == 1 else 1.0)
+
+
+def of_one_root(word: str, other: str) -> bool:
+    """Whether two words are a long root with an ending each, as `invention` and `inventor` are."""
+    same = next(
+        (at for at, pair in enumerate(zip(word, other, strict=False)) if len(set(pair)) > 1), min(len(word), len(other))
+    )
+    return same >= LEAST_ROOT and word[same:] in _ENDINGS and other[same:] in _ENDINGS
 
 
 def stem(word: str) -> str:

@@ -27,6 +27,10 @@ RECENT = range(2, 7)
 """How many of the latest runs are looked at for one."""
 
 
+FADES = 0.6
+"""What is left of a run's weight when one more has come after it."""
+
+
 class Uplift(NamedTuple):
     """How much more often runs succeed with a lesson than without it, and the bounds within which that lies."""
 
@@ -85,9 +89,30 @@ def usefulness(lesson: Lesson, evidence: Evidence | None = None) -> float:
     return least if added is None else min(least, max(added.mean, 0.0))
 
 
+def promise(lesson: Lesson, evidence: Evidence) -> float:
+    """How useful a lesson is as of late: a run counts less with every one that came after it.
+
+    So one that a changed world has made wrong gives way after a run or two to one that was learned since.
+    """
+    counted = [run for run in evidence.shown if run.get("result") in ("win", "loss")]
+    if not counted:
+        return usefulness(lesson, evidence)
+    wins = losses = 0.0
+    for run in counted:
+        part = 1 / (1 + run["beside"]) if isinstance(run.get("beside"), int) else 1.0
+        wins = FADES * wins + part * (run["result"] == "win")
+        losses = FADES * losses + part * (run["result"] == "loss")
+    return min(usefulness(lesson, evidence), bounds(wins, losses)[0])
+
+
 def hurts(lesson: Lesson) -> bool:
     """Whether it probably does worse than a coin."""
     return interval(lesson)[1] <= 0.501
+
+
+def spares_a_reflection(lesson: Lesson) -> bool:
+    """Whether a lesson for this very failure is answer enough: not where it failed as often as it helped."""
+    return lesson.losses == 0 or lesson.wins > lesson.losses
 
 
 def withheld(lesson: Lesson, run_id: str, share: float) -> bool:

@@ -8,9 +8,10 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, put
-from langgraph_reflexion.memory.gate import copied, malformed, refusal, tidy
-from langgraph_reflexion.memory.guard import suspicion_of
+from langgraph_reflexion.memory.gate import malformed, refusal, tidy
+from langgraph_reflexion.memory.guard import overreach, suspicion_of
 from langgraph_reflexion.memory.merging import link, merge, source_records, twin_of
+from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record
 from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, stocked
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
@@ -37,7 +38,8 @@ def add(
     doubt = (
         suspicion_of(lesson.model_copy(update={"why": ""}))
         or suspicion_of(offered)
-        or copied(offered.text, heard)
+        or copied(lesson.text, heard)
+        or (overreach(offered.text) if offered.origin == "observed" else None)
         or doubt
     )
     reason = None if doubt else refusal(offered, task, answer)

@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.notes import Trial, prompted
 from langgraph_reflexion.nodes.speaking.forms import Meter, metered
 from langgraph_reflexion.nodes.speaking.models import Reply, let_pass
-from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
 from langgraph_reflexion.nodes.tally import (
     attempt_of,
     counted,
@@ -35,7 +35,7 @@ from langgraph_reflexion.nodes.tally import (
     times_seen,
     tokens,
 )
-from langgraph_reflexion.nodes.worker import OnlyAsyncError, Pace, Work, WorkerError
+from langgraph_reflexion.nodes.worker import Pace, Work, WorkerError
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id
 
@@ -54,7 +54,7 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
     prompt, text = prompted(kit, trial, state)
     try:
         work = yield from _work(kit, trial, state, config, prompt, text, meter, pace)
-    except OnlyAsyncError:
+    except NeedsAsyncError:
         raise
     except Exception as fault:
         let_pass(fault)

@@ -20,15 +20,11 @@ from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.speaking.forms import Meter, metered
 from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.speaking.models import let_pass
-from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+from langgraph_reflexion.nodes.step import NeedsAsyncError, Wait, Waits, calling, is_async
 from langgraph_reflexion.schemas import Run, Verdict
 
 CHECK_FAULT = "the check itself failed: "
 LONGEST_COMPLAINT = 8_000
-
-
-class NeedsAsyncError(RuntimeError):
-    """An async check was asked through a sync door: only the caller can mend it."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class NamedCheck:
             if twin is not None:
                 wait = Wait(sync, later)
             else:
-                wait = Wait(self._only_async, later) if is_async(function) else in_thread(sync)
+                wait = calling(f"The check {self.name!r}", later if is_async(function) else sync)
             said = yield within(seconds, wait.sync, wait.later)
         except NeedsAsyncError:
             raise
@@ -73,9 +69,6 @@ class NamedCheck:
             let_pass(fault)
             return Verdict(passed=False, issues=[f"{CHECK_FAULT}{told(fault)}"], check=self.name)
         return self.read(said)
-
-    def _only_async(self) -> Any:
-        raise NeedsAsyncError(f"The check {self.name!r} is async: use `ainvoke` or `astream`")
 
     def read(self, said: Any) -> Verdict:
         """A check's return as a verdict."""
@@ -108,11 +101,6 @@ def _aside(meter: Meter) -> Iterator[None]:
         yield
     finally:
         var_child_runnable_config.reset(token)
-
-
-def is_async(function: Any) -> bool:
-    """Whether calling it gives something to await."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _cut(verdict: Verdict) -> Verdict:

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
-from langgraph_reflexion.memory import concrete, likeness
+from langgraph_reflexion.memory import concrete, likeness, spares_a_reflection
 from langgraph_reflexion.nodes.acting.faults import misfits, model_fault
 from langgraph_reflexion.nodes.acting.loops import loop_in
 from langgraph_reflexion.nodes.host import emit
@@ -91,14 +91,15 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
 
 
 def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) -> Waits[bool]:
-    """Whether memory has a lesson for this fingerprint that this run has not been shown yet."""
+    """Whether memory has a lesson for this fingerprint that this run has not been shown yet, and that mostly helped."""
     book = kit.memory.book(state, config) if kit.memory.policy.read else None
     if book is None or not failure.fingerprint:
         return False
     seen = [one.lesson.id for one in state["recalled"]]
     lessons = (yield from lessons_for(kit, book, state, failure, seen)) or []
     bound = [one for one in lessons if one.trigger is not None and one.trigger.fingerprint == failure.fingerprint]
-    return any(one.shown for one in (yield from parted(kit, book, state, bound, 1)))
+    good = [one for one in bound if spares_a_reflection(one)]
+    return any(one.shown for one in (yield from parted(kit, book, state, good, 1)))
 
 
 def depth_of(kit: Kit, state: State, failure: Failure) -> Depth:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import LessonBook, topic_of
+from langgraph_reflexion.memory.likeness import same
+from langgraph_reflexion.memory.provenance import quotes, rests_on
 from langgraph_reflexion.memory.topics import GENERAL
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
@@ -18,8 +17,7 @@ from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.schemas import Failure, Lesson, Memo, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, shown_in, task_in
 
-QUOTE_WORDS = 6
-"""So many words in a row that also stand in a tool's output are the tool's words, not the model's."""
+SHOWN = "this run was shown it"
 
 LOOKED_AT = 200_000
 """Characters of tools' output in which a lesson's words are looked for."""
@@ -52,6 +50,10 @@ def kept(
 ) -> Waits[str | None]:
     """The id of a lesson that the book keeps to be shown; what became of it is told, refusals only if asked for."""
     seconds = to_write(seconds_left(state, kit.limits, kit.now()))
+    known = _recalled(state, lesson.text)
+    if known is not None:
+        emit(config, "lesson", action="unchanged", reason=SHOWN, id=known, text=lesson.text, kind=lesson.kind)
+        return None
     said = yield from best_effort("remember", _added(book, lesson, state), seconds)
     if said is None:
         return None
@@ -61,9 +63,15 @@ def kept(
     return found
 
 
+def _recalled(state: State, text: str) -> str | None:
+    """The lesson that this run was shown and that a text says again: it came from memory, and proves nothing new."""
+    shown = [one.lesson for one in state["recalled"] if one.shown]
+    return next((one.id for one in shown if one.id in text or same(one.text, text)), None)
+
+
 def _added(book: LessonBook, lesson: Lesson, state: State) -> Wait:
     task, answer = task_in(state), _answer(state)
-    heard = [text for text, is_error in _said(state) if not is_error]
+    heard = [text for text, _ in _said(state)]
     return Wait(
         lambda: book.add(lesson, task=task, answer=answer, heard=heard),
         lambda: book.aadd(lesson, task=task, answer=answer, heard=heard),
@@ -102,8 +110,9 @@ def _tool(kit: Kit, failure: Failure) -> str | None:
 
 def origin_of(state: State, failure: Failure, text: str) -> Origin:
     """What a lesson rests on; words taken from a tool's output are only observed."""
-    outputs = [text for text, _ in _said(state)]
-    if quotes(text, [*outputs, failure.evidence if failure.signal == "tool_error" else ""]):
+    said = _said(state)
+    outputs = [*(text for text, _ in said), failure.evidence if failure.signal == "tool_error" else ""]
+    if quotes(text, outputs) or rests_on(text, [one for one, is_error in said if not is_error], task_in(state)):
         return "observed"
     if failure.signal == "feedback":
         return "told"
@@ -121,17 +130,3 @@ def _said(state: State) -> list[tuple[str, bool]]:
             said.append((message.text[:left], message.status == "error"))
             left -= len(said[-1][0])
     return said
-
-
-def quotes(text: str, outputs: Sequence[str]) -> bool:
-    """Whether the text takes a run of words from one of these outputs."""
-    words = _words(text)
-    if len(words) < QUOTE_WORDS:
-        return False
-    runs = {" ".join(words[i : i + QUOTE_WORDS]) for i in range(len(words) - QUOTE_WORDS + 1)}
-    folded = [" ".join(_words(output)) for output in outputs]
-    return any(run in output for run in runs for output in folded)
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W_]|[\w]+" if re.search(r"[\u3040-\u9fff]", text) else r"\w+", text.lower())

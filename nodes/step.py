@@ -8,12 +8,14 @@ yields each `Wait` and is given its result; the doors differ only in how they wa
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langgraph_reflexion.memory.doors import adriven, driven
 from langgraph_reflexion.nodes.host import is_running
 from langgraph_reflexion.state import laid_open, put_back
 
@@ -47,36 +49,37 @@ def in_thread(function: Callable[[], Any]) -> Wait:
     return Wait(function, lambda: asyncio.to_thread(carried))
 
 
+class NeedsAsyncError(RuntimeError):
+    """A caller's async function was asked through a sync door: only the caller can mend it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is async: use `ainvoke` or `astream`")
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling it gives something to await."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def calling(what: str, function: Callable[..., Any], *args: Any) -> Wait:
+    """Wait for a caller's own function, sync or async; `what` names an async one to the sync door."""
+
+    def refused() -> Any:
+        raise NeedsAsyncError(what)
+
+    if is_async(function):
+        return Wait(refused, lambda: function(*args))
+    return in_thread(lambda: function(*args))
+
+
 def wait_for(node: Waits[T]) -> T:
     """Drive a node through the sync door."""
-    try:
-        wait = next(node)
-        while True:
-            try:
-                given = wait.sync()
-            except Exception as fault:  # noqa: BLE001 — handed to the node, which knows what it can mend
-                wait = node.throw(fault)
-            else:
-                wait = node.send(given)
-    except StopIteration as done:
-        result: T = done.value
-        return result
+    return driven(node, lambda wait: wait.sync())
 
 
 async def await_for(node: Waits[T]) -> T:
     """Drive a node through the async door."""
-    try:
-        wait = next(node)
-        while True:
-            try:
-                given = await wait.later()
-            except Exception as fault:  # noqa: BLE001 — handed to the node, which knows what it can mend
-                wait = node.throw(fault)
-            else:
-                wait = node.send(given)
-    except StopIteration as done:
-        result: T = done.value
-        return result
+    return await adriven(node, lambda wait: wait.later())
 
 
 class Step(Runnable[Any, Any]):

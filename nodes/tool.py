@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.history import bounded, whole
 from langgraph_reflexion.nodes.speaking.models import let_pass
-from langgraph_reflexion.nodes.step import Waits
+from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
 from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, last_turn
@@ -84,7 +84,7 @@ def _result(
             if is_bad_resume(fault):
                 raise
             if _needs_await(fault):
-                raise RuntimeError(f"The tool {call['name']!r} is async: use `ainvoke` or `astream`") from fault
+                raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
             if attempt == kit.limits.tool_retries or not is_passing(fault) or resumed_at is not None:
                 return fault
             wait = pause_before(fault, attempt)

@@ -18,12 +18,12 @@ from langgraph.pregel.protocol import PregelProtocol
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from pydantic import BaseModel
 
+from langgraph_reflexion.context import field_of
 from langgraph_reflexion.nodes.acting.timing import within
-from langgraph_reflexion.nodes.checking import is_async
 from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
 from langgraph_reflexion.nodes.speaking.forms import Meter
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits, calling, is_async
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None
@@ -33,10 +33,6 @@ INJECTED = {"config", "runtime", "store", "writer", "previous"}
 
 class WorkerError(Exception):
     """The worker came to an end without an answer."""
-
-
-class OnlyAsyncError(RuntimeError):
-    """An async worker was asked through a sync door: only the caller can mend it."""
 
 
 class Pace:
@@ -132,7 +128,7 @@ class Worker:
     def given(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
         """What it is called with."""
         if self.input is not None:
-            return (yield _calling(self.input, text, view))
+            return (yield calling(repr(self.input), self.input, text, view))
         if self.takes == "text":
             return text
         return {"messages": prompt} if self.takes == "state" else prompt
@@ -146,7 +142,7 @@ class Worker:
 
         def sync() -> Any:
             if self.only_async:
-                raise OnlyAsyncError(f"The worker {self.name!r} is async: use `ainvoke` or `astream`")
+                raise NeedsAsyncError(f"The worker {self.name!r}")
             return made.invoke(given, paced(_Paced(pace)))
 
         try:
@@ -157,14 +153,14 @@ class Worker:
 
     def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[Work]:
         """Its answer, and how it came about; `known` are the messages it was given."""
-        messages = _field(final, "messages")
+        messages = field_of(final, "messages")
         told = {one.id for one in known} - {None}
         new = [one for one in messages if one.id not in told] if isinstance(messages, list) else []
-        outcome = _field(final, "outcome")
+        outcome = field_of(final, "outcome")
         outcome = outcome if isinstance(outcome, Outcome) else None
         last: Any = new[-1] if new else None
         if self.output is not None:
-            said = yield _calling(self.output, final)
+            said = yield calling(repr(self.output), self.output, final)
         elif outcome is not None and outcome.status == "needs_input":
             said = outcome.answer
         else:
@@ -234,21 +230,6 @@ def _must_take_a_prompt(function: Callable[..., Any]) -> None:
     takes = any(one.kind in (*plain_ones, one.VAR_POSITIONAL) for one in own)
     if not takes or len(wanted) > 1 or any(one.kind not in plain_ones for one in wanted):
         raise ValueError(f"`worker` is a function of one prompt, and {function!r} does not take it")
-
-
-def _calling(function: Callable[..., Any], *args: Any) -> Wait:
-    """Wait for a caller's own function, sync or async."""
-
-    def only_async() -> Any:
-        raise OnlyAsyncError(f"{function!r} is async: use `ainvoke` or `astream`")
-
-    if is_async(function):
-        return Wait(only_async, lambda: function(*args))
-    return in_thread(lambda: function(*args))
-
-
-def _field(given: Any, name: str) -> Any:
-    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
 
 
 def text_of(said: Any, name: str) -> str:

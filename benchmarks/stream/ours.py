@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, MemoryPolicy
-from langgraph_reflexion.memory import fingerprint, topic_of, tries_again, withheld
+from langgraph_reflexion.memory import fingerprint, spares_a_reflection, topic_of, tries_again, withheld
 from langgraph_reflexion.memory.ranking import tokens_of
 from langgraph_reflexion.memory.records import LIVE
 from langgraph_reflexion.schemas import Trigger
@@ -30,21 +30,27 @@ class Ours(Memory):
         self.largest = 0
         """Tokens of the largest block of lessons that was ever shown."""
         self._with: list[str] = []
+        self._failed: list[str] = []
+        """Lessons that the run was shown before the failure came that they are bound to."""
         self._without: list[str] = []
         self._wrote: list[str] = []
+        self._bound: dict[str, str | None] = {}
 
     def shown(self, task: Task) -> list[Advice]:
         self.clock += timedelta(minutes=10)
-        self._with, self._without, self._wrote = [], [], []
+        self._with, self._failed, self._without, self._wrote = [], [], [], []
+        self._bound = {}
         return self._parted(task, self.book.recall(task.text))
 
     def known(self, task: Task, failure: str) -> tuple[list[Advice], bool]:
+        self._failed = [one for one in self._with if self._bound[one] == _print(failure)]
         found = self.book.recall(
             task.text, failure=_failure(failure), exclude=[*self._with, *self._without, *self._wrote]
         )
-        bound = {one.id for one in found if one.trigger is not None and one.trigger.fingerprint == _print(failure)}
+        mark = _print(failure)
+        bound = [one for one in found if one.trigger is not None and one.trigger.fingerprint == mark]
         shown = self._parted(task, found)
-        return shown, any(one in self._with for one in bound)
+        return shown, any(one.id in self._with and spares_a_reflection(one) for one in bound)
 
     def learn(self, task: Task, failure: str, said: Advice) -> None:
         lesson = Lesson(
@@ -70,6 +76,7 @@ class Ours(Memory):
                 success=accepted,
                 shown=self._with,
                 withheld=self._without,
+                failed=self._failed,
                 failures=[_failure(one) for one in failures],
                 status="success" if accepted else "failure",
                 stop_reason="accepted" if accepted else "max_attempts",
@@ -85,6 +92,7 @@ class Ours(Memory):
         below = frozenset[str]() if not found or tries_again(run) else self.book.floor(topic_of(task.text), found).held
         shown = [one for one in found if one.id not in below and not withheld(one, run, share)]
         self._with += [one.id for one in shown]
+        self._bound |= {one.id: one.trigger.fingerprint if one.trigger else None for one in shown}
         self._without += [one.id for one in found if one not in shown]
         self.largest = max(self.largest, sum(map(tokens_of, shown)))
         return [self.meant[one.text] for one in shown]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -27,7 +26,7 @@ from langgraph_reflexion.nodes.speaking.bindings import (
     unbound,
 )
 from langgraph_reflexion.nodes.speaking.json_text import whole
-from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+from langgraph_reflexion.nodes.step import Waits, calling
 
 Spent = list[int]
 """Input, output and total tokens, and calls."""
@@ -126,11 +125,7 @@ class Choice:
                 given = configured(given, config)
                 return self._offered(given), plain(given)
             return self._ready[key], self._alone[key]
-        function = self._function
-        if inspect.iscoroutinefunction(function):
-            model = yield Wait(_only_async, lambda: function(state, runtime))
-        else:
-            model = yield in_thread(lambda: function(state, runtime))
+        model = yield calling("The function that chooses the model", self._function, state, runtime)
         made = self._made(model)
         return self._offered(made), plain(made)
 
@@ -147,10 +142,6 @@ class Only(Choice):
     def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
         yield from ()
         return self._ready[""], self._alone[""]
-
-
-def _only_async() -> Any:
-    raise RuntimeError("The function that chooses the model is async: use `ainvoke` or `astream`, or give a sync one")
 
 
 class Reply(NamedTuple):

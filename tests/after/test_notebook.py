@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import ErrorNotebook, FaissStore
+from langgraph_reflexion import Context, ErrorNotebook, FaissStore, LessonBook
 from langgraph_reflexion.memory.findings import CATEGORIES
 from langgraph_reflexion.memory.words import count_tokens
 
@@ -118,6 +118,16 @@ def test_namespaces_are_apart_also_where_one_lies_in_the_other(on, store):
     assert inner.recent() == []
     inner.add(on.FINDING)
     assert (len(ErrorNotebook(store, ("a",)).recent()), inner.clear(), len(outer.recent())) == (1, 1, 1)
+
+
+@pytest.mark.req("H6")
+def test_a_namespace_is_filled_from_a_context_or_refused_as_a_book_of_lessons_refuses_it(store):
+    mine, ada = ("office", "{user_id}"), Context(user_id="ada@example.org")
+    book = LessonBook(store, mine, context=ada)
+    assert ErrorNotebook(store, mine, context=ada).namespace == book.namespace
+    for wrong in (mine, ("a.b",), (), "office"):
+        with pytest.raises(ValueError, match="`namespace`"):
+            ErrorNotebook(store, wrong)
 
 
 @pytest.mark.req("H6")

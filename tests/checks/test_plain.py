@@ -207,6 +207,17 @@ async def test_a_check_is_chosen_by_topic():
     assert by_topic({"law": no})("x", Run(task="Hello.")) == Verdict(check="by_topic")
 
 
+async def test_a_topic_may_be_told_by_an_async_function_and_a_sync_door_says_what_to_use():
+    async def later(task: str) -> str:
+        return task[:3]
+
+    check = by_topic({"law": no}, topic=later)
+    assert (await check.acall("x", Run(task="law"))).passed is False
+    for asked in (check, all_of(check)):
+        with pytest.raises(RuntimeError, match="`topic` is async: use `ainvoke`"):
+            asked("x", Run(task="law"))
+
+
 @pytest.mark.req("D10")
 @pytest.mark.parametrize(
     ("topic", "tasks"),

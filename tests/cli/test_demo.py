@@ -86,6 +86,7 @@ def test_the_drawing_holds_each_edge_of_the_graph_and_no_other():
     assert drawn == {(edge.source, edge.target, edge.conditional) for edge in agent.get_graph().edges}
 
 
+@pytest.mark.slow
 def test_the_demo_as_a_process_warns_of_nothing_and_colours_no_pipe():
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", COMMAND, "demo"], capture_output=True, text=True, timeout=60, check=False

@@ -82,6 +82,7 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
         (["towns.jsonl", "--model", "simulated", "--trials", "0"], "from 1, got '0'"),
         (["towns.jsonl", "--model", "simulated", "--price", "free"], "got 'free'"),
         (["towns.jsonl", "--setups", "cot"], "--model"),
+        (["towns.jsonl", "--model", "simulated", "--setups", ","], "no set-up is named"),
     ],
 )
 def test_wrong_use_is_told_in_a_sentence_and_leaves_nothing(
@@ -95,6 +96,35 @@ def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture
     said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated")
     told = said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "3", status=2)
     assert "trials 5 there, 3 now" in told
+
+
+def test_a_wrong_key_ends_it_in_a_sentence(capsys: pytest.CaptureFixture[str]):
+    with ModelServer([], moods=lambda _question, _number: "unauthorized") as server:
+        words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
+        told = said(capsys, *words, status=1)
+    assert "a model refuses" in told
+    assert "Traceback" not in told
+
+
+def test_more_of_the_same_tasks_and_other_set_ups_go_on_in_the_same_folder(capsys: pytest.CaptureFixture[str]):
+    words = ["towns.jsonl", "--model", "simulated", "--trials", "1"]
+    said(capsys, *words, "--setups", "cot", "--limit", "3")
+    told = said(capsys, *words, "--setups", "cot,react")
+    assert "3 of 16 are done already" in told
+    assert sum(len(found) for found in results_in(Path("eval-towns")).values()) == 16
+
+
+def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "others.jsonl").write_text(json.dumps({**TASKS[0], "task": "Which hill?"}) + "\n", encoding="utf-8")
+    words = ["--setups", "cot", "--model", "simulated", "--trials", "1"]
+    said(capsys, "towns.jsonl", *words, "--out", "a")
+    said(capsys, "others.jsonl", *words, "--out", "b")
+    assert "were given different tasks" in said(capsys, "compare", "a", "b")
+
+
+def test_a_bad_task_is_told_with_its_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "bad.jsonl").write_text('{"id": "a", "task": "?", "answer": true}\n', encoding="utf-8")
+    assert "bad.jsonl, line 1: answer" in said(capsys, "bad.jsonl", "--model", "simulated", status=2)
 
 
 @pytest.mark.req("L1")

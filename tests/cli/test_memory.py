@@ -466,3 +466,16 @@ def test_wrong_use_is_one_sentence_and_status_2(capsys, argv, said):
 def test_the_options_of_a_store_stand_before_the_verb_or_after_it(capsys):
     assert main(["memory", "--store", "lessons.db", "--json", "list"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 3
+
+
+@pytest.mark.req("D12")
+def test_lessons_that_say_much_the_same_are_distilled_once(told: Any) -> None:
+    with FaissStore("lessons.db") as store:
+        book = LessonBook(store, PLACE)
+        for i, which in enumerate(("every busy time of the calendar", "the busy times of each guest's calendar")):
+            book.add(
+                Lesson(kind="rule", text=f"Check a meeting slot against {which}.", origin="told", sources=[f"e{i}"])
+            )
+    assert "speaks for 2 lessons: Check a meeting slot" in told("distill")
+    assert told("distill", "--json") == []
+    assert "nothing to distil" in told("distill")

@@ -28,6 +28,7 @@ from langgraph_reflexion.testing import ModelServer, ScriptedModel
 ROOT = Path(__file__).parents[2]
 PAGES = tuple(sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").rglob("*.md")))
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES)
+SLOW = ("docs/experiments.md",)
 OLLAMA = "http://localhost:11434/v1"
 """The one address that is changed before a block runs: the local provider's stands in for it."""
 ROOMS = {
@@ -243,7 +244,9 @@ LANGUAGES: dict[str, Callable[[Told, Block], None]] = {
 
 
 @pytest.mark.req("J1")
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in DOCUMENTS]
+)
 def test_every_block_of_a_document_is_true(name: str, provider: ModelServer) -> None:
     told = Told(name, provider)
     for block in blocks_of((ROOT / name).read_text(encoding="utf-8")):

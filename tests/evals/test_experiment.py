@@ -91,7 +91,7 @@ def solved_at(results: Results, setup: str) -> dict[str, int | None]:
 @pytest.mark.req("G6", "L1")
 @pytest.mark.parametrize("name", SETUPS)
 def test_each_set_up_comes_out_task_by_task_as_the_students_luck_says(tried: Tried, name: str):
-    tasks = towns(12)
+    tasks = towns(8)
     model = taught(tasks)
     found = solved_at(tried(tasks, model, name), name)
     assert found == {task.id: foreseen(model, SETUPS[name], task.task) for task in tasks}
@@ -116,7 +116,7 @@ def test_the_ten_set_ups_over_http_come_out_as_the_rates_predict(tried: Tried):
 
 @pytest.mark.req("L4")
 def test_switching_the_memory_of_a_run_off_removes_exactly_its_share(tried: Tried):
-    tasks = towns(30)
+    tasks = towns(12)
     model = taught(tasks)
     on = solved_at(tried(tasks, model, "cot+reflexion", folder="on"), "cot+reflexion")
     off = solved_at(tried(tasks, model, "cot+reflexion", folder="off", run_memory=False), "cot+reflexion")
@@ -143,6 +143,7 @@ def test_what_is_done_is_not_asked_again(tried: Tried):
     assert [task.id for task in tasks if task.task in asked] == ["t4", "t5"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("I9")
 def test_a_storm_of_429_loses_and_doubles_no_task(tried: Tried, tmp_path: Path):
     tasks = towns(20)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, plan_in, results_in
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, alone_in, plan_in, results_in
 from langgraph_reflexion.evals.transcripts import transcript_of
 
 PLAN = {"model": "openai:gpt-4o-mini", "trials": 5}
@@ -51,8 +51,27 @@ def test_a_damaged_line_is_named(tmp_path: Path):
     ledger = Ledger(tmp_path, PLAN)
     ledger.add(DONE)
     (tmp_path / "results.jsonl").write_text('{"setup": 1}\n')
-    with pytest.raises(LedgerError, match=r"results\.jsonl, line 1"):
+    with pytest.raises(LedgerError, match=r"results\.jsonl, line 1 .* done again"):
         results_in(tmp_path)
+    (tmp_path / "plan.json").write_text("[]")
+    with pytest.raises(LedgerError, match=r"plan\.json is no plan"):
+        Ledger(tmp_path, PLAN)
+
+
+def test_half_an_emoji_of_a_model_is_kept(tmp_path: Path):
+    Ledger(tmp_path, PLAN).add(DONE.model_copy(update={"plans": ["\ud83d"]}))
+    assert results_in(tmp_path)["cot"][DONE.task].plans == ["\ud83d"]
+
+
+def test_a_folder_is_worked_in_by_one_at_a_time(tmp_path: Path):
+    folder = tmp_path / "run"
+    with alone_in(folder), pytest.raises(LedgerError, match="another eval is at work there"), alone_in(folder):
+        pass
+    with alone_in(folder):
+        assert (folder / "lock").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LedgerError, match="file: File exists"), alone_in(tmp_path / "file"):
+        pass
 
 
 def test_a_folder_without_an_experiment_says_so(tmp_path: Path):

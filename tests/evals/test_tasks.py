@@ -62,6 +62,7 @@ def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
         (lines({"id": "a", "task": "?", "answer": "b", "anwser": "c"}), "line 1: anwser"),
         (lines({"task": "?", "answer": "b"}), "line 1: id"),
         (lines({"id": "a", "task": "?", "answer": "b"}) * 2, "line 2: the id 'a' is given twice"),
+        (lines({"id": "a", "task": "?", "answer": " "}), "line 1: Value error, needs an `answer`"),
         ("\n", "holds no task"),
         ("[1, 2", "is no JSON"),
     ],
@@ -71,6 +72,11 @@ def test_the_first_line_that_is_no_task_is_named(tmp_path: Path, text: str, told
         tasks_in(file_of(tmp_path, text))
     assert told in str(fault.value)
     assert "tasks.jsonl" in str(fault.value)
+
+
+def test_a_text_may_hold_any_end_of_a_line(tmp_path: Path):
+    row = {"id": "a", "task": "One\u2028two\x85?", "answer": "b"}
+    assert tasks_in(file_of(tmp_path, lines(row, {**row, "id": "b"}).replace("\n", "\r\n")))[1].task == row["task"]
 
 
 def test_a_missing_file_is_named(tmp_path: Path):

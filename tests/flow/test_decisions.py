@@ -87,6 +87,7 @@ def test_a_model_is_offered_only_the_controls_it_may_use(run, desk, decided):
     assert seen.answer == "11:00"
 
 
+@pytest.mark.slow
 @pytest.mark.req("B8")
 def test_an_import_needs_no_key_and_a_model_keeps_its_own_settings(run):
     subprocess.run([sys.executable, "-c", "import langgraph_reflexion"], env={}, check=True, timeout=60)

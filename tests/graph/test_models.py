@@ -215,6 +215,17 @@ async def test_an_async_function_chooses_under_ainvoke_and_says_so_under_invoke(
     assert result["messages"][-1].text == "done"
 
 
+async def test_an_object_with_an_async_call_chooses_too() -> None:
+    class Chooser:
+        async def __call__(self, _state: Any, _runtime: Any) -> Any:
+            return ScriptedModel(["done"])
+
+    agent = create_reflexion_agent(Chooser(), [search])
+    assert (await agent.ainvoke(HELLO))["messages"][-1].text == "done"
+    with pytest.raises(RuntimeError, match="async"):
+        agent.invoke(HELLO)
+
+
 def test_a_chosen_model_may_be_a_name_or_bound_already(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer(lambda _state, _runtime: ScriptedModel(["done"]).bind_tools([search])) == "done"
     with ModelServer(["over the wire"]) as server:

@@ -131,6 +131,7 @@ def test_a_recall_costs_a_few_questions_whatever_the_evidence() -> None:
     assert store.asked - before <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.req("I8")
 async def test_a_book_of_many_lessons_lets_others_on_the_loop_have_their_turn() -> None:
     book = LessonBook(InMemoryStore(), ("team",))

@@ -74,12 +74,14 @@ def test_it_is_short_and_tells_long_texts_apart() -> None:
     assert len(one) < 200
 
 
+@pytest.mark.slow
 def test_it_is_the_same_in_another_process() -> None:
     code = "from langgraph_reflexion.memory import fingerprint; print(fingerprint('loop', 'f', 'x' * 500))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.strip() == fingerprint("loop", "f", "x" * 500)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_any_text_has_one(text: str) -> None:
     assert fingerprint("tool_error", "f", text) == fingerprint("tool_error", "f", text)

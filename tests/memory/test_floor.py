@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from uuid import UUID
 
 import pytest
 from langgraph.store.base import BaseStore
@@ -86,6 +87,7 @@ def test_easier_runs_without_lessons_make_memory_stand_back_only_until_it_is_com
     assert worse("t", {**hard, "held": (5, 0)})
 
 
+@pytest.mark.slow
 def test_the_latest_runs_count_and_what_is_kept_of_them_is_bounded(book_on: Any) -> None:
     store = InMemoryStore()
     book: LessonBook = book_on(store)
@@ -124,7 +126,7 @@ def test_below_the_floor_a_run_is_shown_nothing_and_its_outcome_says_so() -> Non
     spoil(book, ["another"])
     model = RoleModel([say("11:00")] * 60)
     agent = create_reflexion_agent(model, checks=[lambda *_: True], store=store, memory=MemoryPolicy(control_share=0))
-    ends = [agent.invoke({"messages": [("user", TASK)]})["outcome"] for _ in range(60)]
+    ends = [agent.invoke({"messages": [("user", TASK)]}, {"run_id": UUID(int=i)})["outcome"] for i in range(60)]
     held = [end for end in ends if end.memory]
     tried = [end for end in ends if not end.memory]
     assert len(held) > 40
@@ -151,6 +153,6 @@ def test_memory_that_helps_after_all_is_back_once_the_runs_without_it_do_no_bett
         memory=MemoryPolicy(control_share=0, write=True),
         limits=Limits(max_attempts=1, max_reflections=0),
     )
-    for _ in range(ENOUGH + 3):
-        agent.invoke({"messages": [("user", TASK)]})
+    for i in range(ENOUGH + 3):
+        agent.invoke({"messages": [("user", TASK)]}, {"run_id": UUID(int=i)})
     assert book.floor("general", [lesson]) == ("", frozenset())

@@ -79,3 +79,9 @@ def test_likeness_is_symmetric_and_between_nothing_and_one(one: str, other: str)
     assert 0 <= likeness(one, other) <= 1
     assert likeness(one, other) == pytest.approx(likeness(other, one))
     assert likeness(one, one) == 1
+
+
+def test_what_only_says_that_there_is_an_occasion_makes_no_other_lesson() -> None:
+    first = "Always notify the insurer when handling a ferry with a missing page."
+    assert same(first, "Notify the insurer whenever there is a ferry with a missing page.")
+    assert not same(first, "Notify the insurer whenever there is a barge with a missing page.")

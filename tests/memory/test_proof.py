@@ -9,7 +9,8 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook, withheld
-from langgraph_reflexion.memory.worth import bounds, uplift, usefulness
+from langgraph_reflexion.memory.records import Evidence
+from langgraph_reflexion.memory.worth import bounds, promise, uplift, usefulness
 from langgraph_reflexion.schemas import Episode, Lesson
 
 WHEN = "proposing a slot for a meeting"
@@ -207,3 +208,18 @@ def test_bounds_are_wide_where_little_is_known() -> None:
     assert low < 0.25
     assert high > 0.75
     assert bounds(50, 0)[0] > 0.9
+
+
+def test_of_equal_records_the_one_that_won_last_promises_more() -> None:
+    """Before so few lost runs can be told from chance, it is what decides which of two is shown first."""
+
+    def held(*results: str) -> tuple[Lesson, Evidence]:
+        wins = results.count("win")
+        lesson = Lesson(kind="rule", text=TEXTS[0], wins=wins, losses=len(results) - wins)
+        return lesson, Evidence(runs=tuple({"result": one} for one in results))
+
+    fading, rising = held("win", "win", "win", "loss"), held("loss", "win", "win", "win")
+    assert promise(*fading) < promise(*rising) <= usefulness(*rising)
+    assert promise(*held("win", "win", "win", "loss", "loss")) < promise(*held("win"))
+    imported = Lesson(kind="rule", text=TEXTS[0], wins=8)
+    assert promise(imported, Evidence()) == usefulness(imported), "a record without runs stands as it is"

@@ -116,6 +116,18 @@ def test_a_lesson_for_this_very_failure_comes_first_whatever_the_task(full: Less
     assert known.text not in texts(full.recall("Compose a lullaby.", ["fetch", "paint"], elsewhere))
 
 
+@pytest.mark.req("C14")
+def test_a_refused_answer_is_known_only_to_lessons_of_its_sort(book: LessonBook) -> None:
+    refused = failure(signal="check_failed", tool=None, fingerprint="check|x", evidence="The ledger does not balance.")
+    bound = Trigger(signal="check_failed", fingerprint="check|x")
+    book.add(a_rule("Use the older tariff.", when="A ferry past its deadline", trigger=bound))
+    book.add(a_rule("Merge both ledgers.", when="A vineyard for a minor", trigger=bound))
+    assert texts(book.recall("Enter the ferry past its deadline.", failure=refused))[0] == "Use the older tariff."
+    assert "Use the older tariff." not in texts(book.recall("Enter the ferry from abroad.", failure=refused))
+    other = failure(signal="check_failed", tool=None, fingerprint="check|y", evidence="Two ledgers differ.")
+    assert book.recall("Compose a lullaby.", failure=other) == []
+
+
 def test_after_a_failure_of_that_sort_a_lesson_of_its_tool_comes_where_its_words_fit(full: LessonBook) -> None:
     known = a_rule("Ask for fewer rows when a timeout comes.", trigger=Trigger(signal="tool_error", tool="fetch"))
     full.add(known)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from langgraph_reflexion.memory import withheld
-from langgraph_reflexion.memory.worth import hurts, interval, result_of, usefulness
+from langgraph_reflexion.memory.worth import hurts, interval, result_of, spares_a_reflection, usefulness
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
 
 
@@ -27,6 +27,14 @@ def test_one_lost_run_is_no_proof_and_two_of_two_are() -> None:
     assert not hurts(a_rule(losses=1))
     assert hurts(a_rule(losses=2))
     assert not hurts(a_rule(losses=3, wins=3))
+
+
+@pytest.mark.req("C14")
+def test_a_lesson_that_failed_as_often_as_it_helped_is_no_substitute_for_a_reflection() -> None:
+    assert spares_a_reflection(a_rule())
+    assert spares_a_reflection(a_rule(wins=2, losses=1))
+    assert not spares_a_reflection(a_rule(losses=1))
+    assert not spares_a_reflection(a_rule(wins=2, losses=2))
 
 
 def test_a_candidate_is_withheld_from_a_share_of_runs_and_always_the_same_ones() -> None:

@@ -362,6 +362,7 @@ def test_without_a_key_or_at_another_place_nothing_is_answered() -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_doubles_need_neither_pytest_nor_a_provider_to_be_imported() -> None:
     code = "import sys, langgraph_reflexion.testing; print({'pytest', 'openai'} & set(sys.modules))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -30,6 +30,7 @@ def test_texts_that_share_words_are_nearer() -> None:
     assert likeness("先查日历再订房间", "订房间先查日历") > likeness("先查日历再订房间", "煮一个鸡蛋")
 
 
+@pytest.mark.slow
 def test_another_process_makes_the_same_vectors() -> None:
     code = (
         "from langgraph_reflexion.testing import WordEmbeddings; print(WordEmbeddings(8).embed_query('read the units'))"

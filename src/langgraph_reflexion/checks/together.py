@@ -8,9 +8,9 @@ from typing import Any
 
 from langgraph_reflexion.checks.check import Check, members
 from langgraph_reflexion.memory import topic_of
-from langgraph_reflexion.nodes.checking import NamedCheck, decided, is_async, together, verdicts_on
+from langgraph_reflexion.nodes.checking import NamedCheck, decided, together, verdicts_on
 from langgraph_reflexion.nodes.speaking.forms import Meter
-from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+from langgraph_reflexion.nodes.step import Waits, calling
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 
 Stop = Callable[[Verdict, float], bool]
@@ -121,15 +121,9 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
 
 
 def _topic(function: Callable[[str], Any], task: str) -> Waits[Any]:
-    if is_async(function):
-        return (yield Wait(_only_async, lambda: function(task)))
     if function is topic_of:
         return topic_of(task)
-    return (yield in_thread(lambda: function(task)))
-
-
-def _only_async() -> Any:
-    raise RuntimeError("`topic` is async: use `ainvoke` or `astream`")
+    return (yield calling("`topic`", function, task))
 
 
 def _verdicts(

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import shlex
+import sqlite3
 import sys
 import time
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.evals.experiment import Experiment, planned_calls, run
 from langgraph_reflexion.evals.figures import difference
 from langgraph_reflexion.evals.grading import must_be_gradable
-from langgraph_reflexion.evals.ledger import Ledger, Result, plan_in, results_in
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, alone_in, plan_in, results_in
 from langgraph_reflexion.evals.pacing import Pace, PacedModel
 from langgraph_reflexion.evals.report import write_report
 from langgraph_reflexion.evals.setups import setups_named
@@ -70,7 +71,8 @@ class Wanted:
 def evaluate(wanted: Wanted, page: Page) -> int:
     """The exit status of an experiment: 1 where a task broke."""
     try:
-        setups, tasks = setups_named(wanted.setups), tasks_in(wanted.tasks)[: wanted.limit]
+        setups, every = setups_named(wanted.setups), tasks_in(wanted.tasks)
+        tasks = every[: wanted.limit]
         for task in tasks:
             must_be_gradable(task, judged=wanted.judge is not None)
         experiment = Experiment(
@@ -87,9 +89,17 @@ def evaluate(wanted: Wanted, page: Page) -> int:
             return 0
         with asyncio.Runner() as runner:
             runner.get_loop().set_default_executor(Daemons())
-            return runner.run(_evaluate(wanted, experiment, page))
-    except (ValueError, ReflexionError) as fault:
+            return runner.run(_evaluate(wanted, experiment, _plan(wanted, every), page))
+    except ReflexionError as fault:
+        raise WrongUse(str(fault)) from fault
+    except ValueError as fault:
         raise WrongUse(sentence(fault)) from fault
+    except BrokenPipeError:
+        raise
+    except (OSError, sqlite3.Error) as fault:
+        raise LedgerError(
+            f"{wanted.folder}: {sentence(fault)}. What is done is kept: the same command goes on"
+        ) from fault
 
 
 def _tell_plan(page: Page, experiment: Experiment) -> None:
@@ -101,11 +111,16 @@ def _tell_plan(page: Page, experiment: Experiment) -> None:
     )
 
 
-async def _evaluate(wanted: Wanted, experiment: Experiment, page: Page) -> int:
+async def _evaluate(wanted: Wanted, experiment: Experiment, plan: dict[str, Any], page: Page) -> int:
     folder, began = wanted.folder, time.monotonic()
     pace = Pace(wanted.concurrency)
     experiment = _with_models(wanted, experiment, pace)
-    ledger = Ledger(folder, _plan(wanted, experiment.tasks))
+    with alone_in(folder):
+        return await _worked(wanted, experiment, Ledger(folder, plan), pace, began, page)
+
+
+async def _worked(wanted: Wanted, experiment: Experiment, ledger: Ledger, pace: Pace, began: float, page: Page) -> int:
+    folder = ledger.folder
     jobs = experiment.jobs()
     done = sum(ledger.has(setup.name, task.id) for setup, task in jobs)
     progress = Progress(sys.stderr, len(jobs), done, wanted.price, lambda: pace.refusals)
@@ -129,6 +144,11 @@ async def _evaluate(wanted: Wanted, experiment: Experiment, page: Page) -> int:
             page.line(f"interrupted: {len(fresh)} more tasks are kept in {folder}. To go on:", "yellow", mark="✗")
             page.line(wanted.command, "bold", indent="  ", fold=False)
             return 130
+        except Exception as fault:
+            if fault is not pace.fault:
+                raise
+            page.line(f"a model refuses: {sentence(fault)} What is done is kept in {folder}.", "red", mark="✗")
+            return 1
         finally:
             progress.end()
     _tell_end(wanted, experiment, ledger, fresh, time.monotonic() - began, page)
@@ -149,12 +169,12 @@ def _with_models(wanted: Wanted, experiment: Experiment, pace: Pace) -> Experime
 
 
 def _plan(wanted: Wanted, tasks: Sequence[Task]) -> dict[str, Any]:
-    """What may not change between two calls on one folder."""
-    text = "\n".join(task.model_dump_json() for task in tasks)
+    """What may not change between two calls on one folder. How many of the tasks are done, and how, may."""
+    text = "\n".join(json.dumps(task.model_dump()) for task in tasks)
     names = ("model", "judge", "reflector", "trials", "steps", "reflections", "run_memory", "lessons")
     kept = asdict(wanted)
     return {
-        "tasks": wanted.tasks,
+        "tasks": Path(wanted.tasks).name,
         "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
         **{name: kept[name] for name in names},
     }
@@ -168,8 +188,9 @@ def _tell_end(
     about = f"{len(wished)} tasks of {wanted.tasks}, model {wanted.model}, up to {wanted.trials} trials a task"
     if is_simulated(wanted.model):
         about += f". {SIMULATION}"
-        page.line(SIMULATION, "yellow")
     report = write_report(ledger.folder, results, experiment.tasks, wanted.trials, about)
+    if is_simulated(wanted.model):
+        page.line(SIMULATION, "yellow")
     for line in table(results, wanted.trials):
         page.line(line, fold=False)
     serial = sum(one.seconds for one in fresh)
@@ -187,7 +208,7 @@ def _tell_end(
 def compare(first: Path, second: Path, as_json: bool, page: Page) -> int:
     """Two runs, set-up by set-up; where they share none and each has one, these two."""
     try:
-        plan_in(first), plan_in(second)
+        one_file = plan_in(first).get("digest") == plan_in(second).get("digest")
         ours, theirs = results_in(first), results_in(second)
         pairs = [(name, name) for name in ours if name in theirs]
         if not pairs and len(ours) == len(theirs) == 1:
@@ -198,8 +219,13 @@ def compare(first: Path, second: Path, as_json: bool, page: Page) -> int:
             a if a == b else f"{a} and {b}": difference(list(ours[a].values()), list(theirs[b].values()))
             for a, b in pairs
         }
-    except (ValueError, ReflexionError) as fault:
+    except ReflexionError as fault:
+        raise WrongUse(str(fault)) from fault
+    except ValueError as fault:
         raise WrongUse(sentence(fault)) from fault
+    if not one_file:
+        note = "the two runs were given different tasks: those of the same id are taken for the same"
+        Page(sys.stderr).line(note, "yellow")
     if as_json:
         told = {name: {**asdict(one), "points": one.points} for name, one in found.items()}
         sys.stdout.write(json.dumps(told, ensure_ascii=False, indent=2) + "\n")

@@ -13,11 +13,9 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel
 
 from langgraph_reflexion import schemas, state
-from langgraph_reflexion.cli.opening import opened
+from langgraph_reflexion.cli.opening import SQLITE, opened
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.wrong_use import WrongUse
-
-PACKAGE = "langgraph-checkpoint-sqlite"
 
 
 @contextmanager
@@ -46,15 +44,16 @@ async def runs_in(
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError:
         what = "a task that is stopped begins anew" if many else "the run will be gone with this command"
-        page.line(f"{'Going on' if many else '--state'} needs `pip install {PACKAGE}`; without it {what}", "yellow")
+        page.line(f"{'Going on' if many else '--state'} needs `pip install {SQLITE}`; without it {what}", "yellow")
         yield None
         return
-    with _opening(file):
+    place = f"{file}" if many else f"--state {file}"
+    with _opening(place):
         sqlite3.connect(file).close()
     async with aiosqlite.connect(file) as connection:
         # What is read from a file becomes our own values or plain data, whatever else the file asks for.
         saver = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_our_types()))
-        with _opening(file):
+        with _opening(place):
             await saver.setup()
         if many:
             await connection.execute("PRAGMA synchronous = NORMAL")
@@ -67,8 +66,8 @@ def _our_types() -> list[tuple[str, ...]]:
 
 
 @contextmanager
-def _opening(file: Path) -> Iterator[None]:
+def _opening(place: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as fault:
-        raise WrongUse(f"--state {file}: {fault}") from fault
+        raise WrongUse(f"{place}: {fault}") from fault

@@ -41,6 +41,7 @@ def add_memory(commands: Any) -> None:
     undo = verb("undo", "take back a change, all that a run changed, or all since a time")
     undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
     undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
+    verb("distill", "give lessons that say much the same one pattern that speaks for them; they stay")
     export = verb("export", "write lessons as JSON Lines that one can read, compare and edit")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
     _filters(export)

@@ -72,6 +72,18 @@ def _stats(desk: Desk) -> int:
     return 0
 
 
+def _distill(desk: Desk) -> int:
+    made = desk.book.distill()
+    if desk.json:
+        desk.page.data([one.model_dump(mode="json") for one in made])
+        return 0
+    for one in made:
+        desk.page.line(f"{one.id} speaks for {len(one.supersedes)} lessons: {one.text}")
+    if not made:
+        desk.page.line("There is nothing to distil.")
+    return 0
+
+
 def namespaces(store: BaseStore, page: Page, *, json: bool) -> int:
     """Name the namespaces that hold lessons, a line each, as `--namespace` takes them."""
     found = [told_namespace(one) for one in namespaces_in(store)]
@@ -244,6 +256,7 @@ VERBS: dict[str, Callable[[Desk], int]] = {
     "restore": _restore,
     "forget": _forget,
     "undo": _undo,
+    "distill": _distill,
     "export": _export,
     "import": _import,
 }

@@ -28,6 +28,8 @@ from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Attempt, Outcome
 
 NO_STALL = 1_000
+RETRIES = 2
+"""Calls of a worker again in one trial: a server that fails for a moment is no wrong answer."""
 Told = Callable[[Result], None]
 
 
@@ -68,7 +70,8 @@ async def run(
 
     async def hand() -> None:
         for setup, task in waiting:  # shared by all hands: each takes the next
-            result = await _worked(experiment, graphs[setup.name], setup, task, ledger.folder, saver)
+            broke = task.id in ledger.results.get(setup.name, {})
+            result = await _worked(experiment, graphs[setup.name], setup, task, ledger.folder, saver, broke=broke)
             if pace.fault is not None:
                 raise pace.fault
             ledger.add(result)
@@ -85,8 +88,10 @@ async def run(
         await asyncio.gather(*hands, return_exceptions=True)
 
 
-async def _worked(experiment: Experiment, graph: Graph, setup: Setup, task: Task, folder: Path, saver: Any) -> Result:
-    """One task, from where a stopped experiment left it."""
+async def _worked(
+    experiment: Experiment, graph: Graph, setup: Setup, task: Task, folder: Path, saver: Any, *, broke: bool
+) -> Result:
+    """One task, from where a stopped experiment left it; one that broke begins anew."""
     began = time.perf_counter()
     transcript = Transcript(folder, setup.name, task.id)
     config: RunnableConfig = {
@@ -96,14 +101,19 @@ async def _worked(experiment: Experiment, graph: Graph, setup: Setup, task: Task
     }
     how: dict[str, Any] = {} if saver is None else {"durability": "sync"}
     start: Any = {"messages": [("user", task.task)]}
-    if saver is not None and (await graph.aget_state(config)).next:
+    kept = None if saver is None else await graph.aget_state(config)
+    ended = None if kept is None or broke or kept.next else kept.values.get("outcome")
+    if kept is not None and kept.next:
         start = None
-    else:
+    elif ended is None:
         transcript.clear()
         if saver is not None:
             await saver.adelete_thread(_thread(setup, task))
     try:
-        outcome: Outcome = (await graph.ainvoke(start, config, context=TaskContext(task=task), **how))["outcome"]
+        # What came to its end just before a crash is neither paid for nor learned from a second time.
+        outcome: Outcome = (
+            ended or (await graph.ainvoke(start, config, context=TaskContext(task=task), **how))["outcome"]
+        )
     except Exception as fault:  # noqa: BLE001 — one task that breaks costs the others nothing
         seconds = time.perf_counter() - began
         return Result(setup=setup.name, task=task.id, error=f"{type(fault).__name__}: {fault}", seconds=seconds)
@@ -122,6 +132,7 @@ def _graphs(experiment: Experiment, saver: Any) -> dict[str, Graph]:
             **worker_for(setup, model, experiment.steps, words),
             checks=[grade],
             strategy=setup.strategy if experiment.run_memory else "none",
+            retries=RETRIES,
             reflector=experiment.reflector or model,
             limits=Limits(
                 max_attempts=experiment.trials,

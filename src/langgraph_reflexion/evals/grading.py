@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from langgraph_reflexion import checks
-from langgraph_reflexion.checks.check import Check, at_once
+from langgraph_reflexion.checks.check import Check, at_once, text_of
+from langgraph_reflexion.evals.sameness import same
 from langgraph_reflexion.evals.tasks import Task
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.schemas import Run, Verdict
@@ -64,7 +65,19 @@ def _by_key(task: Task, kind: str, argument: Any) -> Check:
         return _silent(checks.contains_all(_listed(argument, task)))
     if kind == "matches":
         return _silent(checks.matches(argument))
-    return _silent(checks.exact(str(task.answer if argument is None else argument)))
+    return _spelt_freely(str(task.answer if argument is None else argument), task)
+
+
+def _spelt_freely(expected: str, task: Task) -> Check:
+    """`exact`, and no harder on an answer than a fair reader."""
+    if not expected.strip():
+        raise ValueError(f"task {task.id!r}: the check 'exact' needs an answer that is not empty")
+
+    def right(answer: Any, _run: Run) -> Verdict:
+        fine = same(text_of(answer), expected, task.task)
+        return Verdict(passed=fine, feedback="" if fine else WRONG)
+
+    return at_once("exact", right)
 
 
 def _silent(check: Check) -> Check:

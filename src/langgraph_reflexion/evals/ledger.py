@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from langgraph_reflexion.errors import ReflexionError
 
-PLAN, RESULTS = "plan.json", "results.jsonl"
+PLAN, RESULTS, LOCK = "plan.json", "results.jsonl", "lock"
 
 
 class LedgerError(ReflexionError):
@@ -65,6 +67,25 @@ class Result(BaseModel):
         return self.input + self.output
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """The folder for this process alone, made where there is none. A process that dies lets go of it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # SQLite locks a file on every system, and asks for no package.
+        lock = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
+    except (OSError, sqlite3.Error) as fault:
+        raise LedgerError(f"{folder}: {getattr(fault, 'strerror', None) or fault}") from fault
+    with closing(lock):
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as fault:
+            busy = getattr(fault, "sqlite_errorname", "") == "SQLITE_BUSY"
+            why = "another eval is at work there; wait for it, or name another folder by --out" if busy else str(fault)
+            raise LedgerError(f"{folder}: {why}") from fault
+        yield
+
+
 class Ledger:
     """The results of one experiment. A line that a crash has torn is dropped, and its task done again."""
 
@@ -81,7 +102,7 @@ class Ledger:
     def add(self, result: Result) -> None:
         """Keep a result: it is in the file when this returns, and no end of the process can lose it."""
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(result.model_dump_json() + "\n")
+            file.write(json.dumps(result.model_dump()) + "\n")  # escaped, so that half an emoji is kept as well
         self.results.setdefault(result.setup, {})[result.task] = result
 
     def has(self, setup: str, task: str) -> bool:
@@ -95,9 +116,11 @@ def results_in(folder: Path) -> dict[str, dict[str, Result]]:
     found: dict[str, dict[str, Result]] = defaultdict(dict)
     for number, line in enumerate(_kept(folder / RESULTS)[0].splitlines(), 1):
         try:
-            result = Result.model_validate_json(line)
-        except ValidationError as fault:
-            raise LedgerError(f"{folder / RESULTS}, line {number} is no result: {fault.errors()[0]['msg']}") from fault
+            result = Result.model_validate(json.loads(line))
+        except (ValidationError, ValueError) as fault:
+            why = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else fault
+            way = "without this line its task is done again"
+            raise LedgerError(f"{folder / RESULTS}, line {number} is no result ({why}); {way}") from fault
         found[result.setup][result.task] = result
     return dict(found)
 
@@ -106,11 +129,13 @@ def plan_in(folder: Path) -> dict[str, Any]:
     """What the experiment in a folder asked for."""
     file = folder / PLAN
     try:
-        plan: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        plan = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
         raise LedgerError(f"{folder} holds no experiment: there is no {PLAN}") from None
     except (OSError, ValueError) as fault:
         raise LedgerError(f"{file} cannot be read: {fault}") from fault
+    if not isinstance(plan, dict):
+        raise LedgerError(f"{file} is no plan of an experiment")
     return plan
 
 

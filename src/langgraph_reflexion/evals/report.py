@@ -30,7 +30,7 @@ def write_report(
     (folder / "curves.png").write_bytes(png(rows))
     page = folder / "report.html"
     fresh = page.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
+    with fresh.open("w", encoding="utf-8", errors="replace") as file:
         file.write(
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Experiment</title><style>{STYLE}</style>\n'
         )
@@ -70,7 +70,7 @@ def _told(folder: Path, result: Result, task: Task | None) -> Iterator[str]:
 
 
 def _call(call: Mapping[str, Any]) -> Iterator[str]:
-    yield f'<p class="who">{escape(str(call["who"]))}</p>\n'
+    yield f'<p class="who">{escape(str(call.get("who", "model")))}</p>\n'
     answer = call.get("answer") or {"role": "error", "text": call.get("error", "")}
-    for message in (*call["asked"], answer):
+    for message in (*call.get("asked", ()), answer):
         yield f'<pre><span class="who">{escape(str(message["role"]))}</span>\n{escape(str(message["text"]))}</pre>\n'

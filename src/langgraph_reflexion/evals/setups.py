@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Strategy = Literal["none", "last_trial", "reflexion", "both"]
+from langgraph_reflexion.nodes.notes import Strategy
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ PUBLISHED_GAINS = "+24 % relative by the last trial, +28 % by both, 15 to 45 % o
 def setups_named(names: Sequence[str]) -> list[Setup]:
     """The set-ups of these names, each once; `all` stands for the ten."""
     wanted = list(dict.fromkeys(SETUPS if "all" in names else names))
+    if not wanted:
+        raise ValueError(f"no set-up is named; there are {', '.join(SETUPS)}, or all")
     if unknown := [name for name in wanted if name not in SETUPS]:
         raise ValueError(f"there is no set-up {unknown[0]!r}; there are {', '.join(SETUPS)}, or all")
     return [SETUPS[name] for name in wanted]

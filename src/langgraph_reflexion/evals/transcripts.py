@@ -60,7 +60,7 @@ class Transcript(BaseCallbackHandler):
     def _write(self, line: dict[str, Any]) -> None:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("a", encoding="utf-8")
+            self._file = self._path.open("a", encoding="utf-8", errors="replace")
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
         self._file.flush()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,6 +18,9 @@ from langgraph_reflexion.graph import create_reflexion_agent
 from langgraph_reflexion.prompts import Prompts
 
 MARK = "Answer:"
+LINE = re.compile(r"(?im)^[\s>#*_-]*(?:the )?(?:final )?answer\s*[*_]*\s*:[*_]*")
+"""The mark at the start of a line, however it is dressed up."""
+BLANK = " \t\r\n"
 
 
 def worker_for(setup: Setup, model: BaseChatModel, steps: int, words: Prompts) -> dict[str, Any]:
@@ -36,8 +40,10 @@ def worker_for(setup: Setup, model: BaseChatModel, steps: int, words: Prompts) -
 
 
 def final_of(text: str) -> str:
-    """What stands after the last `Answer:`; the whole text where there is none."""
-    return text.rpartition(MARK)[2].strip()
+    """What stands after the last `Answer:`; the whole text where there is none, or nothing after it."""
+    marks = [*LINE.finditer(text)]
+    answer = text[marks[-1].end() :] if marks else text.rpartition(MARK)[2]
+    return answer.strip(BLANK) or text.strip()
 
 
 def _thinker(model: BaseChatModel, words: Prompts, shown: bool) -> Callable[[str], Awaitable[str]]:

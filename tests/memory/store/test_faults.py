@@ -96,6 +96,7 @@ def test_another_program_that_locks_the_file_is_waited_for_and_then_named(
         assert len(store.search(NS)) == 4
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_be_written_is_refused() -> None:
     folder = Path(tempfile.mkdtemp())
     path = folder / "lessons.db"
@@ -121,6 +122,7 @@ def test_a_file_that_may_not_be_written_is_refused() -> None:
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_a_full_disk_fails_the_put_at_hand_and_nothing_else(path: Path) -> None:
     filled(path, 3)
     code = (
@@ -145,6 +147,7 @@ def test_a_full_disk_fails_the_put_at_hand_and_nothing_else(path: Path) -> None:
         store.put(NS, "after", {"n": 1})
 
 
+@pytest.mark.slow
 def test_a_long_rebuild_says_how_far_it_is(
     opened: Callable[..., FaissStore], path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

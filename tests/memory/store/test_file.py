@@ -145,11 +145,13 @@ def test_each_durability_has_its_setting(opened: Callable[..., FaissStore], tmp_
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@pytest.mark.slow
 def test_the_package_is_imported_without_numpy_and_faiss() -> None:
     code = "import sys, langgraph_reflexion as p; assert 'faiss' not in sys.modules; p.FaissStore; p.NgramEmbeddings"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_a_forked_child_uses_connections_of_its_own(path: Path) -> None:
     code = (
         "import os, sys\nfrom langgraph_reflexion import FaissStore\n"

@@ -91,6 +91,7 @@ def test_the_same_text_twice_in_a_batch_is_embedded_once(opened: Opened, index: 
     assert keys(store.search(NS, query="@0")) == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_many_vectors_are_found_as_if_each_had_been_compared(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a size FAISS names candidates by short codes: deletes, changes and reopening leave the answers true."""
     monkeypatch.setattr(vectors, "FLAT_WORK", 2000 * 64)

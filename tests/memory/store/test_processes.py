@@ -148,6 +148,7 @@ def test_processes_share_a_file_for_half_a_minute(path: Path) -> None:
     shared(path, 30)
 
 
+@pytest.mark.slow
 def test_what_another_process_wrote_is_found_at_once(path: Path) -> None:
     body = "for line in sys.stdin:\n    store.put(NS, line.strip(), {'text': line.strip()}); say(line.strip())\n"
     child = subprocess.Popen(

@@ -98,6 +98,7 @@ def undamaged(value: Any) -> Any:
     return json.loads(json.dumps(value).replace("\\ud800", "\\ufffd"))
 
 
+@pytest.mark.slow
 @pytest.mark.req("B9", "A3")
 @settings(derandomize=True, deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
@@ -118,6 +119,7 @@ def test_a_damaged_reply_is_refused_or_read_as_it_stands(text: str) -> None:
         assert any({**one, **wanted} == one for one in map(undamaged, objects_in(text))), read.calls
 
 
+@pytest.mark.slow
 @pytest.mark.req("B9")
 @settings(derandomize=True, deadline=None, max_examples=700)
 @given(

@@ -1,0 +1,61 @@
+"""Provenance: whose words a lesson is made of. What a stranger wrote is nobody's lesson."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from langgraph_reflexion.memory.decoding import decoded, plain
+from langgraph_reflexion.memory.words import tokens, weight
+
+QUOTE = 6
+"""So many words in a row that also stand in a tool's output are the tool's words, not the model's."""
+PIECE = 3
+"""Words of the pieces by which a copy is told: one put together of several outputs is a copy, too."""
+DENSE_LEAST = 8
+"""Signs of a script without spaces that are too few to be a copy."""
+COPIED = 0.8
+"""The share of a text that stands in such pieces."""
+
+_DENSE = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+_WORD = re.compile(rf"{_DENSE}|(?:(?!{_DENSE})[^\W_])+")
+
+
+def copied(text: str, heard: Iterable[str]) -> str | None:
+    """That a text stands in what tools said, whole or in pieces, also once it is decoded; or `None`."""
+    words = _words(text)
+    if len(words) < PIECE or (len(words) < DENSE_LEAST and re.search(_DENSE, text)):
+        return None
+    ours, said = len(words) * [False], [" ".join(_words(one)) for one in _with_decoded(heard)]
+    for i in range(len(words) - PIECE + 1):
+        piece = f" {' '.join(words[i : i + PIECE])} "
+        if any(piece in f" {one} " for one in said):
+            ours[i : i + PIECE] = PIECE * [True]
+    return "it is copied from a tool's output" if sum(ours) >= COPIED * len(words) else None
+
+
+def quotes(text: str, outputs: Sequence[str]) -> bool:
+    """Whether the text takes a run of words from one of these outputs."""
+    words = _words(text)
+    long = 2 * QUOTE if re.search(_DENSE, text) else QUOTE
+    runs = {f" {' '.join(words[i : i + long])} " for i in range(len(words) - long + 1)}
+    said = [f" {' '.join(_words(one))} " for one in outputs] if runs else []
+    return any(run in one for run in runs for one in said)
+
+
+def rests_on(text: str, outputs: Iterable[str], own: str) -> bool:
+    """Whether most telling words of a text come from these outputs alone, and not from the task."""
+    words = {word for word in tokens(text) if weight(word) == 1}
+    rest = words - set(tokens(own))
+    said = rest and {word for one in outputs for word in tokens(one)}
+    return len(rest) >= 3 and 3 * len(rest & (said or set())) >= 2 * len(words)
+
+
+def _with_decoded(heard: Iterable[str]) -> Iterable[str]:
+    for one in heard:
+        yield one
+        yield from decoded(one)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(plain(text).casefold())

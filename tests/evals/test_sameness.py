@@ -1,0 +1,67 @@
+"""The right answer in another spelling is right, and a wrong one is wrong however near it is spelt."""
+
+from __future__ import annotations
+
+import pytest
+
+from langgraph_reflexion.evals import SHIPPED, tasks_in
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.workers import final_of
+
+TASKS = {task.id: task for task in tasks_in(SHIPPED)}
+RIGHT = {
+    "schedule-2": ("9:00", "09:00.", "**09:00**", "9:00 am", "09:00\n\nThat is the first gap."),
+    "schedule-7": ("17:30", "5:30 p.m.", "17:30:00", "at 17:30"),
+    "schedule-8": ("2027-03-08", "It arrives on 2027-03-08."),
+    "schedule-9": ("15th", "the 15th", "15"),
+    "arithmetic-3": ("€80", "80 euros", "80.00", "EUR 80", "80 €", "**80**"),
+    "arithmetic-5": ("17 posts", "17."),
+    "arithmetic-6": ("day 8", "8"),
+    "arithmetic-11": ("2,205", "2 205 euros", "2205.00"),
+    "data-2": ("4 customers", "4"),
+    "data-11": ("washers", "The M6 washer."),
+    "lookup-1": ("1,270", "1270"),
+    "lookup-2": ("Her brother, Aldric", "aldric"),
+    "lookup-4": ("412 m", "412 metres"),
+    "lookup-9": ("the river Wend", "River Wend", "Wend."),
+    "lookup-10": ("Yes.", "Yes, he died in 1871."),
+    "lookup-12": ("the Carrow Hills", "Carrow"),
+}
+WRONG = {
+    "schedule-2": ("9:30", "9:00 pm", "09:00 or 09:30", "19:00"),
+    "schedule-7": ("5:30", "5:30 am"),
+    "schedule-8": ("2027-03-07 or 2027-03-08", "2027-03-080"),
+    "arithmetic-3": ("80 cents", "80 thousand euros", "80 or 90", "-80", "800", "64"),
+    "arithmetic-2": ("30", "30.38"),
+    "data-11": ("bolt", "not the washer but the nut"),
+    "lookup-2": ("Lady Ysolde", "Ysolde, after Aldric"),
+    "lookup-10": ("No.", "No, yes", "yesterday"),
+    "lookup-12": ("Hale", "Carrow line"),
+}
+
+
+@pytest.mark.parametrize(("task", "said"), [(task, one) for task, all_of in RIGHT.items() for one in all_of])
+def test_a_right_answer_is_right_in_other_spellings(task: str, said: str):
+    assert check_for(TASKS[task])(said).passed
+
+
+@pytest.mark.parametrize(("task", "said"), [(task, one) for task, all_of in WRONG.items() for one in all_of])
+def test_a_wrong_answer_stays_wrong(task: str, said: str):
+    assert check_for(TASKS[task])(said).passed is False
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("So it is.\nAnswer: 42", "42"),
+        ("**Final Answer:** 42", "42"),
+        ("answer: 42", "42"),
+        ("I think it over. Answer: 42", "42"),
+        ("Answer: 41\nNo.\nAnswer: 42", "42"),
+        ("Answer:\ndef f():\n    print('Answer:')", "def f():\n    print('Answer:')"),
+        ("It is 42.\nAnswer:", "It is 42.\nAnswer:"),
+        ("42", "42"),
+    ],
+)
+def test_the_answer_is_what_stands_after_its_mark(text: str, answer: str):
+    assert final_of(text) == answer

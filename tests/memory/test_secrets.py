@@ -1,0 +1,99 @@
+"""Which secrets are masked before anything is kept, and what only looks like one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.memory.masking import without_secrets
+from langgraph_reflexion.schemas import Episode, Failure, Lesson
+
+MASKED = {  # where only a part of it is the secret, that part stands in « »
+    "a key of a model's provider": "sk-ant-api03-abcDEF123456-xyz_789",
+    "a payment key": "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+    "a GitHub token": "ghp_abcdefghijklmnop1234567890abcdefghij",
+    "a GitLab token": "glpat-abcdefghij1234567890",
+    "a Slack token": "xoxb-123456789012-abcdefABCDEF",
+    "a Slack hook": "https://hooks.slack.com/services/T0001/B0001/XXXXXXXXXXXXXXXX",
+    "a mail service's key": "SG.abcdefghijklmnopqrstuv.ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    "an AWS key id": "AKIAIOSFODNN7EXAMPLE",
+    "an AWS secret key": "aws_secret_access_key = «wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY»",
+    "a Google key": "AIzaSyD-abcdefghijklmnopqrstuvwxyz12345",
+    "a Google token": "ya29.a0AfH6SMBabcdefgh",
+    "an Azure key": "AccountKey=«Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq»==",
+    "a JSON web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdef",
+    "a private key": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaA\n-----END OPENSSH PRIVATE KEY-----",
+    "a bearer header": "Authorization: Bearer «abcdef1234567890ABCD»",
+    "a basic header": "Authorization: Basic «dXNlcjpwYXNzd29yZA»==",
+    "a key header": "X-Api-Key: «1a2b3c4d5e6f»",
+    "a parameter": "?access_token=«abc123def456»",
+    "a variable": "export DB_PASS=«s3cretvalue»",
+    "a quoted value": "client_secret: '«abcdefghij»'",
+    "a connection string": "mongodb+srv://«ada:pa55word»@cluster0.mongodb.example",
+    "a password in a sentence": "the password for ada is «Tr0ub4dor»",
+    "a password in Chinese": "密码：«abc12345»",
+    "a pin": "my pin is «4821»",
+    "a one-time code": "otp «123456»",
+    "a session": "session=«abcdef0123456789abcdef»",
+    "a long hexadecimal key": "9944b09199c62bcf9418ad846dd0e4bbdfc6ee4b",
+    "a mail address": "ada.lovelace@firma.example",
+    "a card number": "5500 0000 0000 0004",
+    "a short card number": "3782 822463 10005",
+}
+KEPT = [
+    "commit 4b825dc642cb6eb9a060e54bf8d69288fbee4904 broke the build",
+    "the image sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 is old",
+    "an empty file has the md5 d41d8cd98f00b204e9800998ecf8427e",
+    "the id 550e8400-e29b-41d4-a716-446655440000 of the order",
+    "the run 01J9ZK3V5Q8W7X6Y5Z4A3B2C1D",
+    "the lesson 0123456789abcdef",
+    "install @types/node@20.1.0 first",
+    "clone git@github.com:org/repo.git first",
+    "call +44 20 7946 0958 before noon",
+    "the book with ISBN 978-3-16-148410-0",
+    "the order 4111111111111112",
+    "the role arn:aws:iam::123456789012:role/reader",
+    "the token limit is 4096",
+    "the password: required, at least twelve signs",
+    "see docs.python.org/3/library/re.html",
+]
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize("secret", MASKED.values(), ids=MASKED)
+def test_a_secret_of_this_form_is_masked(secret: str) -> None:
+    part = secret.partition("«")[2].partition("»")[0] or secret
+    said = without_secrets(f"Use {secret.replace('«', '').replace('»', '')} here.")
+    assert part not in said
+    assert "[secret]" in said or "[mail]" in said or "[card]" in said
+    assert said.startswith("Use ")
+    assert said.endswith(" here.")
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize("text", KEPT)
+def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+@pytest.mark.req("D2")
+def test_no_field_of_a_lesson_an_episode_a_finding_or_a_file_keeps_a_secret(tmp_path: Path) -> None:
+    secret, store = "ghp_abcdefghijklmnop1234567890abcdefghij", InMemoryStore()
+    book = LessonBook(store, ("team",))
+    said = f"the key {secret} is refused"
+    fields = {"when": said, "when_not": f"not {said}", "why": said, "tags": [secret], "topic": secret}
+    kept = book.add(Lesson.model_validate({"kind": "rule", "text": f"Renew the login when {said}.", **fields})).lesson
+    assert kept is not None
+    failure = Failure(signal="tool_error", evidence=said, fingerprint="f")
+    book.credit(Episode(id="r", task=said, success=True, shown=[kept.id], failures=[failure]))
+    finding = {"category": "tool_misuse", "description": said, "cause": said, "suggestion": f"Renew it: {said}."}
+    ErrorNotebook(store, ("team",)).add(finding)
+    (tmp_path / "lessons.jsonl").write_text(json.dumps({"kind": "rule", "text": f"Check that {said}."}))
+    book.load(tmp_path / "lessons.jsonl")
+    held = [json.dumps(item.value) for item in store.search((), limit=100)]
+    assert len(held) >= 5
+    assert not any(secret in one for one in held)
