@@ -472,7 +472,7 @@ def test_the_options_of_a_store_stand_before_the_verb_or_after_it(capsys):
 def test_lessons_that_say_much_the_same_are_distilled_once(told: Any) -> None:
     with FaissStore("lessons.db") as store:
         book = LessonBook(store, PLACE)
-        for i, which in enumerate(("every busy time of the calendar", "the busy times of each guest's calendar")):
+        for i, which in enumerate(("busy times of the team's calendar", "busy times of each guest's calendar")):
             book.add(
                 Lesson(kind="rule", text=f"Check a meeting slot against {which}.", origin="told", sources=[f"e{i}"])
             )
