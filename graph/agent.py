@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolCallTransformer, ToolNode
 from langgraph.store.base import BaseStore
@@ -18,6 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
 from langgraph_reflexion.graph.given import aware, model_for, must_fit, warn_of_unused
+from langgraph_reflexion.graph.layout import Way, laid_out
 from langgraph_reflexion.graph.learning import AfterRun, Settings
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
@@ -40,7 +41,7 @@ from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, Json, Native, Reader, Speech
-from langgraph_reflexion.nodes.step import Route, Step, WaitingStep, is_async
+from langgraph_reflexion.nodes.step import Step, WaitingStep, is_async
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
@@ -214,14 +215,8 @@ def _compiled(
     learn: AfterRun | None,
     inline: bool,
 ) -> Graph:
-    graph = StateGraph(
-        cast("Any", shapes.state),
-        context_schema=cast("Any", context_schema),
-        input_schema=cast("Any", shapes.input),
-        output_schema=cast("Any", shapes.output),
-    )
     routes = Routes(kit.limits, kit.now, kit.toolbox.approve)
-    for step in (
+    steps = (
         Step("begin", partial(begin, kit)),
         WaitingStep("recall", partial(recall, kit)),
         WaitingStep("decide", partial(decide, kit)),
@@ -233,27 +228,29 @@ def _compiled(
         WaitingStep("remember", partial(remember, kit)),
         WaitingStep("wrap_up", partial(wrap_up, kit)),
         WaitingStep("finish", partial(finish, kit)),
-    ):
-        graph.add_node(cast("str", step.name), step)
-    graph.add_edge(START, "begin")
-    graph.add_edge("recall", "decide")
-    graph.add_edge("tool", "observe")
-    graph.add_edge("remember", "recall")
-    graph.add_edge("wrap_up", "finish")
-    graph.add_edge("finish", END if learn is None else "learn")
-    if learn is not None:
-        graph.add_node("learn", learn)
-        graph.add_edge("learn", END)
-    for source, route, targets in (
+    )
+    edges = (
+        (START, "begin"),
+        ("recall", "decide"),
+        ("tool", "observe"),
+        ("remember", "recall"),
+        ("wrap_up", "finish"),
+        ("finish", END if learn is None else "learn"),
+    )
+    ways: list[Way] = [
         ("begin", routes.after_begin, ["recall", "reflect"]),
         ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up"]),
         ("ask", routes.after_ask, ["tool", "decide", "wrap_up", "finish"]),
         ("observe", routes.after_observe, ["decide", "check", "reflect", "wrap_up", "finish"]),
         ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
-    ):
-        chosen = route if learn is None else _with_a_step_to_spare(route)
-        graph.add_conditional_edges(source, Route(f"after_{source}", chosen, shapes.crossing), targets)
+    ]
+    if learn is not None:
+        ways = [(source, _with_a_step_to_spare(route), targets) for source, route, targets in ways]
+    graph = laid_out(shapes, context_schema, steps, edges, ways)
+    if learn is not None:
+        graph.add_node("learn", learn)
+        graph.add_edge("learn", END)
     checkpointer = reading_back(checkpointer, kit.form)
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name, transformers=[ToolCallTransformer])
     if kit.name is not None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -16,6 +16,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
 from langgraph_reflexion.graph.agent import Graph
 from langgraph_reflexion.graph.given import aware, model_for, must_be_one_of, must_fit, warn_of_unused
+from langgraph_reflexion.graph.layout import laid_out
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of
 from langgraph_reflexion.nodes.acting.toolbox import toolbox_of
@@ -34,7 +35,7 @@ from langgraph_reflexion.nodes.speaking.bindings import Model
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice, Only
 from langgraph_reflexion.nodes.speaking.protocols import Native
-from langgraph_reflexion.nodes.step import Route, Step, WaitingStep
+from langgraph_reflexion.nodes.step import Step, WaitingStep
 from langgraph_reflexion.nodes.worker import worker_of
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
@@ -141,14 +142,8 @@ def _compiled(
     store: BaseStore | None,
     name: str,
 ) -> Graph:
-    graph = StateGraph(
-        cast("Any", shapes.state),
-        context_schema=cast("Any", context_schema),
-        input_schema=cast("Any", shapes.input),
-        output_schema=cast("Any", shapes.output),
-    )
     routes = Routes(kit.limits, kit.now, frozenset(), again="attempt")
-    for step in (
+    steps = (
         Step("begin", partial(begin, kit)),
         WaitingStep("recall", partial(recall, kit)),
         WaitingStep("attempt", partial(attempt_node, kit, trial)),
@@ -157,20 +152,21 @@ def _compiled(
         WaitingStep("remember", partial(remember, kit)),
         WaitingStep("wrap_up", partial(wrap_up, kit)),
         WaitingStep("finish", partial(finish, kit)),
-    ):
-        graph.add_node(cast("str", step.name), step)
-    graph.add_edge(START, "begin")
-    graph.add_edge("recall", "attempt")
-    graph.add_edge("remember", "recall")
-    graph.add_edge("wrap_up", "finish")
-    graph.add_edge("finish", END)
-    for source, route, targets in (
+    )
+    edges = (
+        (START, "begin"),
+        ("recall", "attempt"),
+        ("remember", "recall"),
+        ("wrap_up", "finish"),
+        ("finish", END),
+    )
+    ways = (
         ("begin", routes.after_begin, ["recall", "reflect"]),
         ("attempt", routes.after_attempt, ["check", "attempt", "reflect", "wrap_up", "finish"]),
         ("check", routes.after_check, ["finish", "reflect", "attempt", "wrap_up"]),
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
-    ):
-        graph.add_conditional_edges(source, Route(f"after_{source}", route, shapes.crossing), targets)
+    )
+    graph = laid_out(shapes, context_schema, steps, edges, ways)
     compiled = graph.compile(checkpointer=reading_back(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:
