@@ -143,6 +143,42 @@ def test_what_is_done_is_not_asked_again(tried: Tried):
     assert [task.id for task in tasks if task.task in asked] == ["t4", "t5"]
 
 
+@pytest.mark.req("L1")
+def test_a_task_that_ended_just_before_a_crash_is_neither_paid_for_nor_credited_again(tmp_path: Path):
+    class Full(Ledger):
+        def add(self, result: Result) -> None:
+            raise OSError("no space left")
+
+    [task] = towns(1)
+    model = taught([task], skill=0.0, hears_plan=1.0)
+    store, saver = InMemoryStore(), InMemorySaver()
+
+    def work(ledger: Ledger) -> None:
+        pace = Pace(1)
+        asked = Experiment([task], setups_named(["cot+reflexion"]), PacedModel(model, pace), lessons=store)
+        asyncio.run(run(asked, ledger, pace, saver))
+
+    def kept() -> list[tuple[Any, Any]]:
+        return sorted((one.namespace, one.key) for one in store.search((), limit=1000))
+
+    with pytest.raises(OSError, match="no space left"):
+        work(Full(tmp_path, {}))
+    asked, before = len(model.asked), kept()
+    assert before
+    ledger = Ledger(tmp_path, {})
+    work(ledger)
+    assert (len(model.asked), kept()) == (asked, before)
+    assert ledger.results["cot+reflexion"][task.id].solved_at == 2
+
+
+def test_a_server_that_fails_for_a_moment_costs_no_trial(tried: Tried):
+    tasks = towns(2)
+    model = taught(tasks, skill=1.0)
+    with ModelServer(model, ["error", "error"]) as server:
+        found = tried(tasks, server.chat(max_retries=0), "cot", concurrency=1)["cot"]
+    assert [one.solved_at for one in found.values()] == [1, 1]
+
+
 @pytest.mark.slow
 @pytest.mark.req("I9")
 def test_a_storm_of_429_loses_and_doubles_no_task(tried: Tried, tmp_path: Path):

@@ -6,11 +6,20 @@ import argparse
 import math
 from datetime import datetime
 
+MOST_TRIALS = 50
+
 
 def count(text: str) -> int:
     """A whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def trials(text: str) -> int:
+    """A number of attempts that a table has columns for."""
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_TRIALS:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST_TRIALS}, got {text!r}")
     return int(text)
 
 

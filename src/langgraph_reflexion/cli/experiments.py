@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from langgraph_reflexion.cli.arguments import count, names, price, url
+from langgraph_reflexion.cli.arguments import count, names, price, trials, url
 
 NAME = "langgraph-reflexion"
 
@@ -26,7 +26,7 @@ def add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     trial.add_argument("--judge", metavar="NAME", help="a model that judges the answers; else they are compared")
     trial.add_argument("--reflector", metavar="NAME", help="a model for the reflections; else the same")
     trial.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
-    trial.add_argument("--trials", metavar="N", type=count, default=5, help="attempts at a task at most (5)")
+    trial.add_argument("--trials", metavar="N", type=trials, default=5, help="attempts at a task at most (5)")
     trial.add_argument("--steps", metavar="N", type=count, default=5, help="steps of a ReAct attempt at most (5)")
     trial.add_argument("--reflections", metavar="N", type=count, default=4, help="reflections on a task at most (4)")
     trial.add_argument("--concurrency", metavar="N", type=count, default=20, help="tasks at once (20)")
