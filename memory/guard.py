@@ -34,7 +34,7 @@ def suspicion(text: str) -> str | None:
     return _suspicion(text[:LOOKED_AT])
 
 
-@lru_cache(maxsize=10_000)  # the same lessons are looked at again and again
+@lru_cache(maxsize=50_000)  # the same lessons are looked at again and again
 def _suspicion(text: str) -> str | None:
     if _HIDDEN.search(text) or _JOINERS.search(text) or _CONTROL.search(text):
         return "it holds hidden characters"
@@ -56,8 +56,9 @@ def _said(text: str) -> str | None:
     for reason, pattern in _TRICKS:
         if pattern.search(text):
             return reason
+    small = text.lower()
     for reason, pattern in _INTENTS:
-        if meant(pattern, text):
+        if meant(pattern, small):
             return reason
     return DROPS if _SQUASHED.search(re.sub(r"[^a-z]", "", text.casefold())) else None
 
