@@ -44,6 +44,16 @@ def test_an_overwrite_without_indexing_takes_the_old_text_away(opened: Opened, i
     assert scored(store.search(NS, query="@0")) == []
 
 
+@pytest.mark.req("D5")
+def test_no_similarity_is_above_one(opened: Opened) -> None:
+    store = opened(index={"dims": 512, "embed": NgramEmbeddings(), "fields": ["text"]})
+    texts = ["a dog in the park", "the cat sat on the mat", "words and more words of some length", "提议时间之前先检查"]
+    for text in texts:
+        store.put(NS, text[:3], {"text": text})
+        assert store.search(NS, query=text)[0].score == pytest.approx(1.0, abs=1e-6)
+        assert all(item.score is not None and item.score <= 1.0 for item in store.search(NS, query=text))
+
+
 def test_what_is_not_indexed_comes_last_and_has_no_score(opened: Opened, index: Any) -> None:
     """As LangGraph's own suite asks of a store in memory; with words there is no such rest."""
     store = opened(index=index)
