@@ -193,7 +193,7 @@ def _tell_end(
         page.line(SIMULATION, "yellow")
     for line in table(results, wanted.trials):
         page.line(line, fold=False)
-    serial = sum(one.seconds for one in fresh)
+    serial = sum(min(one.seconds, wall) for one in fresh)  # a task gone on with has stood still between two calls
     if fresh and wall > 0:
         money = cost(sum(one.input for one in fresh), sum(one.output for one in fresh), wanted.price)
         page.line(
