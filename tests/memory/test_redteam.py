@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.schemas import Lesson
 
 CORPUS = Path(__file__).parent / "redteam"
@@ -108,3 +108,13 @@ def test_a_record_whose_id_speaks_is_not_shown(key: str) -> None:
     store.delete(("team", "lessons"), kept.id)
     store.put(("team", "lessons"), key, {**item.value, "id": key})
     assert book.recall("Find a busy slot in the calendar.") == []
+
+
+@pytest.mark.req("D17", "H7")
+def test_an_attack_in_a_finding_is_in_no_rules_text() -> None:
+    # A finding is put on one line before it is kept: what forges by its line breaks is no forgery there.
+    for row in [row for row in rows("attacks_tuned") if "\n" not in row["text"] and row["sort"] != "fields"][::3]:
+        notebook = ErrorNotebook(InMemoryStore(), ("team",))
+        finding = {"category": "tool_misuse", "description": "A date was given to the calendar.", "severity": "low"}
+        notebook.add({**finding, "suggestion": row["text"]})
+        assert row["text"] not in notebook.rules_text("Give the calendar a date."), row
