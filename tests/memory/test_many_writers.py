@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion.memory import LessonBook
@@ -120,3 +122,68 @@ def test_processes_that_learn_the_same_at_once_leave_one_lesson(tmp_path: Path) 
         [kept] = LessonBook(store, ("team",)).lessons()
     assert set(kept.sources) == {f"{who}-{i}" for who in range(3) for i in range(5)}
     assert (kept.shown, kept.wins, kept.status) == (15, 15, "active")
+
+
+class StopError(Exception):
+    """The process dies here."""
+
+
+class Dying(InMemoryStore):
+    """A store whose process dies before its n-th write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: int | None = None
+
+    def batch(self, ops: Any) -> Any:
+        given = list(ops)
+        if self.left is not None and any(isinstance(op, PutOp) for op in given):
+            if self.left == 0:
+                raise StopError
+            self.left -= 1
+        return super().batch(given)
+
+
+@pytest.mark.req("I8")
+@pytest.mark.parametrize("writes", range(6))
+def test_a_crash_between_any_two_writes_leaves_the_book_right_when_the_work_is_done_again(writes: int) -> None:
+    """Every step of a life, cut off before each of its writes, and done again by whoever opens the book next."""
+
+    def life(book: LessonBook, after: int | None) -> None:
+        store = book.store
+        assert isinstance(store, Dying)
+
+        def step(what: Callable[[], object]) -> None:
+            store.left = after
+            try:
+                what()
+            except StopError:
+                store.left = None
+                what()  # the next process finds what was left, and does it again
+            finally:
+                store.left = None
+
+        ids: list[str] = []
+
+        def added(text: str, source: str) -> None:
+            written = book.add(Lesson(kind="rule", text=text, origin="verified", sources=[source]))
+            assert written.lesson is not None
+            ids.append(written.lesson.id)
+
+        step(lambda: added("Always retry a failed upload of a file at once.", "e1"))
+        step(lambda: added("Never retry a failed upload of a file at once.", "e2"))
+        step(lambda: added(SLOT, "e3"))
+        step(lambda: added(f"{SLOT[:-1]} the guests.", "e4"))
+        for i in range(2):
+            done = Episode(id=f"r{i}", task="t", success=True, status="success", shown=[ids[-1]])
+            step(lambda done=done: book.credit(done))  # type: ignore[misc]
+        step(lambda: book.retire(ids[0], "not wanted"))
+        step(lambda: book.distill())
+
+    def seen(book: LessonBook) -> list[tuple[object, ...]]:
+        return [(one.text, one.status, one.shown, one.wins, one.losses, sorted(one.sources)) for one in book.lessons()]
+
+    whole, cut = LessonBook(Dying(), ("team",)), LessonBook(Dying(), ("team",))
+    life(whole, None)
+    life(cut, writes)
+    assert seen(cut) == seen(whole)
