@@ -27,6 +27,9 @@ ENOUGH_OF_A_FACT = 0.9
 USUAL_TASK = 15.0
 """Weight of a task up to which that is enough; a longer one holds some of a lesson's words by chance."""
 
+MET = 3
+"""Words of a lesson's `when`, plain ones too, by which a task meets its occasion, if they are three of four or more."""
+
 OCCASION = 1.3
 """How much it speaks for a lesson that the task covers what it says of when it holds."""
 
@@ -215,7 +218,11 @@ def _compared(
     occasion = sum(map(weight, words.when))
     covered = sum(weight(word) for word in words.when & held) / occasion if occasion >= 0.6 else 0.0
     share = shared / max(min(asked.weight, words.weight), 1.0)
-    return order * (1 + 0.25 * covered), shared * (1 + OCCASION * covered) * math.sqrt(0.5 + min(share, 1.0)), share
+    fit = shared * (1 + OCCASION * covered) * math.sqrt(0.5 + min(share, 1.0))
+    met = words.when & held
+    if len(met) >= MET and 4 * len(met) >= 3 * len(words.when):
+        fit = max(fit, ENOUGH)
+    return order * (1 + 0.25 * covered), fit, share
 
 
 def _above_the_usual(scores: Mapping[str, float]) -> dict[str, float]:

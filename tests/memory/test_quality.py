@@ -33,7 +33,7 @@ def test_the_book_ranks_better_than_words_or_letters_alone_and_shows_nothing_whe
             if who in baselines:
                 continue
             assert one.ndcg > max(of_half[other].ndcg for other in baselines), who
-            assert one.false <= 0.03
+            assert one.false <= 0.05
             assert one.silent <= 0.2
 
 

@@ -328,3 +328,10 @@ def test_what_is_known_of_a_user_comes_back_for_one_telling_word(book: LessonBoo
     book.add(Lesson(kind="preference", name="home", text="The user lives in Oslo.", origin="told"))
     assert [lesson.name for lesson in book.recall("Is it cold in Oslo today?")] == ["home"]
     assert book.recall("Is it cold in Rome today?") == []
+
+
+def test_a_lesson_whose_occasion_is_met_in_plain_words_comes_back(book: LessonBook):
+    when = "finding one hour for a meeting that starts on the hour"
+    book.add(Lesson(kind="rule", text="Give the calendar a plain weekday name, never a date.", when=when))
+    assert book.recall("Find one hour on 2026-03-10: it starts on the hour, strictly after 09:00, and ends by 14:00.")
+    assert not book.recall("Find one error in the report that starts on page 4.")

@@ -126,6 +126,15 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def looked_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Another one, whose lessons are approved, retired and forgotten."""
+    place = tmp_path_factory.mktemp("looked-into") / "project"
+    shutil.copytree(CHECKOUT, place, symlinks=True, ignore=LEFT_OUT)
+    with serving(place) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
 def signed_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that asks who one is, with a graph of the user's own beside the demo."""
     place = tmp_path_factory.mktemp("signed-in") / "project"

@@ -28,9 +28,9 @@ def asking(url: str, user: str | None = None) -> httpx.Client:
     return httpx.Client(base_url=f"{url}/memory/demo", headers={"x-user": user} if user else None, timeout=20)
 
 
-def test_a_person_looks_at_what_was_learned_and_decides_over_it(shipped: str, client: Client):
-    run = learned(shipped, client)
-    with asking(shipped) as here:
+def test_a_person_looks_at_what_was_learned_and_decides_over_it(looked_into: str, client: Client):
+    run = learned(looked_into, client)
+    with asking(looked_into) as here:
         [lesson, *_] = here.get("/lessons").json()
         assert here.get(f"/lessons/{lesson['id']}").json() == lesson
         [nearest, *_] = here.get("/lessons", params={"query": lesson["text"], "limit": 1}).json()
@@ -64,23 +64,23 @@ def test_a_person_looks_at_what_was_learned_and_decides_over_it(shipped: str, cl
         ("GET", "/lessons?knid=rule", 422, "'knid'"),
     ],
 )
-def test_what_cannot_be_is_answered_in_a_sentence(shipped: str, method: str, path: str, status: int, told: str):
-    with asking(shipped) as here:
+def test_what_cannot_be_is_answered_in_a_sentence(looked_into: str, method: str, path: str, status: int, told: str):
+    with asking(looked_into) as here:
         answer = here.request(method, path)
     assert (answer.status_code, told in answer.json()["detail"]) == (status, True)
 
 
 def test_each_user_sees_their_own_lessons_and_nobody_elses(signed_in: str, client: Client):
-    learned(signed_in, client, "ada")
-    with asking(signed_in, "ada") as ada, asking(signed_in, "ben") as ben, asking(signed_in) as stranger:
-        [lesson, *_] = ada.get("/lessons").json()
-        assert ben.get("/lessons").json() == []
-        assert ben.get(f"/lessons/{lesson['id']}").status_code == 404
-        assert ben.delete(f"/lessons/{lesson['id']}").status_code == 404
+    learned(signed_in, client, "cleo")
+    with asking(signed_in, "cleo") as cleo, asking(signed_in, "dora") as dora, asking(signed_in) as stranger:
+        [lesson, *_] = cleo.get("/lessons").json()
+        assert dora.get("/lessons").json() == []
+        assert dora.get(f"/lessons/{lesson['id']}").status_code == 404
+        assert dora.delete(f"/lessons/{lesson['id']}").status_code == 404
         assert stranger.get("/lessons").status_code == 401
 
 
-def test_the_servers_own_page_describes_the_routes(shipped: str):
-    paths = httpx.get(f"{shipped}/openapi.json", timeout=20).json()["paths"]
+def test_the_servers_own_page_describes_the_routes(looked_into: str):
+    paths = httpx.get(f"{looked_into}/openapi.json", timeout=20).json()["paths"]
     assert {"get", "delete"} == set(paths["/memory/{agent}/lessons/{id}"])
     assert paths["/memory/{agent}/runs/{id}"]["get"]["tags"] == ["Memory"]
