@@ -24,6 +24,9 @@ PAUSE = 0.1
 ALERT = 60.0
 """Seconds after the last job in which another is looked for."""
 
+IDLE = 5.0
+"""Seconds between two looks at whether there is still somebody who could have work."""
+
 log = logging.getLogger("langgraph_reflexion")
 
 
@@ -40,8 +43,7 @@ class Background:
         self._last: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
         self._hurry = threading.Event()
-        self._starter = _Starter()
-        weakref.finalize(self, self._starter.end)
+        self._starter = _Starter(weakref.ref(self))
         self._patience: float | None = patience
 
     def begin(self, work: Work, key: str | None = None) -> None:
@@ -136,8 +138,9 @@ class _Starter:
     milliseconds. So while there is work now and then, somebody looks for it ten times a second, and is not woken.
     """
 
-    def __init__(self) -> None:
-        self._wanted: deque[Callable[[], None] | None] = deque()
+    def __init__(self, owner: weakref.ref[Background]) -> None:
+        self._owner = owner
+        self._wanted: deque[Callable[[], None]] = deque()
         self._bell = threading.Event()
         self._asleep = True
         self._thread: threading.Thread | None = None
@@ -155,24 +158,19 @@ class _Starter:
         """Look now."""
         self._bell.set()
 
-    def end(self) -> None:
-        """Nothing will come."""
-        self._wanted.append(None)
-        self.wake()
-
     def _look(self) -> None:
         last = time.monotonic()
         while True:
             while self._wanted:
                 run = self._wanted.popleft()
-                if run is None:
-                    return
                 threading.Thread(target=run, name="after-run", daemon=True).start()
                 last = time.monotonic()
             self._asleep = time.monotonic() - last > ALERT
             if not self._wanted:
-                self._bell.wait(None if self._asleep else PAUSE)
+                self._bell.wait(IDLE if self._asleep else PAUSE)
             self._bell.clear()
+            if self._owner() is None and not self._wanted:
+                return  # nothing will come
 
 
 async def _a_moment() -> None:
