@@ -130,3 +130,14 @@ def test_a_plain_reflection_is_a_whole_one() -> None:
     assert made.patch_prompt == "Read the units."
     assert made.memory_to_write[0].text == "Always read the units."
     assert made.confidence == 80
+
+
+def test_a_model_whose_script_holds_the_model_itself_is_told_in_a_word():
+    class Actor(RoleModel):
+        def act(self, question: Question) -> str:
+            return "done"
+
+    actor = Actor()
+    actor.decide = actor.act
+    assert repr(actor) == "Actor(model_name='scripted')"
+    assert actor.invoke("go").text == "done"

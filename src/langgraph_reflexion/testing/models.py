@@ -81,6 +81,11 @@ class Double(BaseChatModel):
         return "scripted"
 
     @override
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        """Told by its name: LangChain writes it out for each call, and a script may hold the model itself."""
+        return [("model_name", self.model_name)]
+
+    @override
     def bind_tools(
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
