@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.auditing.auditor import Auditor, audit_errors, au
 from langgraph_reflexion.nodes.auditing.keeping import Desk
 from langgraph_reflexion.nodes.auditing.replies import fault_in
 from langgraph_reflexion.nodes.auditing.yard import Yard
-from langgraph_reflexion.nodes.step import Waits, await_for, wait_for
+from langgraph_reflexion.nodes.step import WaitingStep, Waits, await_for, wait_for
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
 
@@ -88,7 +88,7 @@ def audit_graph(
             graph.add_node(name, _with_agent(name, agent, partial(think, auditor)))
             graph.add_edge(START, name)
             graph.add_edge(name, "conclude")
-    graph.add_node("conclude", _node("conclude", partial(conclude, parts.on_done)))
+    graph.add_node("conclude", WaitingStep("conclude", partial(conclude, parts.on_done)))
     graph.add_edge("conclude", END)
     return graph.compile(name="after_run")
 
@@ -113,15 +113,5 @@ def _with_agent(name: str, agent: Graph, think: Callable[[Any, RunnableConfig], 
 
     async def arun(state: Any, config: RunnableConfig) -> Any:
         return await await_for(think(state, config)) if agent else None
-
-    return RunnableCallable(run, arun, name=name)
-
-
-def _node(name: str, think: Callable[[Any, RunnableConfig], Waits[Any]]) -> RunnableCallable:
-    def run(state: Any, config: RunnableConfig) -> Any:
-        return wait_for(think(state, config))
-
-    async def arun(state: Any, config: RunnableConfig) -> Any:
-        return await await_for(think(state, config))
 
     return RunnableCallable(run, arun, name=name)
