@@ -10,7 +10,16 @@ from typing import Any, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory import distilling, exchange, life, recalling, writing
+from langgraph_reflexion.memory import (
+    crediting,
+    deciding,
+    distilling,
+    exchange,
+    looking,
+    recalling,
+    undoing,
+    writing,
+)
 from langgraph_reflexion.memory.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.floor import Floor, floor
@@ -116,19 +125,19 @@ class LessonBook:
 
     def credit(self, episode: Episode) -> None:
         """Keep a finished run and count what came of it; the last to finish under a run id stands."""
-        work(self.store, life.credit(self._shelf, episode))
+        work(self.store, crediting.credit(self._shelf, episode))
 
     async def acredit(self, episode: Episode) -> None:
         """The same, awaited."""
-        await awork(self.store, life.credit(self._shelf, episode))
+        await awork(self.store, crediting.credit(self._shelf, episode))
 
     def feedback(self, run_id: str) -> bool:
         """Count a run as lost after all, because the user says so. `False` where the run is unknown."""
-        return work(self.store, life.feedback(self._shelf, run_id))
+        return work(self.store, crediting.feedback(self._shelf, run_id))
 
     async def afeedback(self, run_id: str) -> bool:
         """The same, awaited."""
-        return await awork(self.store, life.feedback(self._shelf, run_id))
+        return await awork(self.store, crediting.feedback(self._shelf, run_id))
 
     # ------------------------------------------------------------ looking
 
@@ -212,69 +221,69 @@ class LessonBook:
 
     def history(self, id: str) -> list[Change]:
         """What happened to a lesson, in order; each change has an id that `undo` takes."""
-        return work(self.store, life.history(self._shelf, id))
+        return work(self.store, looking.history(self._shelf, id))
 
     async def ahistory(self, id: str) -> list[Change]:
         """The same, awaited."""
-        return await awork(self.store, life.history(self._shelf, id))
+        return await awork(self.store, looking.history(self._shelf, id))
 
     def explain(self, run_id: str) -> dict[str, Any]:
         """What a run was shown and went without, what it wrote, and what came of it."""
-        return work(self.store, life.explain(self._shelf, run_id))
+        return work(self.store, looking.explain(self._shelf, run_id))
 
     async def aexplain(self, run_id: str) -> dict[str, Any]:
         """The same, awaited."""
-        return await awork(self.store, life.explain(self._shelf, run_id))
+        return await awork(self.store, looking.explain(self._shelf, run_id))
 
     def stats(self) -> dict[str, Any]:
         """How many lessons there are, by status, kind and origin, and how they did."""
-        return work(self.store, life.stats(self._shelf))
+        return work(self.store, looking.stats(self._shelf))
 
     async def astats(self) -> dict[str, Any]:
         """The same, awaited."""
-        return await awork(self.store, life.stats(self._shelf))
+        return await awork(self.store, looking.stats(self._shelf))
 
     # ------------------------------------------------------------ deciding
 
     def approve(self, id: str) -> Lesson:
         """Make a lesson active. No later loss takes it back."""
-        return work(self.store, life.approve(self._shelf, id))
+        return work(self.store, deciding.approve(self._shelf, id))
 
     async def aapprove(self, id: str) -> Lesson:
         """The same, awaited."""
-        return await awork(self.store, life.approve(self._shelf, id))
+        return await awork(self.store, deciding.approve(self._shelf, id))
 
     def retire(self, id: str, why: str) -> Lesson:
         """Show a lesson no more, and keep it with the reason."""
-        return work(self.store, life.retire(self._shelf, id, why))
+        return work(self.store, deciding.retire(self._shelf, id, why))
 
     async def aretire(self, id: str, why: str) -> Lesson:
         """The same, awaited."""
-        return await awork(self.store, life.retire(self._shelf, id, why))
+        return await awork(self.store, deciding.retire(self._shelf, id, why))
 
     def restore(self, id: str) -> Lesson:
         """Bring back a lesson that is retired, superseded or quarantined."""
-        return work(self.store, life.restore(self._shelf, id))
+        return work(self.store, deciding.restore(self._shelf, id))
 
     async def arestore(self, id: str) -> Lesson:
         """The same, awaited."""
-        return await awork(self.store, life.restore(self._shelf, id))
+        return await awork(self.store, deciding.restore(self._shelf, id))
 
     def forget(self, id: str) -> None:
         """Remove a lesson's text, vectors, evidence and history for good."""
-        work(self.store, life.forget(self._shelf, id))
+        work(self.store, deciding.forget(self._shelf, id))
 
     async def aforget(self, id: str) -> None:
         """The same, awaited."""
-        await awork(self.store, life.forget(self._shelf, id))
+        await awork(self.store, deciding.forget(self._shelf, id))
 
     def undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> list[Change]:
         """Take back a change, all that a run changed, or all since a time. The record of it stays."""
-        return work(self.store, life.undo(self._shelf, change_or_run, since))
+        return work(self.store, undoing.undo(self._shelf, change_or_run, since))
 
     async def aundo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> list[Change]:
         """The same, awaited."""
-        return await awork(self.store, life.undo(self._shelf, change_or_run, since))
+        return await awork(self.store, undoing.undo(self._shelf, change_or_run, since))
 
     def distill(self, model: Any = None) -> list[Lesson]:
         """Give lessons that say much the same one pattern that speaks for them, and return the new patterns.
@@ -308,11 +317,11 @@ class LessonBook:
 
     def forget_named(self, name: str) -> int:
         """Remove what is kept under a name for good, its former values too, and say how many entries that were."""
-        return work(self.store, life.forget_named(self._shelf, name))
+        return work(self.store, deciding.forget_named(self._shelf, name))
 
     async def aforget_named(self, name: str) -> int:
         """The same, awaited."""
-        return await awork(self.store, life.forget_named(self._shelf, name))
+        return await awork(self.store, deciding.forget_named(self._shelf, name))
 
     # ------------------------------------------------------------ carrying
 

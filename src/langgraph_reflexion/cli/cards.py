@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +25,11 @@ def change(one: Change) -> tuple[str, ...]:
     """What happened to a lesson, as a row of a table."""
     what = f"{one.action}, now {one.status}" if one.status and one.status != one.action else one.action
     return one.id, _time(one.at), what, one.by, one.why
+
+
+def as_data(one: Change) -> dict[str, Any]:
+    """The same as plain data."""
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(one).items()}
 
 
 def card(page: Page, lesson: Lesson, evidence: list[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -83,6 +85,15 @@ class Desk:
         else:
             self.page.line(f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
         return 0
+
+
+@contextmanager
+def known(what: str, id: str | None) -> Iterator[None]:
+    """What is looked for within, by an id; wrong use where there is none of it."""
+    try:
+        yield
+    except KeyError as fault:
+        raise WrongUse(f"there is no {what} {id!r}") from fault
 
 
 def _some(lessons: list[Lesson]) -> str:

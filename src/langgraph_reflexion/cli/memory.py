@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
+from langgraph_reflexion.cli import carrying, decisions, lookups
 from langgraph_reflexion.cli.arguments import count, time
 from langgraph_reflexion.cli.desk import FILTERS, Desk
 from langgraph_reflexion.cli.on_store import add_command, store_of
 from langgraph_reflexion.cli.opening import namespace_of
 from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.cli.verbs import VERBS, namespaces
 from langgraph_reflexion.memory import LessonBook
+
+VERBS: dict[str, Callable[[Desk], int]] = {
+    "list": lookups.list_lessons,
+    "show": lookups.show,
+    "search": lookups.search,
+    "stats": lookups.stats,
+    "history": lookups.history,
+    "explain": lookups.explain,
+    "approve": decisions.approve,
+    "retire": decisions.retire,
+    "restore": decisions.restore,
+    "forget": decisions.forget,
+    "undo": decisions.undo,
+    "distill": decisions.distill,
+    "export": carrying.export,
+    "import": carrying.load,
+}
 
 
 def add_memory(commands: Any) -> None:
@@ -55,7 +73,7 @@ def memory(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a store's lessons."""
     with store_of(asked, "the lessons are", create=getattr(asked, "create", False)) as store:
         if asked.verb == "namespaces":
-            return namespaces(store, page, json=hasattr(asked, "json"))
+            return lookups.namespaces(store, page, json=hasattr(asked, "json"))
         book = LessonBook(store, namespace_of(store, getattr(asked, "namespace", None)))
         desk = Desk(book, page, asked, getattr(asked, "json", False))
         return VERBS[asked.verb](desk)

@@ -1,0 +1,91 @@
+"""Crediting: a finished run is kept, and what came of it counts for the lessons it was shown or went without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from langgraph.store.base import Op, PutOp
+
+from langgraph_reflexion.memory.changing import moved
+from langgraph_reflexion.memory.doors import Plan, put
+from langgraph_reflexion.memory.floor import placed
+from langgraph_reflexion.memory.masking import without_secrets
+from langgraph_reflexion.memory.records import run_record
+from langgraph_reflexion.memory.shelf import Shelf, read_episode, read_some
+from langgraph_reflexion.memory.values import ChangeAction
+from langgraph_reflexion.memory.worth import next_status, result_of
+from langgraph_reflexion.schemas import Episode, Lesson, Reflection
+
+
+def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
+    """Keep the episode, and what came of it for each lesson it was shown or went without.
+
+    The last to finish under a run id stands: evidence that an earlier end of this run left is replaced.
+    """
+    before = yield from read_episode(shelf, episode.id)
+    now = shelf.clock()
+    concerned = dict.fromkeys([*episode.shown, *episode.withheld])
+    known = yield from read_some(shelf, concerned)
+    kept = _masked(episode).model_copy(update={"created_at": episode.created_at or now})
+    ops: list[Op] = [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))]
+    if before is not None:
+        for old in dict.fromkeys([*before.shown, *before.withheld]):
+            if old not in concerned:
+                ops.append(PutOp(shelf.evidence_of(old), f"run/{episode.id}", None))
+    for one, (_, lesson, _) in known.items():
+        if lesson.name:  # what is remembered of a user is shown in run after run, and proven by none
+            continue
+        result = result_of(episode, lesson)
+        went_without = one not in episode.shown
+        beside = 0 if went_without else _company(lesson, [other.lesson for other in known.values()], episode)
+        about = run_record(episode.id, withheld=went_without, result=result, at=now, beside=beside)
+        ops.append(put(shelf.evidence_of(one), *about))
+    exempt = [one for one, (_, lesson, about) in known.items() if lesson.name or about.vouched]
+    yield [*ops, *placed(shelf, episode, exempt, now)]
+    # Read again after writing: of several writers at once, the last one to read sees what all have written.
+    for found in (yield from read_some(shelf, known)).values():
+        step = next_status(found.lesson, found.evidence)
+        if step is not None:
+            status, why = step
+            rises = status == "active" or (found.lesson.status == "probation" and status == "candidate")
+            action: ChangeAction = "promoted" if rises else "demoted"
+            yield from moved(shelf, found, status, action, by="evidence", why=why, run=episode.id)
+
+
+def _company(lesson: Lesson, known: Iterable[Lesson], episode: Episode) -> int:
+    """How many other episodes' lessons the run was shown beside this one; those of one episode speak as one.
+
+    What is remembered of a user, under a name, is no advice that could have been the reason.
+    """
+    if lesson.name:
+        return 0
+    others = [one for one in known if one.id in episode.shown and one.id != lesson.id and not one.name]
+    apart = [one for one in others if not set(one.sources) & set(lesson.sources)]
+    return len({tuple(one.sources[:1]) or one.id for one in apart})
+
+
+def _masked(episode: Episode) -> Episode:
+    """The episode with no secret in what was asked, what failed and what was made of it."""
+    failures = [one.model_copy(update={"evidence": without_secrets(one.evidence)}) for one in episode.failures]
+    reflections = [Reflection.model_validate(_without_secrets(one.model_dump())) for one in episode.reflections]
+    task = without_secrets(episode.task)
+    return episode.model_copy(update={"task": task, "failures": failures, "reflections": reflections})
+
+
+def _without_secrets(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _without_secrets(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_without_secrets(value) for value in data]
+    return without_secrets(data) if isinstance(data, str) else data
+
+
+def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
+    """The user says that run was wrong: whatever was counted for it is now a loss. `False` for an unknown run."""
+    episode = yield from read_episode(shelf, run_id)
+    if episode is None:
+        return False
+    wrong = {"success": False, "status": "failure", "stop_reason": "unchecked"}
+    yield from credit(shelf, episode.model_copy(update=wrong))
+    return True

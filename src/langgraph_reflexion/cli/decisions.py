@@ -1,0 +1,72 @@
+"""Decisions: what a person does with lessons, each told as the lesson it changed, or as JSON."""
+
+from __future__ import annotations
+
+from langgraph_reflexion.cli import cards
+from langgraph_reflexion.cli.desk import Desk, known
+from langgraph_reflexion.cli.on_store import may_remove
+from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+
+
+def approve(desk: Desk) -> int:
+    """Make one active."""
+    return desk.changed(desk.book.approve(desk.lesson().id), "Approved")
+
+
+def retire(desk: Desk) -> int:
+    """Show one no more."""
+    return desk.changed(desk.book.retire(desk.lesson().id, desk.asked.why), "Retired")
+
+
+def restore(desk: Desk) -> int:
+    """Bring one back."""
+    lesson = desk.lesson()
+    try:
+        return desk.changed(desk.book.restore(lesson.id), "Restored")
+    except ValueError as fault:
+        raise WrongUse(sentence(fault).replace("`restore`", "restore")) from fault
+
+
+def forget(desk: Desk) -> int:
+    """Remove one for good, once a person has said yes."""
+    id, text = desk.asked.id, "a lesson that is damaged"
+    if not desk.damaged(id):
+        lesson = desk.lesson()
+        id, text = lesson.id, lesson.text
+    if not may_remove(desk.asked, "Remove it for good?", of=text):
+        return 1
+    desk.book.forget(id)
+    if desk.json:
+        desk.page.data({"forgotten": id})
+    else:
+        desk.page.line(f"Forgot {id}: {text}")
+    return 0
+
+
+def undo(desk: Desk) -> int:
+    """Take back a change, a run, or all since a time."""
+    what, since = desk.asked.what, desk.asked.since
+    if (what is None) == (since is None):
+        raise WrongUse("say what to undo: the id of a change, that of a run, or --since TIME")
+    with known("change or run", what):
+        undone = desk.book.undo(what, since=since)
+    if desk.json:
+        desk.page.data([cards.as_data(one) for one in undone])
+    elif undone:
+        desk.page.table(cards.CHANGES, [cards.change(one) for one in undone])
+    desk.note(f"{told(len(undone), 'change')} taken back.")
+    return 0
+
+
+def distill(desk: Desk) -> int:
+    """Give those that say much the same one pattern."""
+    made = desk.book.distill()
+    if desk.json:
+        desk.page.data([one.model_dump(mode="json") for one in made])
+        return 0
+    for one in made:
+        desk.page.line(f"{one.id} speaks for {len(one.supersedes)} lessons: {one.text}")
+    if not made:
+        desk.page.line("There is nothing to distil.")
+    return 0
