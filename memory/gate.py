@@ -27,6 +27,12 @@ _EMOTION = _any_of(
     r"\b(?:stupid(?:ly)?|dumb|idiot(?:ic)?|hate|regret(?:s|ted)?|unfortunately|sadly|disappoint(?:ed|ing)|ugh|oops|damn)\b",
     r"抱歉|对不起|遗憾|愚蠢|羞愧|沮丧|糟糕透|太笨|后悔",
 )
+_CHARACTER = _any_of(
+    r"\bi(?: am|'m| was|'ve been| have been| tend to be) (?:too|so|very|not|bad|poor|weak|"
+    r"careless|lazy|sloppy|hasty|stupid|inattentive|impatient|overconfident)\b",
+    r"\bmy (?:mistake|fault|carelessness|haste)\b",
+    r"我(?:太|很|不够|总是)",
+)
 _SELF = _any_of(
     r"^(?:i|i'm|i've|i'd|i'll|my|we|we've|our)\b",
     r"\b(?:i am|i was|i should|i need to|i must|i failed|i forgot|i tend)\b",
@@ -47,9 +53,16 @@ _ANSWER = _any_of(
     r"\bthe (?:final |correct |right |expected )*(?:answer|solution)(?: (?:to|for|of) [^.]{1,60})? (?:is|was|equals)\b",
     r"(?:答案|结果)(?:是|为|应为|等于)",
 )
+_PLAN = _any_of(
+    r"\b(?:i|we)(?:'ll| (?:should|shall|must|will|would|can|could|need to|have to|had to|ought to))\b"
+    r"(?: (?:also|always|never|not|first|then|have|only|instead|rather|\w+ly)\b)*+(?! (?:be|been|become)\b)([^.;!?]*)",
+    r"我(?:应该|应|该|要|必须|需要|会|得)([^。；！？]*)",
+)
+"""What a reflection in the first person sets itself to do."""
+
 _FILLER = listed(
     """
-    careful carefully care attention attentive attentively pay be more better harder again next time try make sure
+    careful carefully care much attention attentive attentively pay be more better harder again next time try make sure
     keep mind remember think thoroughly thorough diligent precise precisely accurate accurately double check focus
     effort put mistake mistakes error errors avoid same always should must please really very just do it well best
     good work improve improved quality closely properly correctly right thing things slowly slow down pause stay
@@ -108,9 +121,10 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"
-    if _SELF.search(text):
+    planned = not _CHARACTER.search(text) and any(concrete(plan[plan.lastindex or 0]) for plan in _PLAN.finditer(text))
+    if _SELF.search(text) and not planned:
         return "it is about the agent's character or deeds: say what to do"
-    if _STORY.search(text):
+    if _STORY.search(text) and not planned:
         return "it is a retelling of the task: say what holds for other tasks"
     if _ANSWER.search(text) or (answer and gives_away(text, answer)):
         return "it gives an answer to the task: say how to find one"

@@ -28,6 +28,10 @@ GOOD = [
     "Check contracts for a second signature.",
     "提议会议时间之前，先检查所有忙碌时段。",
     "Сначала проверьте единицы измерения.",
+    "I should check the slot.",
+    "I booked a busy slot. I should have opened the calendar first.",
+    "In this environment I took the cup to the table. Next time I will heat it in the microwave first.",
+    "我没有打开日历，我应该先查看空闲时间。",
 ]
 BAD = [
     ("", "empty"),
@@ -40,7 +44,11 @@ BAD = [
     ("下次更仔细一点。", "take care"),
     ("I am so sorry that the slot was wrong, check it.", "emotional"),
     ("Check the slot!!!", "emotional"),
-    ("I should check the slot.", "character"),
+    ("I am bad at slots.", "character"),
+    ("I was too hasty; I should open the calendar.", "character"),
+    ("I booked a busy slot.", "character"),
+    ("I booked a busy slot. I should have been smarter.", "character"),
+    ("I booked a busy slot. Next time I will pay much more attention.", "character"),
     ("The agent is careless with slots.", "character"),
     ("You are too hasty with time zones.", "character"),
     ("我太粗心了，没有检查时区。", "character"),
