@@ -24,10 +24,11 @@ def move(
     *,
     by: By,
     why: str = "",
+    undoes: str | None = None,
 ) -> Plan[Lesson]:
     """Give a lesson another status, or none, and record the change. An unknown id is a `KeyError`."""
     found = yield from read_one(shelf, lesson)
-    return (yield from moved(shelf, found, status, action, by=by, why=why))
+    return (yield from moved(shelf, found, status, action, by=by, why=why, undoes=undoes))
 
 
 def moved(
@@ -39,12 +40,13 @@ def moved(
     by: By,
     why: str = "",
     run: str | None = None,
+    words: tuple[str, ...] = (),
+    undoes: str | None = None,
 ) -> Plan[Lesson]:
     """The same for a lesson that was just read, under the run that it is due to if it is due to one."""
     item, lesson, evidence = found
-    change = Change(
-        "", lesson.id, action, shelf.clock(), by, why, status, run, {"status": lesson.status} if status else {}
-    )
+    before = {"status": lesson.status} if status else {}
+    change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, words, undoes)
     key, value = change_record(evidence, change)
     ops: list[Op] = [put(shelf.evidence_of(lesson.id), key, value)]
     if status is not None and item.value.get("status") != status:

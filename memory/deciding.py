@@ -6,6 +6,8 @@ from typing import Any
 
 from langgraph_reflexion.memory.changing import move, moved
 from langgraph_reflexion.memory.doors import Plan, drop, every, put, read
+from langgraph_reflexion.memory.guard import shown_texts, suspicion_of
+from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_episode, read_one
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 
@@ -13,8 +15,13 @@ SIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
 
 
 def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
-    """Active, whatever it was; from here on the evidence moves it no more."""
-    return (yield from move(shelf, lesson, "active", "approved", by="person"))
+    """Active, whatever it was; from here on the evidence moves it no more, and exactly these words are shown."""
+    found = yield from read_one(shelf, lesson)
+    texts = tuple(hash_of(text) for text in shown_texts(found.lesson))
+    set_aside = [one.why for one in found.evidence.changes if one.action == found.lesson.status == "quarantined"]
+    doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
+    why = f"exactly these words, although {doubt}" if doubt else ""
+    return (yield from moved(shelf, found, "active", "approved", by="person", why=why, words=texts))
 
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
@@ -28,7 +35,7 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     status_now = found.lesson.status
     if status_now not in SIDE:
         raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
-    held = [change.before.get("status") for change in found.evidence.changes if change.status in SIDE]
+    held = found.evidence.stood(status_now)
     stood = next((one for one in reversed(held) if one not in SIDE), "candidate")  # it may be retired twice
     status: LessonStatus = "active" if stood == "active" else "candidate"
     return (yield from moved(shelf, found, status, "restored", by="person"))

@@ -20,7 +20,7 @@ from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.guard import suspicion_of
 from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
-from langgraph_reflexion.memory.values import Change, Loaded
+from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
 from langgraph_reflexion.memory.words import fold
 from langgraph_reflexion.schemas import Lesson
 
@@ -79,7 +79,10 @@ def load(shelf: Shelf, lines: Iterable[str], strict: bool, update: bool = False)
         known.add(lesson.id)
         said.add((lesson.kind, fold(lesson.text)))
         added += 1
-        change = Change("", lesson.id, "added", shelf.clock(), "person", "loaded from a file")
+        doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
+        why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
+        action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
+        change = Change("", lesson.id, action, shelf.clock(), "person", why)
         key, value = change_record(Evidence(), change)
         ops += [put(shelf.lessons, lesson.id, record(lesson), FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
     edits = (yield from _edits(shelf, edited)) if update else []

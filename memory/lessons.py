@@ -17,6 +17,7 @@ from langgraph_reflexion.memory import (
     exchange,
     looking,
     recalling,
+    showing,
     undoing,
     writing,
 )
@@ -235,6 +236,17 @@ class LessonBook:
         """The same, awaited."""
         return await awork(self.store, looking.explain(self._shelf, run_id))
 
+    def hidden(self, id: str) -> str | None:
+        """Why a lesson is shown to no run: where it stands, that its time is over, or what its words look like.
+
+        `None` where runs that it fits are shown it.
+        """
+        return work(self.store, showing.hidden(self._shelf, id))
+
+    async def ahidden(self, id: str) -> str | None:
+        """The same, awaited."""
+        return await awork(self.store, showing.hidden(self._shelf, id))
+
     def stats(self) -> dict[str, Any]:
         """How many lessons there are, by status, kind and origin, and how they did."""
         return work(self.store, looking.stats(self._shelf))
@@ -246,7 +258,7 @@ class LessonBook:
     # ------------------------------------------------------------ deciding
 
     def approve(self, id: str) -> Lesson:
-        """Make a lesson active. No later loss takes it back."""
+        """Make a lesson active, and have exactly these words shown. No later loss takes it back."""
         return work(self.store, deciding.approve(self._shelf, id))
 
     async def aapprove(self, id: str) -> Lesson:

@@ -10,12 +10,12 @@ from typing import Any
 from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.doors import Plan
-from langgraph_reflexion.memory.gate import overlong
-from langgraph_reflexion.memory.guard import suspicion, suspicion_of
+from langgraph_reflexion.memory.guard import suspicion
 from langgraph_reflexion.memory.index import Words
 from langgraph_reflexion.memory.ranking import choose, fitting, rank, shared_weight, similarity, tokens_of, within
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
+from langgraph_reflexion.memory.showing import doubt_of
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.memory.words import weight
 from langgraph_reflexion.memory.worth import promise
@@ -232,7 +232,7 @@ def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | 
     if not fit_for_a_label(lesson.id) or len(lesson.id) > 64 or suspicion(lesson.id):
         logger.warning("Left out the lesson %r: its id is none", lesson.id[:64])
         return None
-    doubt = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None) or suspicion_of(lesson)
+    doubt = doubt_of(lesson, evidence)
     if doubt is not None:
         logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
         return None

@@ -63,6 +63,28 @@ class Evidence:
         said = [change for change in self.changes if change.by == "person" and change.status is not None]
         return bool(said) and said[-1].status == "active"
 
+    @property
+    def approved_words(self) -> frozenset[str]:
+        """The texts that a person approved as they stood, by their hashes."""
+        last = next((change for change in reversed(self.standing) if change.action == "approved"), None)
+        return frozenset(last.words) if last is not None else frozenset()
+
+    @property
+    def standing(self) -> tuple[Change, ...]:
+        """The changes that nobody has taken back."""
+        undone = {change.undoes for change in self.changes}
+        return tuple(change for change in self.changes if change.id not in undone and change.action != "undone")
+
+    def stood(self, born: LessonStatus, but: Change | None = None) -> list[LessonStatus]:
+        """The statuses it had, the first one too, without those that were taken back, or this change made."""
+        first = next((change.before.get("status") for change in self.changes if change.status is not None), None)
+        return [first or born, *(one.status for one in self.standing if one.status is not None and one != but)]
+
+
+def hash_of(text: str) -> str:
+    """By which exactly this text is known again."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
 
 def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
     """The id that follows scope, kind and first wording; another spelling of it gives the same."""
@@ -150,6 +172,8 @@ def change_record(known: Evidence, change: Change) -> tuple[str, dict[str, Any]]
         "status": change.status,
         "run": change.run,
         "before": change.before,
+        **({"words": list(change.words)} if change.words else {}),
+        **({"undoes": change.undoes} if change.undoes else {}),
     }
     said = hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8", "replace")).hexdigest()[:8]
     key = f"change/{place:06d}/{said}"
@@ -228,4 +252,6 @@ def _change(value: dict[str, Any]) -> Change:
         status=value["status"],
         run=value["run"],
         before=value["before"],
+        words=tuple(value.get("words", ())),
+        undoes=value.get("undoes"),
     )

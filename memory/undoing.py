@@ -60,15 +60,15 @@ def _take_back(shelf: Shelf, change: Change) -> Plan[None]:
     why = f"{change.action} is taken back"
     if change.action in ("added", "quarantined"):
         if not _rests_elsewhere(lesson, change):
-            yield from moved(shelf, found, "retired", "undone", by="person", why=why)
+            yield from moved(shelf, found, "retired", "undone", by="person", why=why, undoes=change.id)
     elif change.status is not None:
         status = change.before.get("status", "candidate")
-        yield from moved(shelf, found, status, "undone", by="person", why=why)
+        yield from moved(shelf, found, status, "undone", by="person", why=why, undoes=change.id)
     elif change.before and _last_wording(evidence, change):
         yield from unless_embedding_fails(
             [PutOp(shelf.lessons, lesson.id, {**item.value, **change.before, "status": lesson.status}, FIELDS)]
         )
-        yield from move(shelf, lesson.id, None, "undone", by="person", why=why)
+        yield from move(shelf, lesson.id, None, "undone", by="person", why=why, undoes=change.id)
 
 
 def _rests_elsewhere(lesson: Lesson, change: Change) -> bool:

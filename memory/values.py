@@ -59,7 +59,10 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Change:
-    """Something that happened to a lesson. `before` holds the fields as they were."""
+    """Something that happened to a lesson.
+
+    `before` holds the fields as they were, `words` what was approved, by its hashes, `undoes` the change taken back.
+    """
 
     id: str
     lesson: str
@@ -70,3 +73,5 @@ class Change:
     status: LessonStatus | None = None
     run: str | None = None
     before: dict[str, Any] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    undoes: str | None = None

@@ -32,8 +32,8 @@ def as_data(one: Change) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(one).items()}
 
 
-def card(page: Page, lesson: Lesson, evidence: list[str]) -> None:
-    """All that is known of a lesson, with what failed in the runs that taught it."""
+def card(page: Page, lesson: Lesson, evidence: list[str], hidden: str | None) -> None:
+    """All that is known of a lesson, with what failed in the runs that taught it, and why no run is shown it."""
     trigger = lesson.trigger
     page.line(lesson.text, "bold")
     _fields(
@@ -43,6 +43,7 @@ def card(page: Page, lesson: Lesson, evidence: list[str]) -> None:
             "name": lesson.name,
             "kind": lesson.kind,
             "status": lesson.status,
+            "hidden": hidden,
             "when": lesson.when,
             "when not": lesson.when_not,
             "why": lesson.why,

@@ -11,7 +11,12 @@ from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 
 def approve(desk: Desk) -> int:
     """Make one active."""
-    return desk.changed(desk.book.approve(desk.lesson().id), "Approved")
+    lesson = desk.book.approve(desk.lesson().id)
+    why = desk.book.history(lesson.id)[-1].why
+    desk.changed(lesson, "Approved")
+    if why:
+        desk.note(f"Approved are {why}. If another program changes them, they are looked at again.")
+    return 0
 
 
 def retire(desk: Desk) -> int:

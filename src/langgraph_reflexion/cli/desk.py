@@ -15,6 +15,7 @@ from langgraph_reflexion.cli.page import Page, brief
 from langgraph_reflexion.cli.trace import told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.records import LIVE
 from langgraph_reflexion.schemas import Kind, Lesson, LessonStatus, Origin
 
 FILTERS = {
@@ -84,6 +85,8 @@ class Desk:
             self.page.data(lesson.model_dump(mode="json"))
         else:
             self.page.line(f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
+        if lesson.status in LIVE and (why := self.book.hidden(lesson.id)):
+            self.note(f"No run is shown it: {why}. `memory approve {lesson.id}` has exactly these words shown.")
         return 0
 
 

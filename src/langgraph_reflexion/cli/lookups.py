@@ -44,7 +44,8 @@ def show(desk: Desk) -> int:
         desk.page.data(lesson.model_dump(mode="json"))
     else:
         runs = [desk.book.episode(one) for one in lesson.sources[:SHOWN]]
-        cards.card(desk.page, lesson, [failure.evidence for run in runs if run is not None for failure in run.failures])
+        evidence = [failure.evidence for run in runs if run is not None for failure in run.failures]
+        cards.card(desk.page, lesson, evidence, desk.book.hidden(lesson.id))
     return 0
 
 

@@ -1,26 +1,26 @@
 """Memory over HTTP: what an agent of this server has learned, and what a person decides over it.
 
-Each user of a server that authenticates sees their own lessons, as their runs do. The first paragraphs of a docstring
-are for readers of the code, what stands below `---` for the server's OpenAPI page.
+Each user of a server that authenticates sees their own lessons, as their runs do. The first line of an endpoint's
+docstring is its summary on the server's OpenAPI page.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.memory.values import Change
-from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.schemas import Kind, Lesson, LessonStatus, Origin
+from langgraph_reflexion.server.describing import TEXT, described, number, one_of
 from langgraph_reflexion.server.host import server_store, user_of
 
 FILTERS = ("kind", "status", "topic", "tag", "origin")
@@ -29,24 +29,7 @@ Deed = Callable[[LessonBook, str], Awaitable[Lesson]]
 
 
 async def lessons(request: Request) -> Response:
-    """All lessons, the oldest first; with a query the nearest.
-    ---
-    summary: The lessons of an agent
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-      - {in: query, name: query, schema: {type: string}, description: What to look for; without it all are listed}
-      - {in: query, name: limit, schema: {type: integer, default: 100, maximum: 1000}}
-      - {in: query, name: offset, schema: {type: integer, default: 0}}
-      - {in: query, name: kind, schema: {type: string}}
-      - {in: query, name: status, schema: {type: string}}
-      - {in: query, name: topic, schema: {type: string}}
-      - {in: query, name: tag, schema: {type: string}}
-      - {in: query, name: origin, schema: {type: string}}
-    responses:
-      "200": {description: Lessons; beside a query each with its score}
-      "422": {description: A value that cannot be}
-    """
+    """The lessons of an agent: all, the oldest first, or those nearest to a query."""
     book, asked = await _book(request), request.query_params
     if unknown := set(asked) - {"query", "limit", "offset", *FILTERS}:
         raise HTTPException(422, f"nothing is called {min(unknown)!r} here")
@@ -63,86 +46,29 @@ async def lessons(request: Request) -> Response:
 
 
 async def lesson(request: Request) -> Response:
-    """One lesson.
-    ---
-    summary: A lesson
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-      - {in: path, name: id, required: true, schema: {type: string}}
-    responses:
-      "200": {description: The lesson as it is now}
-      "404": {description: There is none of this id}
-    """
-    found = await (await _book(request)).aget(request.path_params["id"])
-    if found is None:
-        raise _missing(request)
-    return _told(_plain(found))
+    """A lesson as it is now."""
+    return await _decided(request, _found)
 
 
 async def history(request: Request) -> Response:
-    """What happened to a lesson.
-    ---
-    summary: A lesson's history
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-      - {in: path, name: id, required: true, schema: {type: string}}
-    responses:
-      "200": {description: Every change in order}
-      "404": {description: There is none of this id}
-    """
+    """A lesson's history."""
     book = await _book(request)
     changes = await _known(request, book.ahistory(request.path_params["id"]))
     return _told([_plain(change) for change in changes])
 
 
 async def approve(request: Request) -> Response:
-    """Make a lesson active.
-    ---
-    summary: Approve a lesson; no later loss takes it back
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-      - {in: path, name: id, required: true, schema: {type: string}}
-    responses:
-      "200": {description: The lesson as it is now}
-      "404": {description: There is none of this id}
-    """
+    """Approve a lesson: exactly these words are shown, and no later loss takes it back."""
     return await _decided(request, LessonBook.aapprove)
 
 
 async def restore(request: Request) -> Response:
-    """Bring back a lesson that was set aside.
-    ---
-    summary: Restore a retired, superseded or quarantined lesson
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-      - {in: path, name: id, required: true, schema: {type: string}}
-    responses:
-      "200": {description: The lesson as it is now}
-      "404": {description: There is none of this id}
-      "409": {description: It was not set aside}
-    """
+    """Restore a retired, superseded or quarantined lesson."""
     return await _decided(request, LessonBook.arestore)
 
 
 async def retire(request: Request) -> Response:
-    """Show a lesson no more.
-    ---
-    summary: Retire a lesson, with the reason
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-      - {in: path, name: id, required: true, schema: {type: string}}
-    requestBody:
-      content: {application/json: {schema: {type: object, required: [why], properties: {why: {type: string}}}}}
-    responses:
-      "200": {description: The lesson as it is now}
-      "404": {description: There is none of this id}
-      "422": {description: No reason is given}
-    """
+    """Retire a lesson, with the reason."""
     why = (await _body(request)).get("why")
     if not isinstance(why, str) or not why.strip():
         raise HTTPException(422, 'say why, as {"why": "..."}')
@@ -150,48 +76,20 @@ async def retire(request: Request) -> Response:
 
 
 async def forget(request: Request) -> Response:
-    """Remove a lesson for good.
-    ---
-    summary: Forget a lesson, with its text, vectors, evidence and history
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-      - {in: path, name: id, required: true, schema: {type: string}}
-    responses:
-      "204": {description: It is gone}
-      "404": {description: There is none of this id}
-    """
+    """Forget a lesson, with its text, vectors, evidence and history."""
     book = await _book(request)
     await _known(request, book.aforget(request.path_params["id"]))
     return Response(status_code=204)
 
 
 async def run(request: Request) -> Response:
-    """What a run was shown.
-    ---
-    summary: What a run was shown, went without and wrote, and what came of it
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-      - {in: path, name: id, required: true, schema: {type: string}}
-    responses:
-      "200": {description: The run explained}
-      "404": {description: There is no record of this run}
-    """
+    """What a run was shown, went without and wrote, and what came of it."""
     book = await _book(request)
     return _told(await _known(request, book.aexplain(request.path_params["id"])))
 
 
 async def statistics(request: Request) -> Response:
-    """How many lessons there are.
-    ---
-    summary: Lessons by status, kind and origin, and how they did
-    tags: [Memory]
-    parameters:
-      - {in: path, name: agent, required: true, schema: {type: string}}
-    responses:
-      "200": {description: The numbers}
-    """
+    """Lessons by status, kind and origin, and how they did."""
     return _told(await (await _book(request)).astats())
 
 
@@ -206,11 +104,20 @@ async def _book(request: Request) -> LessonBook:
 
 
 async def _decided(request: Request, deed: Deed) -> Response:
-    book = await _book(request)
+    """The lesson after a deed, and why no run is shown it, if none is."""
+    book, id = await _book(request), request.path_params["id"]
     try:
-        return _told(_plain(await _known(request, deed(book, request.path_params["id"]))))
+        now = await _known(request, deed(book, id))
+        return _told({**_plain(now), "hidden": await _known(request, book.ahidden(id))})
     except ValueError as fault:
         raise HTTPException(409, str(fault)) from fault
+
+
+async def _found(book: LessonBook, id: str) -> Lesson:
+    found = await book.aget(id)
+    if found is None:
+        raise KeyError(id)
+    return found
 
 
 async def _known(request: Request, wanted: Awaitable[Any]) -> Any:
@@ -236,7 +143,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 def _number(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) <= MOST**2):
+    if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= MOST**2):
         raise HTTPException(422, f"`{name}` is a whole number, got {text!r}")
     return min(int(text), MOST) if name == "limit" else int(text)
 
@@ -256,17 +163,34 @@ async def _fault(_: Request, fault: Exception) -> Response:
 
 BASE = "/memory/{agent}"
 ONE = BASE + "/lessons/{id}"
+UNKNOWN = {404: "There is none of this id"}
+NOW = {200: "The lesson as it is now; `hidden` says why no run is shown it, or is null", **UNKNOWN}
+CHOICE = {
+    "query": {**TEXT, "description": "What to look for; without it all are listed, the oldest first"},
+    "limit": number(100, MOST),
+    "offset": number(0),
+    "kind": one_of(get_args(Kind)),
+    "status": one_of(get_args(LessonStatus)),
+    "topic": TEXT,
+    "tag": TEXT,
+    "origin": one_of(get_args(Origin)),
+}
 app = Starlette(
     routes=[
-        Route(f"{BASE}/lessons", lessons),
-        Route(f"{BASE}/statistics", statistics),
-        Route(f"{BASE}/runs/{{id}}", run),
-        Route(ONE, lesson),
-        Route(ONE, forget, methods=["DELETE"]),
-        Route(f"{ONE}/history", history),
-        Route(f"{ONE}/approve", approve, methods=["POST"]),
-        Route(f"{ONE}/retire", retire, methods=["POST"]),
-        Route(f"{ONE}/restore", restore, methods=["POST"]),
+        described(
+            f"{BASE}/lessons",
+            lessons,
+            {200: "Lessons; beside a query each with its score", 422: "A value cannot be"},
+            query=CHOICE,
+        ),
+        described(f"{BASE}/statistics", statistics, {200: "The numbers"}),
+        described(f"{BASE}/runs/{{id}}", run, {200: "The run explained", 404: "There is no record of this run"}),
+        described(ONE, lesson, NOW),
+        described(ONE, forget, {204: "It is gone", **UNKNOWN}, method="DELETE"),
+        described(f"{ONE}/history", history, {200: "Every change in order", **UNKNOWN}),
+        described(f"{ONE}/approve", approve, NOW, method="POST"),
+        described(f"{ONE}/retire", retire, {**NOW, 422: "No reason is given"}, method="POST", body={"why": TEXT}),
+        described(f"{ONE}/restore", restore, {**NOW, 409: "It was not set aside"}, method="POST"),
     ],
     exception_handlers={HTTPException: _fault},
 )
