@@ -90,9 +90,9 @@ def test_a_lesson_that_was_set_aside_says_so_and_is_shown_once_it_is_approved(to
         id = LessonBook(store, PLACE).add(Lesson(kind="rule", text=trick, origin="told")).lesson.id
     assert "hidden:      it is quarantined: " in told("show", id)
     assert main(["memory", "restore", id, "--store", "lessons.db"]) == 0
-    assert f"`memory approve {id}` has exactly these words shown." in capsys.readouterr().err
+    assert f"`memory approve {id}` has exactly these words shown." in " ".join(capsys.readouterr().err.split())
     assert main(["memory", "approve", id, "--store", "lessons.db"]) == 0
-    assert "Approved are exactly these words, although " in capsys.readouterr().err
+    assert "Approved are exactly these words, although " in " ".join(capsys.readouterr().err.split())
     assert "hidden:" not in told("show", id)
     with FaissStore("lessons.db") as store:
         assert [lesson.text for lesson in LessonBook(store, PLACE).recall(task)] == [trick]
