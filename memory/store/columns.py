@@ -33,8 +33,10 @@ class Column:
         if isinstance(wanted, str | int) and not isinstance(wanted, bool):
             # Equality is asked for most, and needs no look at the other values: a number has two forms at the most.
             forms = (str,) if isinstance(wanted, str) else (int, float)
-            codes = [self._code_of.get((form, wanted), -1) for form in forms]
-            return np.asarray(slots[np.isin(self.codes[slots], codes)], np.int64)
+            codes = [self._code_of[form, wanted] for form in forms if (form, wanted) in self._code_of]
+            here = self.codes[slots]
+            good = np.zeros(len(here), bool) if not codes else here == codes[0]
+            return np.asarray(slots[good if len(codes) < 2 else good | (here == codes[1])], np.int64)
         good = np.fromiter((holds(value, wanted) for value in self.values), bool, len(self.values))
         return np.asarray(slots[good[self.codes[slots]]], np.int64)
 

@@ -29,12 +29,13 @@ from langgraph_reflexion.memory.store.renewing import StaleError
 from langgraph_reflexion.memory.store.schema import set_setting, setting
 from langgraph_reflexion.memory.store.searching import Changes, Reader, changes
 from langgraph_reflexion.memory.store.settings import Durability, Settings, checked_ttl
+from langgraph_reflexion.memory.store.values import now
 from langgraph_reflexion.memory.store.work import Work, work_of
-from langgraph_reflexion.memory.store.writing import refresh, sweep, write
+from langgraph_reflexion.memory.store.writing import PUT, refresh, remember, row, sweep, write
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-Vectors = Mapping[str, NDArray[np.float32]]
+Queries = Mapping[str, NDArray[np.float32]]
 
 SMALL = 32
 """Operations that are checked on the event loop itself; more go to a thread."""
@@ -92,14 +93,17 @@ class FaissStore(BaseStore):
             dims, fields = setting(connection, "dims"), setting(connection, "fields")
             others = bool(settings.dims) and dims not in (None, settings.dims)
             used = others and connection.execute("SELECT 1 FROM items WHERE vectors IS NOT NULL LIMIT 1").fetchone()
+            query = "SELECT 1 FROM recipes WHERE text = ?"
+            known = settings.usual is None or connection.execute(query, (settings.usual,)).fetchone()
         wanted = None if settings.fields is None else json.dumps(settings.fields)
         if used:
             raise StoreError(
                 f"the store {self._file.path!r} holds vectors of {dims} dimensions, the index has {settings.dims}: "
                 "open it with the index it was made with, or export it into a new file"
             )
-        if (settings.dims and dims != settings.dims) or (wanted and wanted != fields):
+        if (settings.dims and dims != settings.dims) or (wanted and wanted != fields) or not known:
             with self._file.writing() as connection:
+                remember(connection, [settings.usual])
                 if settings.dims:
                     set_setting(connection, "dims", settings.dims)
                 if wanted:
@@ -186,8 +190,10 @@ class FaissStore(BaseStore):
     def __repr__(self) -> str:
         return f"FaissStore({self._file.path!r})"
 
-    def _done(self, work: Work, texts: Vectors, queries: Vectors) -> list[Result]:
+    def _done(self, work: Work, texts: Mapping[str, bytes], queries: Queries) -> list[Result]:
         results: list[Result] = [None] * work.size
+        if work.size == 1 and self._put_alone(work, texts):
+            return results
         if not work.puts:
             used = self._read_anew(work, queries, results)
             if used:
@@ -198,10 +204,20 @@ class FaissStore(BaseStore):
             if work.reads:
                 refresh(connection, self._read(connection, work, queries, results))
             write(connection, work.puts.values(), texts)
-            self._sweep_in_time(connection)
+            if self._sweeps_now():
+                self._swept = time.monotonic()
+                sweep(connection)
         return results
 
-    def _read_anew(self, work: Work, queries: Vectors, results: list[Result]) -> list[int]:
+    def _put_alone(self, work: Work, texts: Mapping[str, bytes]) -> bool:
+        """Most writes are one item as any other: they take one statement, and False is for those that do not."""
+        for put in work.puts.values():
+            if put.value is not None and put.recipe in (None, self._settings.usual) and not self._sweeps_now():
+                self._file.write(PUT, row(put, texts, now()))
+                return True
+        return False
+
+    def _read_anew(self, work: Work, queries: Queries, results: list[Result]) -> list[int]:
         while True:
             try:
                 with self._file.reading() as connection:
@@ -209,7 +225,7 @@ class FaissStore(BaseStore):
             except _OlderError:
                 continue  # another thread was quicker: what it has seen is there for us too
 
-    def _read(self, connection: sqlite3.Connection, work: Work, queries: Vectors, results: list[Result]) -> list[int]:
+    def _read(self, connection: sqlite3.Connection, work: Work, queries: Queries, results: list[Result]) -> list[int]:
         reader = Reader(connection)
         for place, op in work.reads.items():
             if isinstance(op, GetOp):
@@ -237,15 +253,13 @@ class FaissStore(BaseStore):
         logger.info("%s: %d items are yet to be embedded for the index it is opened with", self._file.path, stale.left)
         return stale.texts(self._settings)
 
-    def _renew(self, stale: StaleError, vectors: Vectors) -> None:
+    def _renew(self, stale: StaleError, vectors: Mapping[str, bytes]) -> None:
         with self._file.writing() as connection:
             stale.renew(connection, self._settings, vectors)
 
-    def _sweep_in_time(self, connection: sqlite3.Connection) -> None:
-        minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
-        if minutes is not None and time.monotonic() - self._swept >= minutes * 60:
-            self._swept = time.monotonic()
-            sweep(connection)
+    def _sweeps_now(self) -> bool:
+        minutes = None if self.ttl_config is None else self.ttl_config.get("sweep_interval_minutes")
+        return minutes is not None and time.monotonic() - self._swept >= minutes * 60
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._file.closed:

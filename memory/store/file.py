@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store.schema import create, examine
@@ -24,6 +25,10 @@ IDLE = 8
 
 CHECKED = 16 * 1024 * 1024
 """Bytes up to which a file is checked as a whole when it is opened."""
+
+
+FAULTS = (sqlite3.Error, json.JSONDecodeError)
+"""What SQLite says, and what reading the file's own values does: no others are read where these are caught."""
 
 
 class File:
@@ -62,28 +67,42 @@ class File:
             with self._write, self.told("read"):
                 yield self._connection()
             return
-        with self.told("read"):
+        try:
             taken = self._taken()
             try:
                 taken.execute("BEGIN")
                 yield taken
             finally:
                 self._given_back(taken)
+        except FAULTS as fault:
+            raise self._said(fault, "read") from fault
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction of which all or nothing is kept."""
         self._after_a_fork()
-        with self._write, self.told("written"):
-            connection = self._connection()
-            _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-            try:
-                yield connection
-                _patiently(lambda: connection.execute("COMMIT"))
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        try:
+            with self._write:
+                connection = self._connection()
+                _patiently(connection.execute, "BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    _patiently(connection.execute, "COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+        except FAULTS as fault:
+            raise self._said(fault, "written") from fault
+
+    def write(self, statement: str, values: tuple[Any, ...]) -> None:
+        """One statement that is a transaction by itself."""
+        self._after_a_fork()
+        try:
+            with self._write:
+                _patiently(self._connection().execute, statement, values)
+        except FAULTS as fault:
+            raise self._said(fault, "written") from fault
 
     def close(self) -> None:
         """Close every connection; the last one of all processes folds the log into the file."""
@@ -103,14 +122,14 @@ class File:
         """Faults of SQLite as a `StoreError` that names the file and says what is wrong."""
         try:
             yield
-        except sqlite3.ProgrammingError as fault:
-            if self._closed:
-                raise StoreError(f"the store {self.path!r} is closed") from fault
-            raise
-        except json.JSONDecodeError as fault:  # nothing but the file's own values is read in here
-            raise StoreError(f"the store {self.path!r} cannot be {done}: the file is damaged ({fault})") from fault
-        except sqlite3.DatabaseError as fault:
-            raise StoreError(f"the store {self.path!r} cannot be {done}: {_plainly(fault)}") from fault
+        except FAULTS as fault:
+            raise self._said(fault, done) from fault
+
+    def _said(self, fault: Exception, done: str) -> Exception:
+        if isinstance(fault, sqlite3.ProgrammingError):
+            return StoreError(f"the store {self.path!r} is closed") if self._closed else fault
+        why = _plainly(fault) if isinstance(fault, sqlite3.Error) else f"the file is damaged ({fault})"
+        return StoreError(f"the store {self.path!r} cannot be {done}: {why}")
 
     def _look(self) -> None:
         """Refuse, without changing a byte, what is not a store of ours."""
@@ -138,10 +157,10 @@ class File:
         connection = self._connected()
         connection.execute("PRAGMA busy_timeout = 0")
         if not self.in_memory:
-            _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
-        _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            _patiently(connection.execute, "PRAGMA journal_mode = WAL")
+        _patiently(connection.execute, "BEGIN IMMEDIATE")
         create(connection, self.path)
-        _patiently(lambda: connection.execute("COMMIT"))
+        _patiently(connection.execute, "COMMIT")
         return connection
 
     def _connected(self) -> sqlite3.Connection:
@@ -198,18 +217,17 @@ class File:
         self._start()
 
 
-def _patiently(step: Callable[[], object]) -> None:
+def _patiently(step: Callable[..., object], *given: Any) -> None:
     """Take a step as soon as other processes let us. Short, uneven pauses leave nobody waiting for long."""
-    end = time.monotonic() + PATIENCE
-    pause = 0.0002
+    end, pause = 0.0, 0.0002
     while True:
         try:
-            step()
+            step(*given)
+            return
         except sqlite3.OperationalError as fault:
+            end = end or time.monotonic() + PATIENCE
             if not _busy(fault) or time.monotonic() > end:
                 raise
-        else:
-            return
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 1.3, 0.003)
 
@@ -218,7 +236,7 @@ def _busy(fault: sqlite3.Error) -> bool:
     return (getattr(fault, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _plainly(fault: sqlite3.DatabaseError) -> str:
+def _plainly(fault: sqlite3.Error) -> str:
     code = (getattr(fault, "sqlite_errorcode", 0) or 0) & 0xFF
     told = {
         sqlite3.SQLITE_FULL: "the disk is full",

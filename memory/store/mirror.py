@@ -20,7 +20,7 @@ from langgraph_reflexion.memory.store.columns import Column, grown
 from langgraph_reflexion.memory.store.filters import matches
 from langgraph_reflexion.memory.store.lexicon import Lexicon
 from langgraph_reflexion.memory.store.quantized import Quantized
-from langgraph_reflexion.memory.store.schema import setting
+from langgraph_reflexion.memory.store.schema import last_seq, setting
 from langgraph_reflexion.memory.store.settings import WHOLE, Settings
 from langgraph_reflexion.memory.store.snapshot import MOST_WRONG, Snapshot, check
 from langgraph_reflexion.memory.store.snapshot import load as load_snapshot
@@ -64,7 +64,7 @@ class Mirror:
 
     def catch_up(self, connection: sqlite3.Connection, words: bool = False) -> bool:
         """Take in what has changed. False where the connection's view is older than what the mirror has seen."""
-        now = int(setting(connection, "seq") or 0)
+        now = last_seq(connection)
         if words and not self.with_words:
             self.with_words = True
             self.seq = -1
@@ -174,10 +174,9 @@ class Mirror:
     def _fresh(self, connection: sqlite3.Connection) -> dict[int | None, str | None]:
         """The recipes by which an item counts as embedded, with the rule they suit; `None` suits every item by rule."""
         found: dict[int | None, str | None] = {}
-        default = self.settings.recipe(self.settings.fields or WHOLE)
         for number, text in connection.execute("SELECT id, text FROM recipes"):
             maker, *paths = text.split("\n")
-            if text == default:
+            if text == self.settings.usual:
                 found[number] = None
             elif maker == self.settings.maker:
                 found[number] = json.dumps(paths)

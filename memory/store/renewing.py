@@ -5,12 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
+from langgraph_reflexion.memory.store.schema import last_seq
 from langgraph_reflexion.memory.store.settings import Settings
 from langgraph_reflexion.memory.store.work import embedded_for
-from langgraph_reflexion.memory.store.writing import next_seq, packed, recipe_number
+from langgraph_reflexion.memory.store.writing import packed, remember
 
 AT_ONCE = 256
 """Items that are embedded anew together."""
@@ -32,15 +30,14 @@ class StaleError(Exception):
         found = (embedded_for(value, rule, settings)[1] for _, _, rule, value in self.rows)
         return list(dict.fromkeys(text for texts in found for text in texts))
 
-    def renew(
-        self, connection: sqlite3.Connection, settings: Settings, vectors: Mapping[str, NDArray[np.float32]]
-    ) -> None:
+    def renew(self, connection: sqlite3.Connection, settings: Settings, vectors: Mapping[str, bytes]) -> None:
         """Keep the new vectors of the items that nobody has changed meanwhile."""
-        seq = next_seq(connection)
+        seq = last_seq(connection) + 1
         for item, known, rule, value in self.rows:
             recipe, texts = embedded_for(value, rule, settings)
-            number = None if recipe is None else recipe_number(connection, recipe)
+            remember(connection, [recipe])
             connection.execute(
-                "UPDATE items SET recipe = ?, seq = ?, vectors = ? WHERE id = ? AND seq = ?",
-                (number, seq, packed(texts, vectors), item, known),
+                "UPDATE items SET recipe = (SELECT id FROM recipes WHERE text = ?), seq = ?, vectors = ? "
+                "WHERE id = ? AND seq = ?",
+                (recipe, seq, packed(texts, vectors), item, known),
             )

@@ -7,7 +7,7 @@ import uuid
 
 from langgraph_reflexion.errors import StoreError
 
-VERSION = 2
+VERSION = 3
 MARK = 0x4C524658
 """SQLite's `application_id` of our files."""
 
@@ -36,17 +36,28 @@ CREATE INDEX gone_by_seq ON gone (seq);
 """
 """An item's `seq` is the number of the write that changed it last; `gone` has that of every delete.
 
-Whoever remembers the last number seen can read what has changed since. `rule` is what the put said of indexing:
+The last number is the highest of all, so that a put writes its item and nothing else. Whoever remembers the last number
+seen can read what has changed since. `rule` is what the put said of indexing:
 nothing, `false`, or a list of paths; `recipe` is what the item's vectors were made from. They lie in the item's own
 row, so that neither can be without the other.
 """
+
+LAST = """max(
+    coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0),
+    (SELECT value FROM meta WHERE name = 'floor')
+)"""
+"""SQL for the number of the last write. Deletes up to `floor` are no longer remembered."""
 
 MIGRATIONS = {
     1: """
 ALTER TABLE items ADD COLUMN vectors BLOB;
 UPDATE items SET vectors = (SELECT data FROM vectors WHERE item = id);
 DROP TABLE vectors;
-"""
+""",
+    2: """
+UPDATE meta SET value = (SELECT value FROM meta WHERE name = 'seq') WHERE name = 'floor';
+DELETE FROM meta WHERE name = 'seq';
+""",
 }
 """SQL that brings a file of one version to the next, by the version it starts from."""
 
@@ -75,13 +86,18 @@ def create(connection: sqlite3.Connection, path: str) -> None:
             connection.execute(statement)
     if version == 0:
         connection.execute(f"PRAGMA application_id = {MARK}")
-        rows = [("file", uuid.uuid4().hex), ("seq", 0), ("floor", 0)]
+        rows = [("file", uuid.uuid4().hex), ("floor", 0)]
         connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
         version = VERSION
     else:
         version += 1
     connection.execute(f"PRAGMA user_version = {version}")
     create(connection, path)
+
+
+def last_seq(connection: sqlite3.Connection) -> int:
+    """The number of the last write."""
+    return int(connection.execute(f"SELECT {LAST}").fetchone()[0])
 
 
 def setting(connection: sqlite3.Connection, name: str) -> str | int | None:

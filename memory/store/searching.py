@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from langgraph_reflexion.memory.store.filters import matches
 from langgraph_reflexion.memory.store.mirror import Mirror
-from langgraph_reflexion.memory.store.schema import setting
+from langgraph_reflexion.memory.store.schema import last_seq, setting
 from langgraph_reflexion.memory.store.values import item_of, now
 
 Floats = NDArray[np.float32]
@@ -43,7 +43,7 @@ class Changes(NamedTuple):
 
 def changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: int) -> Changes | None:
     """What was written to exactly this namespace after `since`, or `None` where items expire by themselves."""
-    seq, floor = int(setting(connection, "seq") or 0), int(setting(connection, "floor") or 0)
+    seq, floor = last_seq(connection), int(setting(connection, "floor") or 0)
     if connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
         return None
     if since == seq:
@@ -51,9 +51,9 @@ def changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: i
     name = ".".join(namespace)
     if since < max(floor, 0) or since > seq:
         rows = connection.execute(f"SELECT {_ROW} FROM items WHERE namespace = ?", (name,))
-        return Changes(-1, seq, [item_of(row[:5]) for row in rows])
+        return Changes(-1, seq, [item_of(row) for row in rows])
     rows = connection.execute(f"SELECT {_ROW} FROM items WHERE seq > ? AND +namespace = ?", (since, name))
-    items: list[Item] = [item_of(row[:5]) for row in rows]
+    items: list[Item] = [item_of(row) for row in rows]
     if not connection.execute("SELECT 1 FROM gone WHERE seq > ? LIMIT 1", (since,)).fetchone():
         return Changes(since, seq, items)
     keys = {key for [key] in connection.execute("SELECT key FROM items WHERE namespace = ?", (name,))}
@@ -134,7 +134,7 @@ class Reader:
             some = ids[start : start + AT_ONCE]
             marks = ",".join("?" * len(some))
             found = self.connection.execute(f"SELECT {_ROW} FROM items WHERE id IN ({marks})", some)
-            rows.update((row[5], row) for row in found)
+            rows.update([(row[5], row) for row in found])
         return [
             self._item(rows[item], refresh_ttl, None if math.isnan(score) else score)
             for item, score in zip(ids, scores, strict=True)
@@ -155,11 +155,10 @@ class Reader:
         return sorted(kept)[op.offset : op.offset + op.limit]
 
     def _item(self, row: tuple[Any, ...], refresh_ttl: bool, score: float | None = None) -> SearchItem:
-        ttl, expires = row[6:8]
         # A write for every read would be dear: a time that has hardly run is left as it is.
-        if refresh_ttl and ttl is not None and expires - self.now < 0.99 * ttl * 60_000_000:
+        if refresh_ttl and row[6] is not None and row[7] - self.now < 0.99 * row[6] * 60_000_000:
             self.used.append(row[5])
-        return item_of(row[:5], score)
+        return item_of(row, score)
 
 
 def _rank(
@@ -173,7 +172,8 @@ def _rank(
         if nearest is None:
             nearest = mirror.vectors.scores(query, slots)
         live = alive[nearest[0]]
-        nearest = nearest[0][live], nearest[1][live]
+        if not live.all():
+            nearest = nearest[0][live], nearest[1][live]
     if not settings.by_words or mirror.lexicon is None:
         return _best(mirror, *nearest, end) if nearest else (np.zeros(0, np.int64), np.zeros(0, np.float32))
     ranks, held = mirror.lexicon.scores(text, alive)

@@ -60,9 +60,19 @@ class Settings:
     def by_words(self) -> bool:
         return self.rank != "vectors"
 
+    @property
+    def embedded(self) -> tuple[str, ...]:
+        """The fields that a put embeds if it does not say otherwise."""
+        return self.fields or WHOLE
+
     def recipe(self, fields: tuple[str, ...]) -> str:
         """What a vector was made from and by; vectors of another recipe are made anew."""
         return "\n".join([self.maker, *fields])
+
+    @cached_property
+    def usual(self) -> str | None:
+        """The recipe of a put that does not say otherwise."""
+        return None if self.embedder is None else self.recipe(self.embedded)
 
     @cached_property
     def maker(self) -> str:

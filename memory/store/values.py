@@ -14,6 +14,7 @@ from langgraph.store.base import SearchItem, get_text_at_path, tokenize_path
 from langgraph_reflexion.memory.store.settings import WHOLE
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DECODE = json.JSONDecoder().decode
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -28,28 +29,30 @@ def moment(microseconds: int) -> datetime:
 
 def encoded(value: Any) -> str:
     """The value as JSON; what JSON cannot hold is a `TypeError` or `ValueError` that says so."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"a value is a mapping with text for keys, got {type(value).__name__}")
-    plain = value if isinstance(value, dict) else dict(value)
-    text = _ENCODER.encode(plain)
-    _check_keys(plain)
+    if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
+            raise TypeError(f"a value is a mapping with text for keys, got {type(value).__name__}")
+        value = dict(value)
+    text = _ENCODER.encode(value)
+    _check_keys(value)
     try:
         text.encode()
     except UnicodeEncodeError:  # half characters: they have no UTF-8 and keep their escapes
-        return json.dumps(plain, allow_nan=False, separators=(",", ":"))
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text
 
 
 def item_of(row: tuple[Any, ...], score: float | None = None) -> SearchItem:
-    """An item from `namespace, key, value, created_at, updated_at`."""
-    namespace, key, value, created, updated = row
-    return SearchItem(tuple(namespace.split(".")), key, json.loads(value), moment(created), moment(updated), score)
+    """An item from `namespace, key, value, created_at, updated_at` and what else there is."""
+    namespace, key, value, created, updated, *_ = row
+    made = moment(created)
+    changed = made if updated == created else moment(updated)
+    return SearchItem(tuple(namespace.split(".")), key, _DECODE(value), made, changed, score)
 
 
 def texts_of(value: Any, fields: tuple[str, ...]) -> list[str]:
     """The texts that are embedded for these fields, each once."""
-    found = (text for path in fields for text in _texts_at(value, path))
-    return list(dict.fromkeys(text for text in found if text))
+    return list(dict.fromkeys([text for path in fields for text in _texts_at(value, path) if text]))
 
 
 def words_of(value: Any, fields: tuple[str, ...]) -> str:
@@ -60,6 +63,8 @@ def words_of(value: Any, fields: tuple[str, ...]) -> str:
 
 
 def _texts_at(value: Any, path: str) -> list[str]:
+    if path.isidentifier() and isinstance(value, dict) and isinstance(one := value.get(path), str):
+        return [one]  # most paths are one name
     return get_text_at_path(value, path if path in ("", "$") else _steps(path))
 
 
@@ -82,9 +87,11 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _check_keys(value: Any) -> None:
-    for key in value if isinstance(value, dict) else ():
-        if not isinstance(key, str):
-            raise TypeError(f"a value's keys are text, got {key!r}")
-    for one in value.values() if isinstance(value, dict) else value:
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"a value's keys are text, got {key!r}")
+        value = value.values()
+    for one in value:
         if isinstance(one, (dict, list, tuple)):
             _check_keys(one)

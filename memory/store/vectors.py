@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import faiss
@@ -108,7 +109,7 @@ class Vectors:
 
     def asked(self, query: Floats) -> Floats:
         """The query as it is compared."""
-        norm = float(np.linalg.norm(query))
+        norm = math.sqrt(np.dot(query, query))
         return (query / norm).astype(np.float32) if self.distance == "cosine" and norm > 0 else query
 
     def _rows_of(self, slots: Slots) -> Slots:

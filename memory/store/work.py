@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from langgraph.store.base import (
     GetOp,
@@ -17,12 +18,11 @@ from langgraph.store.base import (
 )
 
 from langgraph_reflexion.memory.store.filters import checked
-from langgraph_reflexion.memory.store.settings import WHOLE, Settings, checked_fields, checked_minutes
+from langgraph_reflexion.memory.store.settings import Settings, checked_fields, checked_minutes
 from langgraph_reflexion.memory.store.values import encoded, texts_of
 
 
-@dataclass(frozen=True)
-class Put:
+class Put(NamedTuple):
     """One item as it will be written; no value means that it is deleted."""
 
     namespace: str
@@ -45,7 +45,7 @@ class Work:
 
     @property
     def texts(self) -> list[str]:
-        return list(dict.fromkeys(text for put in self.puts.values() for text in put.texts))
+        return list(dict.fromkeys([text for put in self.puts.values() for text in put.texts]))
 
 
 def work_of(ops: Iterable[Op], settings: Settings) -> Work:
@@ -55,10 +55,6 @@ def work_of(ops: Iterable[Op], settings: Settings) -> Work:
         work.size = place + 1
         validate_op_namespace(op)
         if isinstance(op, PutOp):
-            if any(
-                "\0" in label for label in op.namespace
-            ):  # LangGraph before 4.3.2 of its checkpoints lets it through
-                raise InvalidNamespaceError(f"A label of a namespace holds no NUL, got {op.namespace!r}")
             put = _put(op, settings)
             work.puts.pop((put.namespace, put.key), None)
             work.puts[put.namespace, put.key] = put
@@ -84,6 +80,8 @@ def _put(op: PutOp, settings: Settings) -> Put:
     if not op.namespace:
         raise InvalidNamespaceError("Namespace cannot be empty.")
     namespace, key = ".".join(op.namespace), str(op.key)
+    if "\0" in namespace:  # LangGraph before 4.3.2 of its checkpoints lets it through
+        raise InvalidNamespaceError(f"A label of a namespace holds no NUL, got {op.namespace!r}")
     if op.value is None:
         return Put(namespace, key)
     ttl = checked_minutes("ttl", op.ttl)
@@ -99,5 +97,5 @@ def embedded_for(value: str, rule: str | None, settings: Settings) -> tuple[str 
     """The recipe of an item's vectors and the texts that go into them."""
     if settings.embedder is None or rule == "false":
         return None, ()
-    fields = tuple(json.loads(rule)) if rule else settings.fields or WHOLE
-    return settings.recipe(fields), tuple(texts_of(json.loads(value), fields))
+    fields = tuple(json.loads(rule)) if rule else settings.embedded
+    return settings.recipe(fields) if rule else settings.usual, tuple(texts_of(json.loads(value), fields))

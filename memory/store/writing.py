@@ -3,62 +3,53 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from langgraph_reflexion.memory.store.schema import set_setting
+from langgraph_reflexion.memory.store.schema import LAST, last_seq, set_setting
 from langgraph_reflexion.memory.store.values import now
 from langgraph_reflexion.memory.store.work import Put
 
-Floats = NDArray[np.float32]
 MINUTE = 60_000_000
 
 REMEMBERED = 10_000
 """Deletes that the file remembers; a process that has missed more reads the file anew."""
 
-_PUT = """
+PUT = f"""
 INSERT INTO items (namespace, key, value, created_at, updated_at, ttl, expires_at, rule, recipe, seq, vectors)
-VALUES (:namespace, :key, :value, :now, :now, :ttl, :expires, :rule, :recipe, :seq, :vectors)
+VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, (SELECT id FROM recipes WHERE text = ?8), coalesce(?9, {LAST} + 1), ?10)
 ON CONFLICT (namespace, key) DO UPDATE SET
     value = excluded.value, updated_at = excluded.updated_at, ttl = excluded.ttl, rule = excluded.rule,
-    created_at = CASE WHEN expires_at <= :now THEN excluded.created_at ELSE created_at END,
+    created_at = CASE WHEN expires_at <= ?4 THEN excluded.created_at ELSE created_at END,
     expires_at = excluded.expires_at, recipe = excluded.recipe, seq = excluded.seq, vectors = excluded.vectors
 """
+"""Writes one item, and is a whole transaction where no other is begun."""
 
 
-def write(connection: sqlite3.Connection, puts: Iterable[Put], vectors: Mapping[str, Floats]) -> None:
+def row(put: Put, vectors: Mapping[str, bytes], moment: int, seq: int | None = None) -> tuple[Any, ...]:
+    """A put as `PUT` takes it; without a number it gets the next."""
+    expires = None if put.ttl is None else moment + int(put.ttl * MINUTE)
+    data = packed(put.texts, vectors)
+    return put.namespace, put.key, put.value, moment, put.ttl, expires, put.rule, put.recipe, seq, data
+
+
+def write(connection: sqlite3.Connection, puts: Collection[Put], vectors: Mapping[str, bytes]) -> None:
     """Write items with their vectors, and delete what has no value."""
-    seq, moment, recipes = next_seq(connection), now(), dict[str, int]()
+    seq, moment = last_seq(connection) + 1, now()
     rows = []
     for put in puts:
         if put.value is None:
             found = connection.execute("SELECT id FROM items WHERE namespace = ? AND key = ?", (put.namespace, put.key))
             delete(connection, [item for [item] in found.fetchall()], seq)
-            continue
-        if put.recipe is not None and put.recipe not in recipes:
-            recipes[put.recipe] = recipe_number(connection, put.recipe)
-        rows.append(
-            {
-                "namespace": put.namespace,
-                "key": put.key,
-                "value": put.value,
-                "now": moment,
-                "ttl": put.ttl,
-                "expires": None if put.ttl is None else moment + int(put.ttl * MINUTE),
-                "rule": put.rule,
-                "recipe": None if put.recipe is None else recipes[put.recipe],
-                "seq": seq,
-                "vectors": packed(put.texts, vectors),
-            }
-        )
-    connection.executemany(_PUT, rows)
+        else:
+            rows.append(row(put, vectors, moment, seq))
+    remember(connection, {put.recipe for put in puts})
+    connection.executemany(PUT, rows)
 
 
-def packed(texts: Sequence[str], vectors: Mapping[str, Floats]) -> bytes | None:
+def packed(texts: Sequence[str], vectors: Mapping[str, bytes]) -> bytes | None:
     """The vectors of an item's texts as its row keeps them."""
-    return b"".join(vectors[text].tobytes() for text in texts) or None
+    return b"".join([vectors[text] for text in texts]) or None
 
 
 def delete(connection: sqlite3.Connection, items: list[int], seq: int) -> None:
@@ -79,7 +70,7 @@ def sweep(connection: sqlite3.Connection) -> int:
     """Delete what has expired; how many items that were."""
     rows = connection.execute("SELECT id FROM items WHERE expires_at <= ?", (now(),)).fetchall()
     if rows:
-        delete(connection, [item for [item] in rows], next_seq(connection))
+        delete(connection, [item for [item] in rows], last_seq(connection) + 1)
     return len(rows)
 
 
@@ -92,16 +83,7 @@ def refresh(connection: sqlite3.Connection, items: Iterable[int]) -> None:
     )
 
 
-def recipe_number(connection: sqlite3.Connection, text: str) -> int:
-    query = "SELECT id FROM recipes WHERE text = ?"
-    row = connection.execute(query, (text,)).fetchone()
-    if row is None:
-        connection.execute("INSERT INTO recipes (text) VALUES (?)", (text,))
-        row = connection.execute(query, (text,)).fetchone()
-    return int(row[0])
-
-
-def next_seq(connection: sqlite3.Connection) -> int:
-    """The number of this write, one more than that of the last."""
-    [[seq]] = connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'seq' RETURNING value").fetchall()
-    return int(seq)
+def remember(connection: sqlite3.Connection, recipes: Iterable[str | None]) -> None:
+    """Let the file know these recipes, so that items may name them."""
+    new = [(one,) for one in recipes if one is not None]
+    connection.executemany("INSERT OR IGNORE INTO recipes (text) VALUES (?)", new)

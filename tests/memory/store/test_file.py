@@ -53,32 +53,42 @@ def test_a_newer_version_is_refused(path: Path) -> None:
     refused(path, "version")
 
 
-FIRST = """
+OLD = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE items (id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER, rule TEXT, recipe INTEGER,
     seq INTEGER NOT NULL, UNIQUE (namespace, key));
 CREATE INDEX items_by_seq ON items (seq);
 CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
-CREATE TABLE vectors (item INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE recipes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE gone (item INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
 CREATE INDEX gone_by_seq ON gone (seq);
-INSERT INTO meta VALUES ('file', 'f'), ('seq', 2), ('floor', 0), ('dims', 4), ('fields', '["text"]');
+INSERT INTO meta VALUES ('file', 'f'), ('seq', 7), ('floor', 0), ('dims', 4), ('fields', '["text"]');
 INSERT INTO recipes VALUES (1, 'embedder' || char(10) || 'text');
 INSERT INTO items VALUES (1, 'team', 'a', '{"text":"@0"}', 5, 6, NULL, NULL, NULL, 1, 1);
 INSERT INTO items VALUES (2, 'team', 'b', '{"text":"@1"}', 7, 8, NULL, NULL, 'false', NULL, 2);
-INSERT INTO vectors VALUES (1, x'0000803f000000000000000000000000');
 PRAGMA application_id = {MARK};
-PRAGMA user_version = 1;
 """
+VERSIONS = [
+    """
+CREATE TABLE vectors (item INTEGER PRIMARY KEY, data BLOB NOT NULL);
+INSERT INTO vectors VALUES (1, x'0000803f000000000000000000000000');
+PRAGMA user_version = 1;
+""",
+    """
+ALTER TABLE items ADD COLUMN vectors BLOB;
+UPDATE items SET vectors = x'0000803f000000000000000000000000' WHERE id = 1;
+PRAGMA user_version = 2;
+""",
+]
 
 
-def test_a_file_of_the_first_version_is_brought_to_this_one(
-    opened: Callable[..., FaissStore], path: Path, index: dict[str, Any], angles: Any
+@pytest.mark.parametrize("version", VERSIONS, ids=["first", "second"])
+def test_a_file_of_an_older_version_is_brought_to_this_one(
+    opened: Callable[..., FaissStore], path: Path, index: dict[str, Any], angles: Any, version: str
 ) -> None:
     raw = sqlite3.connect(path)
-    raw.executescript(FIRST.replace("{MARK}", str(MARK)))
+    raw.executescript(OLD.replace("{MARK}", str(MARK)) + version)
     raw.close()
     for _ in range(2):
         store = opened(index=index)
@@ -87,6 +97,10 @@ def test_a_file_of_the_first_version_is_brought_to_this_one(
         assert (store.get(NS, "b").created_at.microsecond, store.get(NS, "b").updated_at.microsecond) == (7, 8)
         store.close()
     assert angles.seen == ["@0"] * 2, "the vectors are those that the old file had"
+    store = opened(index=index)
+    assert store.changes(NS, 7).seq == 7, "the numbers of writes go on from the last"
+    store.put(NS, "c", {"text": "@0.5"})
+    assert [item.key for item in store.changes(NS, 7).items] == ["c"]
 
 
 def test_a_damaged_page_is_found_on_opening(path: Path) -> None:

@@ -32,6 +32,26 @@ def test_what_is_put_is_got_back_as_it_was(store: FaissStore) -> None:
     assert store.search(NS)[0].value == value
 
 
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_put_is_one_statement_and_its_number_follows_the_last_of_all(
+    opened: Callable[..., FaissStore], index: dict[str, Any], indexed: bool
+) -> None:
+    store = opened(index=index if indexed else None)
+    said: list[str] = []
+    with store._file.writing() as connection:
+        connection.set_trace_callback(said.append)
+    for number in (1, 2):
+        said.clear()
+        store.put(NS, "a", {"text": f"@0.{number}"})
+        assert len([one for one in said if not one.startswith("--")]) == 1
+        assert store.changes(NS, -1).seq == number
+    store.batch([PutOp(NS, "b", {"n": 1}), PutOp(NS, "a", None)])
+    assert store.changes(NS, 2).seq == 3
+    store.delete(NS, "b")
+    store.put(NS, "c", {"text": "@0"})
+    assert store.changes(NS, 3) == (3, 5, [store.get(NS, "c")], {"c"})
+
+
 def test_times_have_a_zone_and_the_first_one_survives_an_overwrite(store: FaissStore) -> None:
     before = datetime.now(UTC)
     store.put(NS, "a", {"n": 1})
