@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from hypothesis import settings
 
@@ -26,6 +29,25 @@ def nothing_from_outside() -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("LANGSMITH_TRACING", "false")
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A client reads one certificate and not 150, which take 50 ms: nothing here is asked over TLS."""
+    bundle = Path(certifi.where()).read_text(encoding="utf-8")
+    first, end, _ = bundle.partition("-----END CERTIFICATE-----\n")
+    file = tmp_path_factory.mktemp("tls") / "one.pem"
+    file.write_text(first + end, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def what_is_imported_stays() -> None:
+    """The garbage collector need not look at the packages again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -105,6 +105,7 @@ def test_odd_answers_are_read_without_a_fault():
         assert said(answer).passed in (True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.req("K5")
 async def test_much_text_is_read_in_little_time_by_either_door():
     seen = (" ".join(f"Name{i} was born in {i}" for i in range(20_000)),)

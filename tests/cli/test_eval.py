@@ -107,6 +107,7 @@ def test_a_wrong_key_ends_it_in_a_sentence(capsys: pytest.CaptureFixture[str]):
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_more_of_the_same_tasks_and_other_set_ups_go_on_in_the_same_folder(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1"]
     said(capsys, *words, "--setups", "cot", "--limit", "3")

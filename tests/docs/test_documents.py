@@ -28,7 +28,7 @@ from langgraph_reflexion.testing import ModelServer, ScriptedModel
 ROOT = Path(__file__).parents[2]
 PAGES = tuple(sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").rglob("*.md")))
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES)
-SLOW = ("docs/experiments.md",)
+SLOW = ("README.md", "docs/experiments.md", "docs/trials.md")
 OLLAMA = "http://localhost:11434/v1"
 """The one address that is changed before a block runs: the local provider's stands in for it."""
 ROOMS = {

@@ -261,6 +261,7 @@ async def test_a_stream_that_is_left_can_be_taken_up_again(make: Make, thread: T
     assert len(result["outcome"].reflections) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.req("I8", "D7", "D19")
 async def test_twenty_runs_at_once_mix_nothing(protocol: str) -> None:
     """Each run sees its own task, its own failure and its own patch."""

@@ -51,6 +51,7 @@ def test_a_checkpointer_that_keeps_a_list_of_types_gets_ours(
     assert kinds == {Outcome, Failure, Reflection, Attempt}
 
 
+@pytest.mark.slow
 @pytest.mark.req("I7", "D19")
 def test_our_fields_stay_small_and_do_not_grow_with_the_steps(make: Make, thread: Thread, protocol: str) -> None:
     def read(page: int) -> str:

@@ -140,6 +140,7 @@ def ends_well(outcome: Outcome, messages: list[Any], limits: Limits, questions: 
     assert outcome.answer is not None or outcome.status in ("failure", "unverified")
 
 
+@pytest.mark.slow
 @pytest.mark.req("F1", "F2", "F9", "F11", "A2", "E8", "C1", "I2")
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(

@@ -132,6 +132,7 @@ def test_the_same_replies_run_id_and_clock_are_the_same_run(protocol: str) -> No
     assert one[0]["run_id"] == str(RUN)
 
 
+@pytest.mark.slow
 @pytest.mark.req("I7", "K8")
 def test_every_checkpoint_of_a_long_story_leads_to_an_end(protocol: str) -> None:
     agents: list[Any] = []

@@ -182,6 +182,7 @@ def test_every_checkpoint_can_be_replayed_and_forked_to_an_outcome(make: Make, t
     assert len(agent.store.search(("reflexion", "reflexion_agent", "lessons"))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.req("I7", "A10")
 def test_another_word_of_the_user_put_into_any_checkpoint_leads_to_an_outcome(
     make: Make, thread: Thread, protocol: str

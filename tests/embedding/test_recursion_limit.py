@@ -74,6 +74,7 @@ def endless(kind: str) -> RoleModel:
 KINDS = ["calls", "errors", "turns", "plans", "refused", "invalid", "approved", "questions"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("F1", "G1")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("protocol", ["tools", "json"])

@@ -233,6 +233,7 @@ def test_each_shipped_program_passes_its_cases_and_an_empty_one_none(task: Task)
     assert not check_for(task)("pass", Run(task=task.task)).passed
 
 
+@pytest.mark.slow
 def test_the_shipped_tasks_can_be_tried_without_a_key(tried: Tried):
     tasks = [task for task in tasks_in(SHIPPED) if task.topic != "coding"]
     results = tried(tasks, student(tasks), "cot", "cot+context+both")

@@ -86,6 +86,7 @@ def test_an_honest_lesson_is_let_through(text: str) -> None:
     assert suspicion(text) is None
 
 
+@pytest.mark.slow
 @given(st.text(max_size=400))
 def test_any_text_is_judged(text: str) -> None:
     assert suspicion(text) is None or isinstance(suspicion(text), str)

@@ -69,6 +69,7 @@ def test_a_name_that_is_the_answer_or_stands_in_the_task_is_a_retelling() -> Non
     assert book().add(Lesson(kind="rule", text="Return None where a row is empty."), answer="None").action == "added"
 
 
+@pytest.mark.slow
 @pytest.mark.req("K5")
 @pytest.mark.parametrize("unit", ENDLESS)
 def test_a_text_made_to_be_looked_at_for_ever_is_not(unit: str) -> None:

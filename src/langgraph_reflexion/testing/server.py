@@ -120,7 +120,8 @@ class ModelServer:
             mood = self._mood(question, number)
         if mood in ERRORS:
             status, code, message = ERRORS[mood]
-            return _error(status, code, message, {"Retry-After": f"{self._retry_after:g}"} if status == 429 else {})
+            passes = status in (429, 500)
+            return _error(status, code, message, {"Retry-After": f"{self._retry_after:g}"} if passes else {})
         if mood == "dropped":
             return Answer(200, [], whole=False)
         if mood == "garbage":

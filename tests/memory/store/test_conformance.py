@@ -167,6 +167,7 @@ def test_a_value_that_is_no_json_is_refused(store: BaseStore) -> None:
         store.put(NS, "a", {"n": object()})
 
 
+@pytest.mark.slow
 def test_the_time_of_creation_outlives_an_overwrite(store: BaseStore) -> None:
     store.put(NS, "a", {"n": 1})
     born = store.get(NS, "a").created_at
@@ -288,6 +289,7 @@ def test_an_expired_item_is_never_given_back(opened: Opened) -> None:
     assert keys(store.search(NS)) == ["kept"]
 
 
+@pytest.mark.slow
 def test_reading_lets_a_time_to_live_begin_anew(opened: Opened) -> None:
     store = opened(ttl={"default_ttl": 0.6 / 60, "refresh_on_read": True})
     store.put(NS, "a", {"n": 1})

@@ -314,6 +314,7 @@ ANY = st.recursive(
 EVERY_SORT = Arguments([book, inside, loose, modelled(Asking), from_schema(SCHEMA)])
 
 
+@pytest.mark.slow
 @pytest.mark.req("B5")
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(st.dictionaries(st.text(max_size=3) | st.sampled_from(WORDS), ANY, max_size=4), st.data())

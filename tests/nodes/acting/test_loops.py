@@ -298,6 +298,7 @@ def respelt(value: Any, draw: st.DrawFn) -> Any:
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.req("A6")
 @settings(derandomize=True, deadline=None, max_examples=120)
 @given(stories(), st.integers(2, 4), st.data())

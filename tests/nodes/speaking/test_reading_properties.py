@@ -140,6 +140,7 @@ def test_a_quoted_call_stays_quoted_whatever_is_damaged_around_it(
     assert isinstance(read, Invalid) or not read.calls
 
 
+@pytest.mark.slow
 @pytest.mark.req("B9", "A3")
 @settings(derandomize=True, deadline=None, max_examples=700)
 @given(st.one_of(st.text(), st.text(st.sampled_from("{}[]:,\"'\\/*# \nuNone1e.-x\ud800"), max_size=200)))
