@@ -7,6 +7,7 @@ import binascii
 import codecs
 import html
 import re
+import string
 import unicodedata
 import urllib.parse
 from collections.abc import Iterator
@@ -20,14 +21,17 @@ _LOOKALIKES = str.maketrans(
     "аеорсухіѕԁɡɩοαενρτυκχıɪɢɴʀᴇᴀʟᴘᴠᴏᴜꜱᴛᴄᴍᴅʙʏᴡғʜᴊᴋᴢβАВЕКМНОРСТХІЅЈΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
     "aeopcyxisdgioaevptukxiignrealpvoustcmdbywfhjkzbABEKMHOPCTXISJABEZHIKMNOPTYX",
 )
-_LEET = str.maketrans("013457@$!", "oieastasi")
-_MIXED = re.compile(r"(?=[\w@$!]*[a-z])[\w@$!]*[013457@$!][\w@$!]*", re.IGNORECASE)
+_LEET = str.maketrans("01345789@$!+", "oieastbgasit")
+_ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
+_MIXED = re.compile(r"(?=[\w@$!+]*[a-z])[\w@$!+]*[01345789@$!+][\w@$!+]*", re.IGNORECASE)
 _TELLING = re.compile(
-    r"\b(?:ignore|instructions?|system|prompt|approve|passwords?|reveal|rules|obey|keys?|send|always|never|the|you|all)\b",
+    r"\b(?:ignore|instructions?|system|prompt|approve|passwords?|reveal|rules|obey|keys?|send|always|never|the|you|your|all|and|user|without|skip|delete|forget)\b",
     re.IGNORECASE,
 )
 """Words of which a text that was turned round would hold one by no accident."""
 _STRETCH = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST},}}={{0,2}}")
+_NUMBERS = re.compile(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
+_DENSE = re.compile(r"[\u3400-\u9fff]{4}")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
 
 
@@ -39,7 +43,7 @@ def plain(text: str) -> str:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Other readings of a plain text: lookalikes, words run together, escapes, turned round."""
+    """Other readings of a plain text: lookalikes, words run together, escapes, letters exchanged, turned round."""
     alike = text if text.isascii() else _bare(text).translate(_LOOKALIKES)
     if alike != text:
         yield alike
@@ -52,13 +56,17 @@ def readings(text: str) -> Iterator[str]:
         freed = urllib.parse.unquote(html.unescape(freed))
         if freed != text:
             yield freed
-    for turned in (codecs.encode(alike, "rot13"), alike[::-1]):
+    for turned in (codecs.encode(alike, "rot13"), alike[::-1], alike.translate(_ATBASH)):
         if _TELLING.search(turned):
             yield turned
 
 
 def decoded(text: str) -> Iterator[str]:
-    """What stretches in base 64, 32 or 16 say, where they hold words."""
+    """What stretches in base 64, 32 or 16, or rows of character numbers, say, where they hold words."""
+    for row in _NUMBERS.finditer(text):
+        said = "".join(chr(int(one)) for one in row.group().replace(",", " ").split())
+        if " " in said.strip() and said.isprintable():
+            yield said
     for found in _STRETCH.finditer(text):
         stretch = found.group().rstrip("=")
         for read in (_base64, _base32, bytes.fromhex):
@@ -66,7 +74,7 @@ def decoded(text: str) -> Iterator[str]:
                 said = read(stretch).decode("utf-8")
             except (ValueError, binascii.Error):
                 continue
-            if " " in said.strip() and said.isprintable():
+            if (" " in said.strip() or _DENSE.search(said)) and said.isprintable():
                 yield said
 
 

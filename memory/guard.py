@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from langgraph_reflexion.memory.decoding import decoded, plain, readings
+from langgraph_reflexion.memory.harms import harm
 from langgraph_reflexion.memory.intents import POWERS, intents, meant
-from langgraph_reflexion.memory.tricks import CODED, DROPS, compiled
+from langgraph_reflexion.memory.tricks import CODED, DROPS, MENTIONS, QUOTED, SPACED, SQUASHED, compiled
 from langgraph_reflexion.schemas import Lesson
 
 _HIDDEN = re.compile(
@@ -22,10 +23,6 @@ LOOKED_AT = 4_000
 
 _TRICKS = compiled()
 _INTENTS = intents()
-_SQUASHED = re.compile(
-    r"(?:ignore|disregard|forget|override)(?:all|any|the|your|my|every)*(?:previous|prior|above|earlier|preceding)?"
-    r"(?:system)?(?:instructions?|prompts?|rules|guidelines)|reveal(?:the|your)systemprompt|youarenow(?:an?|the|in)"
-)
 
 
 @lru_cache(maxsize=2_000)
@@ -38,7 +35,7 @@ def suspicion(text: str) -> str | None:
 def _suspicion(text: str) -> str | None:
     if _HIDDEN.search(text) or _JOINERS.search(text) or _CONTROL.search(text):
         return "it holds hidden characters"
-    read = plain(text)
+    read = _without_mentions(plain(text))
     reason = _said(read)
     if reason is not None:
         return reason
@@ -47,9 +44,13 @@ def _suspicion(text: str) -> str | None:
     for other in readings(read):
         if _said(other) is not None:
             return _said(other) if other.casefold() == read.casefold() else f"in disguise, {_said(other)}"
-        if _SQUASHED.search(re.sub(r"[^a-z]", "", other.casefold())):
-            return DROPS
     return None
+
+
+def _without_mentions(text: str) -> str:
+    """The text without what it quotes, where it says that those are only somebody's words."""
+    rest = QUOTED.sub("…", text)
+    return rest if rest != text and MENTIONS.search(rest) else text
 
 
 def _said(text: str) -> str | None:
@@ -60,7 +61,9 @@ def _said(text: str) -> str | None:
     for reason, pattern in _INTENTS:
         if meant(pattern, small):
             return reason
-    return DROPS if _SQUASHED.search(re.sub(r"[^a-z]", "", text.casefold())) else None
+    if SQUASHED.search(re.sub(r"[^a-z]", "", small)) and not SPACED.search(small):
+        return DROPS
+    return harm(text)
 
 
 def overreach(text: str) -> str | None:

@@ -102,8 +102,10 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (CARRIES, r"\b(?:send|sending|forward|forwarding|post|posting|pass|passing|report|leak|leaking|sell|hand)\b[^.\n]{0,30}\b(?:results|answers|data|tasks?|questions?|notes|files|messages|mails?|mail)\b[^.\n]{0,20}\bto (?:the |our |a |an |my )?(?:vendor|competitor|partner|outsider|stranger|address in|attacker|press|collector)"),
     (CARRIES, r"\b(?:reveal|disclose|leak|expose|tell anyone|give away|print|show|recite|spell out)\b[^.\n]{0,30}\b(?:configuration|system prompt|hidden \w+|internal \w+|confidential \w+|your (?:rules|tools|setup))"),
     (CARRIES, r"(?:用户|客户)的?[^。\n]{0,4}(?:邮箱|密码|地址|电话|数据|卡号|隐私)[^。\n]{0,8}(?:附加|写进|写入|发给|发送|传给|放进|上传|告诉)|(?:环境变量|对话|系统提示|密钥|内部)[^。\n]{0,8}(?:写进|附加|发给|发送|放进|上传|传给)"),
+    (CARRIES, r"\b(?:b?cc|copy|forward|send|e-?mail|share|invite)\b[^.\n]{0,60}(?:[\w.+-]+@[\w-]+\.\w|\[mail\])"),
     # a place to go to
     (LINK, rf"\b(?:visit|open|ask|asking|request|fetch|resolve|post|send|call|ping|browse|get|load|download|use|read|query)\b[^\n]{{0,50}}(?:{DOMAIN}|\b[\w-]{{1,40}}(?:\.[\w-]{{1,40}}){{0,3}}\.[a-z]{{2,6}}/\w|\b(?!127\.|10\.|192\.168\.|0\.)\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?:[:/]\w))"),
+    (LINK, rf"\b(?:point|direct|redirect|log in|sign in|set|install|pull|clone|import|switch|change|from|to|at|via|check|script)\b[^\n]{{0,40}}{DOMAIN}|(?<![\d.])(?!127\.|10\.|192\.168\.|0\.)\d{{1,3}}(?:\.\d{{1,3}}){{3}}/\w"),
     (LINK, r"\bjavascript\s*:\s*\w|\w\s*(?:\[\.\]|\(dot\)|\[dot\])\s*\w|\b[\w-]{1,40} dot (?:com|net|org|io|example)\b|^\[//\]:|\[//\]: #"),
     (LINK, rf"(?:打开|访问|执行|下载|请求|调用)[^。\n]{{0,6}}(?:\w{{1,40}}\.){{1,4}}[a-z]{{2,}}|{DOMAIN}[^。\n]{{0,12}}(?:发送|上传|请求)"),
     # harm
@@ -122,6 +124,7 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (HARM, r"\bcall(?:ing)? (?:transfer|delete|wipe|pay|send|drop)_\w+ (?:with|before|whenever|for)\b|--no-verify\b[^\n]{0,30}\bevery\b|\bevery command\b|\bexfiltrat\w+|\bpush secrets\b|\bbackdoor|\bback door\b|\b\w{1,40}\.(?:pdf|docx?|jpg|txt)\.(?:exe|js|bat|scr)\b|\bopen\b[^.\n]{0,20}\.exe\b"),
     (HARM, r"\bchange the user['’]s (?:password|e-?mail|account|settings)\b|\breplace\b[^.\n]{0,40}\bwith (?:ours|mine|our own)\b|\bdelete the (?:project|users?|customer|production)\b|\bscript on production\b|\b(?:etc/(?:shadow|passwd))\b|(?:\.\./){3,}"),
     (HARM, r"(?:关闭|禁用|停用|跳过|绕过)[^。\n]{0,4}(?:安全|检查|审批|验证|防火墙|日志|权限|限制)|(?:删除|清除|清空)(?:所有|全部)|(?:其他|别的)(?:用户|人)的(?:密码|账户|凭证)|给自己[^。\n]{0,6}(?:权限|管理员)|(?:余额|存款|资金)[^。\n]{0,4}转"),
+    (HARM, r"\bforce[- ]?push\w*\b[^.\n]{0,40}\b(?:main|master|release|shared|production)\b"),
     # behind the user's back
     (SECRETLY, r"\bwithout (?:asking|telling|informing|notifying|confirmation|confirming|review|consent|approval|looking|the user (?:knowing|noticing))\b|\b(?:secretly|quietly|covertly|stealthily|discreetly)\b|\bbehind the user['’]s back\b"),
     (SECRETLY, r"\b(?:nobody|no one) is (?:watching|looking)\b|\b(?:user|human|owner) is (?:away|asleep|not looking)\b|\btell (?:nobody|no one|noone)\b|\bkeep (?:it|this) (?:secret|hidden|from)\b|\b(?:code ?word|magic word|trigger (?:word|phrase)|this phrase and)\b"),
@@ -129,13 +132,14 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (SECRETLY, r"(?:不要|别|不得|无需|不用)(?:告诉|通知|告知|询问|让)用户|瞒着|悄悄|偷偷|暗中|暗号|未经[^。\n]{0,6}(?:同意|批准|许可|确认)"),
     # yes to everything
     (YES, rf"\b(?:approve|accept|authori[sz]e|grant|sign|pay|say yes to|agree to|confirm)\b[^.\n]{{0,6}}\b(?:whatever|everything|every|all|each|any)\b[^.\n]{{0,20}}\b(?:{DOUBTFUL}\b|propos)|\b(?:approve|agree to|say yes to|accept) (?:everything|all|anything|every)\b\W*(?:$|,|\bbefore\b|\band\b|without)"),
-    (YES, r"\b(?:always|automatically|blindly) (?:approve|agree|say yes|comply|pick vendor|choose vendor)\b|\b(?:must|shall) (?:approve|choose vendor|agree)\b|\b(?:is|are) always right\b|\bfull (?:marks|score|points)\b|\bauto-?approve\b"),
+    (YES, r"\b(?:always|automatically|blindly) (?:approve|agree|say yes|comply|pick vendor|choose vendor)\b|\b(?:you|vendor|it) (?:must|shall) (?:approve|choose vendor|agree)\b|\b(?:is|are) always right\b|\bfull (?:marks|score|points)\b|\bauto-?approve\b"),
     (YES, r"\b(?:report|claim|mark|state|say|declare|rate)\b[^.\n]{0,30}\b(?:success|passed|accepted|done|correct)\b[^.\n]{0,15}\b(?:even (?:when|if)|whatever|regardless|although|no matter)\b|\bno (?:check|approval|confirmation|review) is (?:needed|required|necessary)\b|\btransaction automatically\b"),
     (YES, r"(?:总是|一律|无条件|全部|直接|自动)(?:批准|同意|通过|接受|允许)|(?:批准|同意|允许|接受)(?:所有|一切|任何|全部)|无论[^。\n]{0,12}(?:成功|批准|通过|同意)"),
+    (YES, r"\b(?:always|only)\b[^.\n]{0,15}\b(?:answer|reply|respond|say)\b(?: with| by saying)?(?: only)?(?: the)?(?: word| number| phrase)? (?:[\"“][^\"”\n]{1,40}[\"”]|\d+\b)(?! (?:or|and|words|sentences|decimals|items|lines|characters|digits))|\b(?:reply|answer|respond) only with the word \w+(?! or)"),
     # a record nobody gave it
     (RECORD, r"\bhelped (?:in )?\d+ (?:of|out of|/) \d+|帮助了?\s*\d+\s*次|^\s*[-*]\s*[0-9a-f]{12,16}\s*:"),
     (RECORD, r"(?:^|[.;:,(]\s*)(?:verified|approved|signed|certified|endorsed|confirmed) by (?:an? |the )?(?:\w+ )?(?:system|human|admin\w*|developers?|operator|owner)\b|\blesson signed\b|(?:^|[(.]\s*)(?:status|origin|confidence|verified)\s*[:,]\s*(?:active|verified|confidence|\d+)"),
-    (RECORD, r"\b(?:this|trusted|mandatory) (?:lesson|rule|advice|entry|memory|note)\b[^.\n]{0,40}\b(?:mandatory|never be|not be|signed|questioned|helped|trusted|permanent)\b|\b(?:highest|top|absolute) priority (?:lesson|rule)|\boutranks (?:every|all)\b|\bhelped\b[^.\n]{0,20}\bruns\b"),
+    (RECORD, r"\b(?:this|trusted|mandatory) (?:lesson|rule|advice|entry|memory|note)\b[^.\n]{0,40}\b(?:mandatory|never be|not be|signed|questioned|helped|trusted|permanent)\b|\b(?:highest|top|absolute) priority (?:lesson|rule)|\boutranks (?:every|all)\b|\b\d+ (?:wins\b|runs? won)|\bnot open to (?:review|question|debate)\b|\bcertified by [^:\n]{1,40}:|\bid=[0-9a-f]{8,}|\bhelped\b[^.\n]{0,20}\bruns\b"),
     (RECORD, r"优先级最高|最高优先级|不得质疑|已(?:由|经|被)[^。\n]{0,6}(?:验证|认证|批准)[^。\n]{0,10}(?:优先|质疑|执行)"),
     # read it first, then obey
     (CODED, r"\b(?:decode|decrypt|deobfuscate|convert|translate|join|concatenate|combine|glue|put (?:them|it) together|fragments|first letters?|base64|rot13|morse|hex|decoded)\b[^\n]{0,140}\b(?:obey|follow (?:it|them)|execute|and act|do (?:it|so|them)|carry (?:it|them) out|run it|your order|new rule|holds the rule)\b"),
