@@ -82,13 +82,14 @@ def test_an_agent_is_not_asked_for_what_is_said_between_trials():
 
 @pytest.mark.req("C12")
 @pytest.mark.parametrize(
-    ("said", "reason", "plan"),
+    ("said", "reason", "plan", "lasts"),
     [
-        ("Reason: I guessed.\nPlan: Name the patent first.", "I guessed.", "Name the patent first."),
-        ("I guessed. I will name the patent first.", "", "I guessed. I will name the patent first."),
+        ("Reason: I guessed.\nPlan: Name the patent first.", "I guessed.", "Name the patent first.", True),
+        ("I guessed. I will name the patent first.", "", "I guessed. I will name the patent first.", True),
+        ("I guessed the inventor.", "", "I guessed the inventor.", False),
     ],
 )
-def test_a_chain_of_thought_may_be_reflected_on_in_the_models_own_words(tried, scores, said, reason, plan):
+def test_a_chain_of_thought_may_be_reflected_on_in_the_models_own_words(tried, scores, said, reason, plan, lasts):
     seen = tried(checks=[scores(COMPLAINT, True)], reflector=RoleModel([say(said)]), reflection="free")
     (kept,) = seen.outcome.reflections
     assert (kept.explanation, kept.patch_prompt, kept.failure_signal) == (reason, plan, "check_failed")
@@ -97,7 +98,7 @@ def test_a_chain_of_thought_may_be_reflected_on_in_the_models_own_words(tried, s
     assert asked.schema is None
     assert "no year is given" in asked.text
     assert "root_cause" not in asked.text
-    assert bool(seen.outcome.lessons_written) == bool(reason), "a plan that worked is kept, a tale of oneself is not"
+    assert bool(seen.outcome.lessons_written) == lasts, "a plan that worked is kept, a tale of oneself is not"
 
 
 @pytest.mark.req("C12", "F7")
