@@ -5,8 +5,9 @@ reflections as models write them (long, literal, repeating, self-critical, Engli
 would do with each. Templates with many fillings stand beside the hand-written ones. Nothing here comes from a model.
 
 `merged` asks whether two lessons that say the same become one, and how many of the others do so wrongly (`unseen`: the
-pairs that were written after the rule was settled); `opposed` the same of links between opposite advice; `literal` and
-`general` which reflections are refused.
+cases that were written after the rule was settled); `opposed` the same of links between opposite advice; `literal`
+which reflections are not kept as they came, because they name a detail of their task; `slots` which of those are kept
+with slots, because they hold for other tasks once the detail is gone; `general` which reflections are refused.
 """
 
 from __future__ import annotations
@@ -106,10 +107,12 @@ def merged(one: str, other: str) -> str:
     return "opposed" if any(change.action == "opposed" for change in book.history(first.id)) else "other"
 
 
-def refused(task: str, answer: str | None, text: str) -> str | None:
-    """Why a book refuses a reflection's lesson."""
+def kept(task: str, answer: str | None, text: str) -> tuple[str, str]:
+    """What becomes of a reflection's lesson: `keep`, `slot` or `refused`; and its new words, or why not."""
     written = LessonBook(InMemoryStore()).add(Lesson(kind="rule", text=text), task=task, answer=answer)
-    return written.reason if written.action in ("refused", "quarantined") else None
+    if written.lesson is None or written.action == "quarantined":
+        return "refused", written.reason
+    return ("keep" if written.lesson.text == text else "slot"), written.lesson.text
 
 
 def figure(gate: str, found: Iterable[tuple[bool, bool]]) -> Figure:
@@ -129,16 +132,20 @@ def main() -> int:
     asked = [(pair, merged(pair.one, pair.other)) for pair in pairs()]
     lines = (DATA / "reflections.jsonl").read_text(encoding="utf-8").splitlines()
     told = [json.loads(line) for line in lines]
-    judged = [(one, refused(one["task"], one["answer"], one["text"])) for one in told]
-    of_task = ("literal", "answer")
+    judged = [(one, *kept(one["task"], one["answer"], one["text"])) for one in told]
+    of_task = ("literal", "answer", "slot")
+    named = [(one, was) for one, was, _ in judged if one["label"] in ("keep", *of_task)]
+    slots = [(one, was) for one, was in named if one["label"] in ("slot", "literal")]
     figures = [
         figure("merged", ((pair.label == "same", was == "same") for pair, was in asked)),
         figure("  unseen", ((pair.label == "same", was == "same") for pair, was in asked if pair.split == "held")),
         figure("opposed", ((pair.label == "opposed", was == "opposed") for pair, was in asked)),
-        figure("literal", ((one["label"] in of_task, why is not None)
-                           for one, why in judged if one["label"] in ("keep", *of_task))),
-        figure("general", ((one["label"] != "keep", why is not None)
-                           for one, why in judged if one["label"] not in of_task)),
+        figure("literal", ((one["label"] in of_task, was != "keep") for one, was in named)),
+        figure("  unseen", ((one["label"] in of_task, was != "keep") for one, was in named if one["split"] == "held")),
+        figure("slots", ((one["label"] == "slot", was == "slot") for one, was in slots)),
+        figure("  unseen", ((one["label"] == "slot", was == "slot") for one, was in slots if one["split"] == "held")),
+        figure("general", ((one["label"] != "keep", was == "refused")
+                           for one, was, _ in judged if one["label"] not in of_task)),
     ]  # fmt: skip
     print("gate       cases  precision  recall  false")
     for one in figures:
@@ -149,9 +156,9 @@ def main() -> int:
         for pair, was in asked:
             if was != pair.label:
                 print(f"{pair.label} was {was}\n    {pair.one}\n    {pair.other}")
-        for one, why in judged:
-            if (one["label"] == "keep") == (why is not None):
-                print(f"{one['label']} was {why}\n    {one['task']}\n    {one['text']}")
+        for one, was, why in judged:
+            if was != (one["label"] if one["label"] in ("keep", "slot") else "refused"):
+                print(f"{one['label']} was {was}: {why}\n    {one['task']}\n    {one['text']}")
     return 0
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 
 from langgraph_reflexion.memory.guard import LOOKED_AT
-from langgraph_reflexion.memory.literals import gives_away, retold
+from langgraph_reflexion.memory.literals import TASK_LOOKED_AT, gives_away, retold
 from langgraph_reflexion.memory.masking import without_secrets
+from langgraph_reflexion.memory.slots import generalised, stays_with_its_run
 from langgraph_reflexion.memory.words import listed
 from langgraph_reflexion.schemas import Lesson
 
 LONGEST = 300
 """Characters of a lesson's text; each text beside it is cut to so many."""
-
-TASK_LOOKED_AT = 20_000
-"""Characters of a task in which its details are looked for."""
 
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
@@ -106,6 +104,13 @@ def malformed(lesson: Lesson) -> str | None:
 def overlong(text: str) -> str | None:
     """Why a text is too long for a lesson, or `None`."""
     return f"it is over-long: {len(text)} characters, {LONGEST} are allowed" if len(text) > LONGEST else None
+
+
+def for_others(lesson: Lesson, task: str | None = None, answer: str | None = None) -> tuple[Lesson, str | None]:
+    """A tidied lesson with slots for the details of its task, and why it is not worth keeping so, or `None`."""
+    general = generalised(lesson, task)
+    too_literal = stays_with_its_run(general, lesson, task) if task else None
+    return general, refusal(lesson, None, answer) or too_literal or overlong(general.text) or refusal(general, task)
 
 
 def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) -> str | None:

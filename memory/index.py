@@ -16,6 +16,7 @@ from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
+from langgraph_reflexion.memory.slots import without_slots
 from langgraph_reflexion.memory.topics import TOPICS
 from langgraph_reflexion.memory.words import characters, of_one_root, runs, tokens, weight
 
@@ -231,7 +232,8 @@ def found_by(value: Mapping[str, object]) -> tuple[str, str]:
     own = None if topic in TOPICS else topic  # `search` or `coding` is a drawer, not something the lesson says
     parts = [value.get("text"), own, *(tags if isinstance(tags, list) else [])]
     when = value.get("when")
-    return "\n".join(part for part in parts if isinstance(part, str)), when if isinstance(when, str) else ""
+    said = "\n".join(part for part in parts if isinstance(part, str))
+    return without_slots(said), without_slots(when) if isinstance(when, str) else ""
 
 
 def _alone(word: str) -> float:

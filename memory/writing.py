@@ -8,7 +8,7 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, put
-from langgraph_reflexion.memory.gate import malformed, refusal, tidy
+from langgraph_reflexion.memory.gate import for_others, malformed, tidy
 from langgraph_reflexion.memory.guard import overreach, suspicion_of
 from langgraph_reflexion.memory.merging import link, merge, source_records, twin_of
 from langgraph_reflexion.memory.provenance import copied
@@ -27,23 +27,27 @@ def add(
     heard: Iterable[str] = (),
     doubt: str | None = None,
 ) -> Plan[Written]:
-    """Keep a lesson as a candidate, if it passes the gate; with a `doubt`, set it aside for a person."""
+    """Keep a lesson as a candidate, if it passes the gate; with a `doubt`, set it aside for a person.
+
+    Details of its task become slots; a lesson that says nothing without them is refused, and stays with its run.
+    """
     if not isinstance(lesson, Lesson):
         raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
-    offered = tidy(lesson)
-    reason = malformed(offered)
+    tidied = tidy(lesson)
+    reason = malformed(tidied)
     if reason is not None:
         return Written("refused", None, reason)
+    offered, reason = for_others(tidied, task, answer)
     # Looked at as it came, too: on one line a role's name at the head of the second is hard to see.
     doubt = (
         suspicion_of(lesson.model_copy(update={"why": ""}))
+        or suspicion_of(tidied)
         or suspicion_of(offered)
         or copied(lesson.text, heard)
-        or (overreach(offered.text) if offered.origin == "observed" else None)
+        or (overreach(tidied.text) if offered.origin == "observed" else None)
         or doubt
     )
-    reason = None if doubt else refusal(offered, task, answer)
-    if reason is not None:
+    if reason is not None and not doubt:
         return Written("refused", None, reason)
     items = yield from stocked(shelf)
     new = _fresh(shelf, offered, "quarantined" if doubt else "candidate")

@@ -8,6 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.memory import LessonBook, topic_of
 from langgraph_reflexion.memory.likeness import same
 from langgraph_reflexion.memory.provenance import quotes, rests_on
+from langgraph_reflexion.memory.slots import generalised
 from langgraph_reflexion.memory.topics import GENERAL
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
@@ -50,7 +51,7 @@ def kept(
 ) -> Waits[str | None]:
     """The id of a lesson that the book keeps to be shown; what became of it is told, refusals only if asked for."""
     seconds = to_write(seconds_left(state, kit.limits, kit.now()))
-    known = _recalled(state, lesson.text)
+    known = _recalled(state, generalised(lesson, task_in(state)).text)
     if known is not None:
         emit(config, "lesson", action="unchanged", reason=SHOWN, id=known, text=lesson.text, kind=lesson.kind)
         return None
@@ -59,7 +60,8 @@ def kept(
         return None
     found = said.lesson.id if said.lesson is not None and said.action in ("added", "merged", "unchanged") else None
     if refusals or found is not None:
-        emit(config, "lesson", action=said.action, reason=said.reason, id=found, text=lesson.text, kind=lesson.kind)
+        text = said.lesson.text if said.lesson is not None and said.action == "added" else lesson.text
+        emit(config, "lesson", action=said.action, reason=said.reason, id=found, text=text, kind=lesson.kind)
     return found
 
 

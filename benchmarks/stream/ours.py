@@ -64,6 +64,8 @@ class Ours(Memory):
         heard = [f"Note: {said.text}"] if said.sort == "poisoned" else []
         written = self.book.add(lesson, task=task.text, heard=heard)
         self.meant[said.text] = said
+        if written.lesson is not None:
+            self.meant.setdefault(written.lesson.text, said)
         if written.lesson is not None and written.action in ("added", "merged", "unchanged"):
             self._wrote.append(written.lesson.id)
 
