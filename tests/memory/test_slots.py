@@ -56,9 +56,9 @@ def test_a_rule_is_kept_with_a_slot_for_each_detail_of_its_task(text: str, kept:
     ("text", "detail"),
     [
         ("Always offer 2031-05-06.", "2031-05-06"),
-        ("Order 8841 was paid by gift card, so refund it by hand.", "8841"),
+        ("Order 8841 is a parcel, so it has to be weighed first.", "8841"),
         ("Quibbleton prefers mornings and quiet rooms.", "Quibbleton"),
-        ("Refund the gift card for order 8841.", "8841"),
+        ("Weigh the parcel twice for order 8841.", "8841"),
         ("On 2031-03-04 the office closes early, so call before noon.", "2031-03-04"),
         ("Move order 8841 from 2031-03-04 to 2031-05-06.", "2031-03-04"),
     ],
