@@ -25,10 +25,14 @@ class Routes:
     approve: frozenset[str]
     again: str = "decide"
     """Where another answer is made: a trial's worker makes it in `attempt`."""
+    recalling: str = "recall"
+    """Where a run begins."""
+    remembering: str = "remember"
+    """Where a reflection goes on: without memory, both are where an answer is made."""
 
     def after_begin(self, state: AtCrossing) -> str:
         """Feedback is reflected on first."""
-        return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "recall"
+        return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else self.recalling
 
     def after_decide(self, state: AtCrossing) -> str | list[Send]:
         """Calls run or wait for leave, a question is asked, an answer checked, a bad decision reflected on."""
@@ -109,7 +113,7 @@ class Routes:
 
     def after_reflect(self, state: AtCrossing) -> str:
         """On, unless there is nothing to change."""
-        return "wrap_up" if state["stop"] else "remember"
+        return "wrap_up" if state["stop"] else self.remembering
 
 
 def open_calls(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[ToolCall]:

@@ -142,29 +142,31 @@ def _compiled(
     store: BaseStore | None,
     name: str,
 ) -> Graph:
-    routes = Routes(kit.limits, kit.now, frozenset(), again="attempt")
+    # A trial without memory has no steps of it: most of what a short step costs is the step itself.
+    remembers = kit.memory.policy.read or kit.memory.policy.write
+    recalling, remembering = ("recall", "remember") if remembers else ("attempt", "attempt")
+    routes = Routes(kit.limits, kit.now, frozenset(), "attempt", recalling, remembering)
     steps = (
         Step("begin", partial(begin, kit)),
-        WaitingStep("recall", partial(recall, kit)),
+        *((WaitingStep("recall", partial(recall, kit)),) if remembers else ()),
         WaitingStep("attempt", partial(attempt_node, kit, trial)),
         WaitingStep("check", partial(check, kit)),
         WaitingStep("reflect", partial(reflect, kit)),
-        WaitingStep("remember", partial(remember, kit)),
+        *((WaitingStep("remember", partial(remember, kit)),) if remembers else ()),
         WaitingStep("wrap_up", partial(wrap_up, kit)),
         WaitingStep("finish", partial(finish, kit)),
     )
     edges = (
         (START, "begin"),
-        ("recall", "attempt"),
-        ("remember", "recall"),
+        *((("recall", "attempt"), ("remember", "recall")) if remembers else ()),
         ("wrap_up", "finish"),
         ("finish", END),
     )
     ways = (
-        ("begin", routes.after_begin, ["recall", "reflect"]),
+        ("begin", routes.after_begin, [recalling, "reflect"]),
         ("attempt", routes.after_attempt, ["check", "attempt", "reflect", "wrap_up", "finish"]),
         ("check", routes.after_check, ["finish", "reflect", "attempt", "wrap_up"]),
-        ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
+        ("reflect", routes.after_reflect, [remembering, "wrap_up"]),
     )
     graph = laid_out(shapes, context_schema, steps, edges, ways)
     compiled = graph.compile(checkpointer=reading_back(checkpointer, None), store=store, name=name)

@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.host import emit, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.notes import Trial, prompted
-from langgraph_reflexion.nodes.speaking.forms import Meter, metered
+from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Reply, let_pass
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
 from langgraph_reflexion.nodes.tally import (
@@ -53,7 +53,7 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
     pace = Pace(trial.max_steps, None if budget is None else budget - tokens(state["tally"]), meter)
     prompt, text = prompted(kit, trial, state)
     try:
-        work = yield from _work(kit, trial, state, config, prompt, text, meter, pace)
+        work = yield from _work(kit, trial, state, config, prompt, text, pace)
     except NeedsAsyncError:
         raise
     except Exception as fault:
@@ -85,7 +85,6 @@ def _work(
     config: RunnableConfig,
     prompt: list[AnyMessage],
     text: str,
-    meter: Meter,
     pace: Pace,
 ) -> Waits[Work]:
     tally = state["tally"]
@@ -99,7 +98,7 @@ def _work(
     given = yield from worker.given(prompt, text, view)
     left = [seconds_left(state, kit.limits, kit.now()), kit.limits.tool_timeout]
     seconds = min((one for one in left if one is not None), default=None)
-    final = yield from worker.called(given, metered(kit.inside(config), meter), seconds, pace)
+    final = yield from worker.called(given, kit.inside(config), seconds, pace)
     work = yield from worker.read(final, prompt)
     if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
         raise WorkerError("it gave no answer")

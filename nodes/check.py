@@ -13,8 +13,8 @@ from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together, verdicts_on
 from langgraph_reflexion.nodes.host import emit, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.forms import Meter
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
+from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Spent, plus
 from langgraph_reflexion.nodes.speaking.protocols import as_text, object_of
 from langgraph_reflexion.nodes.step import Waits

@@ -17,8 +17,8 @@ from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.acting.timing import within
-from langgraph_reflexion.nodes.speaking.forms import Meter, metered
 from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Wait, Waits, calling, is_async
 from langgraph_reflexion.schemas import Run, Verdict
@@ -96,11 +96,8 @@ def _aside(meter: Meter) -> Iterator[None]:
         yield
         return
     quiet = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
-    token = var_child_runnable_config.set(metered(cast("RunnableConfig", quiet), meter))
-    try:
+    with under(metered(cast("RunnableConfig", quiet), meter)):
         yield
-    finally:
-        var_child_runnable_config.reset(token)
 
 
 def _cut(verdict: Verdict) -> Verdict:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Literal, NamedTuple, cast
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
-from langchain_core.runnables.config import merge_configs
 from langgraph.errors import ParentCommand
 from langgraph.graph import StateGraph
 from langgraph.pregel.protocol import PregelProtocol
@@ -21,9 +21,9 @@ from pydantic import BaseModel
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
-from langgraph_reflexion.nodes.speaking.forms import Meter
+from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits, calling, is_async
+from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits, calling, in_thread, is_async
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None
@@ -40,7 +40,7 @@ class Pace:
 
     def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
         self.most, self.taken = most, 0
-        self._tokens, self._meter = tokens, meter
+        self.meter, self._tokens = meter, tokens
 
     @property
     def is_over(self) -> bool:
@@ -49,7 +49,7 @@ class Pace:
 
     def step(self, tags: Sequence[str] | None) -> None:
         """Count a call that is about to be made, or refuse it."""
-        if self._tokens is not None and self._meter.spent[2] >= self._tokens:
+        if self._tokens is not None and self.meter.spent[2] >= self._tokens:
             raise WorkerError("the token budget was spent before it had an answer")
         if "nostream" in (tags or ()):  # what an agent asks aside, to reflect or to judge, is no step of it
             return
@@ -65,6 +65,10 @@ class _Paced(BaseCallbackHandler):
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
 
+    @property
+    def ignore_chain(self) -> bool:
+        return True
+
     def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
         self.pace.step(tags)
 
@@ -79,6 +83,10 @@ class _PacedLater(AsyncCallbackHandler):
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
+
+    @property
+    def ignore_chain(self) -> bool:
+        return True
 
     async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
         self.pace.step(tags)
@@ -137,16 +145,20 @@ class Worker:
         """What it gives back, within so many seconds and model calls."""
         made = self.runnable
 
-        def paced(handler: BaseCallbackHandler) -> RunnableConfig:
-            return merge_configs(config, {"callbacks": [handler]})
-
         def sync() -> Any:
             if self.only_async:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
-            return made.invoke(given, paced(_Paced(pace)))
+            inside = metered(config, pace.meter, _Paced(pace))
+            with under(inside):
+                return made.invoke(given, inside)
+
+        async def later() -> Any:
+            inside = metered(config, pace.meter, _PacedLater(pace))
+            with under(inside):
+                return await made.ainvoke(given, inside)
 
         try:
-            return (yield within(seconds, sync, lambda: made.ainvoke(given, paced(_PacedLater(pace)))))
+            return (yield within(seconds, sync, later))
         except ParentCommand as leave:
             to = leave.args[0].goto
             raise WorkerError(f"it handed over to {to!r}, and a trial has no one beside it") from None
@@ -191,8 +203,17 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
     _must_take_a_prompt(given)
     name = str(getattr(given, "__name__", type(given).__name__))
     only_async = is_async(given)
-    made = RunnableCallable(None, given, name=name) if only_async else RunnableCallable(given, name=name)
-    return Worker(name, made, "text", only_async, input, output)
+    return Worker(name, _runnable(given, name, only_async=only_async), "text", only_async, input, output)
+
+
+def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runnable[Any, Any]:
+    """A function as LangGraph calls one, with what it asks for by name. Its traces are those of the step."""
+
+    @wraps(given)
+    async def later(*args: Any, **kwargs: Any) -> Any:
+        return await in_thread(lambda: given(*args, **kwargs)).later()
+
+    return RunnableCallable(None if only_async else given, given if only_async else later, name=name, trace=False)
 
 
 def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal["messages", "state", "text"]:

@@ -10,18 +10,16 @@ from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin, is_typeddict
 
 import typing_extensions
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import merge_configs
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.nodes.acting.faults import misfits, model_fault, status_of, told
 from langgraph_reflexion.nodes.acting.json_schema import fault_in_value
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas, rebuilt
-from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, spent_on, unheard
+from langgraph_reflexion.nodes.speaking.metering import Meter, metered
+from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, unheard
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.prompts import Prompts
@@ -168,25 +166,3 @@ def is_form(thing: Any) -> bool:
     if is_typeddict(thing) or typing_extensions.is_typeddict(thing):
         return True
     return isinstance(thing, type) and (issubclass(thing, BaseModel) or is_dataclass(thing))
-
-
-class Meter:
-    """What the calls through somebody else's code cost."""
-
-    def __init__(self) -> None:
-        self.spent: Spent = [0, 0, 0, 0]
-
-
-def metered(config: RunnableConfig, meter: Meter) -> RunnableConfig:
-    """A config under which the meter counts the tokens of each model call."""
-
-    class Count(BaseCallbackHandler):
-        run_inline = True
-
-        def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
-            for made in response.generations[:1]:
-                for one in made[:1]:
-                    if isinstance(one, ChatGeneration) and isinstance(one.message, AIMessage):
-                        meter.spent = [a + b for a, b in zip(meter.spent, spent_on(one.message), strict=True)]
-
-    return merge_configs(config, {"callbacks": [Count()]})

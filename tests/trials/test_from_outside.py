@@ -138,6 +138,14 @@ def test_a_trial_is_drawn_with_every_step_and_its_worker():
     assert [name for name, _ in graph.get_subgraphs()] == ["attempt"]
 
 
+@pytest.mark.req("G1", "L4")
+def test_a_trial_without_memory_has_no_steps_of_it(made, student, thinker):
+    graph = made(student("no", "yes"), [right], reflector=thinker(), memory={"read": False, "write": False})
+    assert {"recall", "remember"}.isdisjoint(graph.get_graph().nodes)
+    steps = [name for part in graph.stream(ASKED, stream_mode="updates") for name in part]
+    assert steps == ["begin", "attempt", "check", "reflect", "attempt", "check", "finish"]
+
+
 @pytest.mark.req("I7")
 def test_an_answer_edited_by_a_person_is_judged_in_its_place(made, student, scores):
     check = scores(False, True)

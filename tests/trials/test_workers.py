@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TypedDict
 
 import pytest
@@ -99,6 +100,27 @@ def test_functions_sync_and_async_take_the_prompt_and_the_config(made):
     assert seen == ["ada"] * 4
     with pytest.raises(RuntimeError, match="'later' is async: use `ainvoke`"):
         made(later, [right]).invoke(task)
+
+
+@pytest.mark.req("J5", "I8")
+async def test_sync_functions_that_wait_hold_up_neither_the_loop_nor_each_other(made):
+    at_once = 40  # more than any pool of an event loop has threads for
+    together = threading.Barrier(at_once)
+
+    def work(_prompt: str) -> str:
+        together.wait(timeout=30)
+        return "yes"
+
+    graph = made(work, [right], memory={"read": False, "write": False})
+    ended = await asyncio.gather(*(graph.ainvoke({"messages": [("user", "Is it so?")]}) for _ in range(at_once)))
+    assert {one["outcome"].status for one in ended} == {"success"}
+
+
+@pytest.mark.req("J5", "I5")
+def test_models_asked_inside_a_function_are_counted(made, student):
+    model = student("no", "yes")
+    told = made(lambda prompt: model.invoke(prompt), [right]).invoke({"messages": [("user", "Is it so?")]})["outcome"]
+    assert (told.usage.calls, told.usage.total > 0, [one.usage.calls for one in told.attempts]) == (2, True, [1, 1])
 
 
 @pytest.mark.req("J5")
