@@ -17,6 +17,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langgraph_reflexion.memory.doors import adriven, driven
 from langgraph_reflexion.nodes.host import is_running
+from langgraph_reflexion.nodes.threads import begun
 from langgraph_reflexion.state import laid_open, put_back
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ Waits = Generator[Wait, Any, T]
 
 
 def in_thread(function: Callable[[], Any]) -> Wait:
-    """Wait for somebody's sync function: in place, or under `ainvoke` in a thread."""
+    """Wait for somebody's sync function: in place, or under `ainvoke` in a thread of its own."""
 
     def carried() -> Any:
         try:
@@ -46,7 +47,7 @@ def in_thread(function: Callable[[], Any]) -> Wait:
         except StopIteration as fault:  # no future can carry it, and whoever waits for one would wait for ever
             raise RuntimeError(f"StopIteration: {fault}") from fault
 
-    return Wait(function, lambda: asyncio.to_thread(carried))
+    return Wait(function, lambda: asyncio.wrap_future(begun(carried)))
 
 
 class NeedsAsyncError(RuntimeError):

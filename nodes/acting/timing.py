@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import queue
-import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent import futures
 from typing import Any
 
 from langgraph_reflexion.nodes.acting.faults import OutOfTimeError
 from langgraph_reflexion.nodes.step import Wait
+from langgraph_reflexion.nodes.threads import begun
 
 LONGEST = 1e8
 """Seconds that every clock can count to: some years."""
@@ -31,24 +30,10 @@ def pause(seconds: float) -> Wait:
 
 
 def _in_time(seconds: float, sync: Callable[[], Any]) -> Any:
-    context = contextvars.copy_context()
-    result: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-
-    def work() -> None:
-        try:
-            result.put((True, context.run(sync)))
-        except BaseException as fault:  # noqa: BLE001 — carried to the thread that waits for it
-            result.put((False, fault))
-
-    # A daemon, and not a pool: the process may end while a call that was given up still hangs.
-    threading.Thread(target=work, daemon=True).start()
-    try:
-        fine, value = result.get(timeout=max(seconds, 0.0))
-    except queue.Empty:
-        raise OutOfTimeError(f"no result after {round(seconds, 3):g} s; it may still be running") from None
-    if fine:
-        return value
-    raise value
+    work = begun(sync)
+    if not futures.wait([work], timeout=max(seconds, 0.0)).done:
+        raise OutOfTimeError(f"no result after {round(seconds, 3):g} s; it may still be running")
+    return work.result()
 
 
 async def _later_in_time(seconds: float, later: Callable[[], Awaitable[Any]]) -> Any:
