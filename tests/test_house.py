@@ -59,6 +59,7 @@ def tree_of(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
+@cache
 def imported(file: Path) -> set[str]:
     """The full names a file imports, wherever in it the import stands: modules, and names from modules."""
     found: set[str] = set()
@@ -71,6 +72,7 @@ def imported(file: Path) -> set[str]:
     return found
 
 
+@cache
 def used_modules(file: Path) -> set[str]:
     """The modules of ours that a file imports; a name taken from a module counts as the module."""
     ours = {name for name in imported(file) if name.split(".")[0] == NAME}

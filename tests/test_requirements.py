@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -43,6 +44,7 @@ def _ids(mark: ast.AST) -> Iterable[str]:
                 yield str(argument.value)
 
 
+@cache
 def named_in_tests() -> dict[str, list[str]]:
     """Each id that a test names, and the files that name it."""
     named: dict[str, list[str]] = {}
