@@ -15,18 +15,12 @@ from typing import NamedTuple
 from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
+from langgraph_reflexion.memory.forms import Forms
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.memory.slots import without_slots
 from langgraph_reflexion.memory.topics import TOPICS
-from langgraph_reflexion.memory.words import characters, of_one_root, runs, tokens, weight
+from langgraph_reflexion.memory.words import characters, tokens, weight
 
-ALIKE = 0.5
-"""Share of common letter runs from which two words are taken for forms of one."""
-
-OF_ONE_ROOT = 0.9
-"""What a word says in place of another of its root: `inventor` for `invented`."""
-
-MOST_FORMS = 8
 LOOKED_UP = 4000
 """Places of words that are looked up for a query, the rarest words' first: common ones add little, and take long."""
 
@@ -79,7 +73,7 @@ class Index:
         self.entries: dict[str, Entry] = {}
         self._elders = elder.entries if elder is not None else {}
         self._holding: dict[str, dict[str, int]] = {}
-        self._runs: dict[str, set[str]] = {}
+        self._forms = Forms()
         self._bound: dict[str, set[str]] = {}
         self._named: set[str] = set()
 
@@ -107,7 +101,7 @@ class Index:
             if self.seq != since:
                 return False
             self.items, self.entries, self._named, self._bound = fresh.items, fresh.entries, fresh._named, fresh._bound
-            self._holding, self._runs = fresh._holding, fresh._runs
+            self._holding, self._forms = fresh._holding, fresh._forms
             self.seq = seq
             return True
 
@@ -127,8 +121,7 @@ class Index:
         for word, count in words.counts.items():
             if word not in self._holding:
                 self._holding[word] = {}
-                for run in runs(word):
-                    self._runs.setdefault(run, set()).add(word)
+                self._forms.add(word)
             self._holding[word][item.key] = count
 
     @property
@@ -150,14 +143,7 @@ class Index:
 
     def forms(self, word: str) -> dict[str, float]:
         """The words of the lessons that a word stands for, with how alike they are."""
-        found = {word: 1.0} if word in self._holding else {}
-        ours = runs(word)
-        shared = Counter(other for run in ours for other in self._runs.get(run, ()) if other != word)
-        near = [(2 * n / (len(ours) + len(runs(other))), other) for other, n in shared.items() if 3 * n > len(ours)]
-        for alike, other in heapq.nlargest(MOST_FORMS, near):
-            if alike >= ALIKE:
-                found[other] = OF_ONE_ROOT if of_one_root(word, other) else alike**2
-        return found
+        return self._forms.of(word)
 
     def rarity(self, word: str) -> float:
         """How much it says that a lesson holds this word: 1 where no other does."""
@@ -191,8 +177,7 @@ class Index:
             del holding[key]
             if not holding:
                 del self._holding[word]
-                for run in runs(word):
-                    self._runs[run].discard(word)
+                self._forms.drop(word)
 
 
 class Reader:

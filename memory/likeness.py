@@ -65,6 +65,10 @@ _SIDES = listed(
 """Words for the two sides of something: advice on the one says nothing of the other."""
 
 
+ALMOST = 0.6
+"""Share of common words from which words, not vectors, say whether two lessons are one."""
+
+
 @lru_cache(maxsize=2_000)
 def likeness(a: str, b: str) -> float:
     """How far two texts say the same, from 0 (nothing) to 1 (the same), in any language.
@@ -97,6 +101,18 @@ def same(a: str, b: str, least: float = 0.84) -> bool:
     if len(_NOT.findall(a)) != len(_NOT.findall(b)):
         return False
     return not (_against(a, b) or opposed(a, b) or _contrast(a, b, _SIDES) or _rearranged(a, b))
+
+
+def same_in_other_words(a: str, b: str) -> bool:
+    """Whether two texts of one meaning, as a model of meaning has it, may be one lesson.
+
+    Where their words are alike, the words decide: no model is sure of `read` for `payment` in a long sentence.
+    """
+    if _dice(_content(a), _content(b)) >= ALMOST:
+        return False
+    numbers = [sorted(re.findall(r"\d+", text)) for text in (a, b)]
+    denied = [bool(_NOT.search(text)) for text in (a, b)]
+    return numbers[0] == numbers[1] and denied[0] == denied[1] and not (opposed(a, b) or _contrast(a, b, _SIDES))
 
 
 @lru_cache(maxsize=2_000)

@@ -12,7 +12,7 @@ from langgraph.store.base import Item, Op
 from langgraph_reflexion.memory.changing import move, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.index import Words
-from langgraph_reflexion.memory.likeness import opposed, same
+from langgraph_reflexion.memory.likeness import opposed, same, same_in_other_words
 from langgraph_reflexion.memory.records import (
     FIELDS,
     LIVE,
@@ -23,7 +23,7 @@ from langgraph_reflexion.memory.records import (
     record,
     source_record,
 )
-from langgraph_reflexion.memory.shelf import Shelf, evidence_about, read_one
+from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest, read_one
 from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.memory.words import fold, tokens
 from langgraph_reflexion.schemas import Lesson
@@ -32,6 +32,12 @@ logger = logging.getLogger(__name__)
 
 CLOSE_LOOKS = 12
 """Lessons that a new one is compared with word by word."""
+
+
+SURELY = 0.95
+"""Similarity of vectors from which two lessons in other words are one."""
+
+MOST_CLOSE = 3
 
 
 def twin_of(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Item | None:
@@ -57,6 +63,25 @@ def twin_of(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Item | None
         for item in _most_shared(near):
             if same(item.value["text"], new.text):
                 return item
+    return None
+
+
+def twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:
+    """The item that says the same in other words, where the store's embedding model sees it so.
+
+    Where many are as near as that, the model does not tell lessons apart, and none is a twin.
+    """
+    if new.name is not None or new.status != "candidate" or not shelf.vectors:
+        return None
+    near = yield from nearest(shelf, new.text)
+    close = sorted((key for key, score in near.items() if SURELY <= score <= 1.001), key=lambda key: (-near[key], key))
+    if len(close) > MOST_CLOSE:
+        return None
+    for item in (items[key] for key in close if key in items and key not in new.supersedes):
+        value, text = item.value, item.value.get("text")
+        alike = value.get("kind") == new.kind and value.get("status") in LIVE and _bound_alike(new, value)
+        if alike and isinstance(text, str) and same_in_other_words(text, new.text):
+            return item
     return None
 
 

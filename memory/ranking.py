@@ -18,7 +18,7 @@ from langgraph_reflexion.schemas import Lesson
 DENSE = 0.6
 """What a character says that two texts of a script without spaces share beside a word."""
 
-ENOUGH = 1.5
+ENOUGH = 1.6
 """Evidence from which a lesson fits a task, in telling words that no other lesson holds."""
 
 ENOUGH_OF_A_FACT = 0.9

@@ -10,7 +10,7 @@ from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fa
 from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.gate import for_others, malformed, tidy
 from langgraph_reflexion.memory.guard import overreach, suspicion_of
-from langgraph_reflexion.memory.merging import link, merge, source_records, twin_of
+from langgraph_reflexion.memory.merging import link, merge, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record
 from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, stocked
@@ -51,7 +51,7 @@ def add(
         return Written("refused", None, reason)
     items = yield from stocked(shelf)
     new = _fresh(shelf, offered, "quarantined" if doubt else "candidate")
-    twin = twin_of(shelf, new, items)
+    twin = twin_of(shelf, new, items) or (yield from twin_by_vectors(shelf, new, items))
     if twin is not None and not doubt and (yield from _holds_again(shelf, twin, new, items.values())):
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     if twin is not None:

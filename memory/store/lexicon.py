@@ -1,8 +1,7 @@
 """The lexicon: which items hold which words, and how well they answer a query by words alone.
 
-A word of a query stands for itself and, the less the more they differ, for the words of the lexicon that share its runs
-of three letters: so misspellings, derived words and parts of identifiers are found. What is found is weighed as BM25
-does it, by how rare a word is and how much of a text it makes up.
+A word of a query stands for its forms and its kin too. What is found is weighed as BM25 does it, by how rare a word
+is and how much of a text it makes up.
 """
 
 from __future__ import annotations
@@ -15,12 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from langgraph_reflexion.memory.words import runs, tokens, weight
+from langgraph_reflexion.memory.forms import Forms
+from langgraph_reflexion.memory.words import tokens, weight
 
-ALIKE = 0.5
-"""Share of common letter runs from which two words are taken for forms of one."""
-
-MOST_FORMS = 12
 SATURATION, LENGTH = 1.2, 0.6
 
 
@@ -30,7 +26,7 @@ class Lexicon:
     def __init__(self) -> None:
         self._slots: dict[str, array[int]] = {}
         self._counts: dict[str, array[float]] = {}
-        self._runs: dict[str, list[str]] = {}
+        self._forms = Forms()
         self._lengths = array("f")
 
     def add(self, first: int, texts: Sequence[str]) -> None:
@@ -43,8 +39,7 @@ class Lexicon:
                 if slots is None:
                     slots = self._slots[word] = array("i")
                     self._counts[word] = array("f")
-                    for run in runs(word):
-                        self._runs.setdefault(run, []).append(word)
+                    self._forms.add(word)
                 slots.append(slot)
                 self._counts[word].append(count)
 
@@ -64,7 +59,7 @@ class Lexicon:
         for word, times in asked.items():
             best, share = np.zeros(size, np.float32), np.zeros(size, np.float32)
             rarity = rarest = math.log(1 + (living + 0.5) / 0.5)
-            for form, alike in self._forms(word):
+            for form, alike in self._forms.of(word).items():
                 slots = np.frombuffer(self._slots[form], np.int32)
                 counts = np.frombuffer(self._counts[form], np.float32)
                 live = alive[slots]
@@ -81,18 +76,3 @@ class Lexicon:
             held += part * share
             ranks += min(times, 2) * best
         return ranks, held / max(whole, 1e-9)
-
-    def _forms(self, word: str) -> list[tuple[str, float]]:
-        """The words of the lexicon that a word of a query stands for, with how alike they are."""
-        found = {word: 1.0} if word in self._slots else {}
-        ours = runs(word)
-        shared = Counter(other for run in ours for other in self._runs.get(run, ()))
-        near = [
-            (2 * common / (len(ours) + len(runs(other))), other)
-            for other, common in shared.most_common(200)
-            if other != word
-        ]
-        for likeness, other in sorted(near, reverse=True)[:MOST_FORMS]:
-            if likeness >= ALIKE:
-                found[other] = likeness**2
-        return list(found.items())

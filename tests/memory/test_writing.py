@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from langchain_core.embeddings import Embeddings
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -88,6 +89,78 @@ def test_the_fuller_wording_stays(book: LessonBook) -> None:
 def test_what_says_something_else_stays_two(book: LessonBook, one: str, other: str) -> None:
     assert [book.add(a_rule(text)).action for text in (one, other)] == ["added", "added"]
     assert len(book.lessons()) == 2
+
+
+class Meaning(Embeddings):
+    """A model that knows what some texts mean; a text it does not know means itself."""
+
+    def __init__(self, *groups: tuple[str, ...]) -> None:
+        self.groups = groups
+        self.unknown: list[str] = []
+
+    def embed_query(self, text: str) -> list[float]:
+        places = [at for at, group in enumerate(self.groups) if text in group]
+        if not places and text not in self.unknown:
+            self.unknown.append(text)
+        place = places[0] if places else len(self.groups) + self.unknown.index(text)
+        return [float(at == place) for at in range(16)]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+UNITS = "Convert every length to metres before adding them up."
+UNITS_AGAIN = "Bring measurements into one unit, and only then sum."
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    ("one", "other", "action"),
+    [
+        (UNITS, UNITS_AGAIN, "merged"),
+        (UNITS, "Never bring measurements into one unit; only sum.", "added"),
+        (UNITS, "Bring 3 measurements into one unit, and only then sum.", "added"),
+        ("Tune the violin before the concert begins.", "Tune the glacier before the concert begins.", "added"),
+        ("Sort the rows ascending before merging.", "Sort the rows descending before merging.", "added"),
+    ],
+)
+def test_a_lesson_in_other_words_is_found_by_vectors_and_one_that_says_something_else_is_not(
+    one: str, other: str, action: str
+) -> None:
+    store = InMemoryStore(index={"dims": 16, "embed": Meaning((one, other)), "fields": ["text"]})
+    book = LessonBook(store, ("team",))
+    first = book.add(a_rule(one, sources=["e1"])).lesson
+    written = book.add(a_rule(other, sources=["e2"]))
+    assert written.action == action
+    assert first is not None
+    assert written.lesson is not None
+    assert (written.lesson.id == first.id) == (action == "merged")
+    assert action != "merged" or written.lesson.sources == ["e1", "e2"]
+
+
+@pytest.mark.req("D2")
+def test_a_model_that_finds_everything_alike_merges_little() -> None:
+    texts = [f"Polish the {noun} before the guests arrive." for noun in NOUNS]
+    store = InMemoryStore(index={"dims": 16, "embed": Meaning((*texts, UNITS, SLOT)), "fields": ["text"]})
+    book = LessonBook(store, ("team",))
+    for text in texts:
+        book.add(a_rule(text))
+    assert [book.add(a_rule(text)).action for text in (UNITS, SLOT)] == ["added", "added"]
+    assert len(book.lessons()) == len(texts) + 2
+
+
+@pytest.mark.req("D2")
+def test_a_twin_that_words_find_needs_no_model(caplog: pytest.LogCaptureFixture) -> None:
+    embed = Meaning((UNITS, UNITS_AGAIN))
+    book = LessonBook(InMemoryStore(index={"dims": 16, "embed": embed, "fields": ["text"]}), ("team",))
+    book.add(a_rule(UNITS))
+
+    def down(_: str) -> list[float]:
+        raise ConnectionError("the model is away")
+
+    embed.embed_query = down  # type: ignore[method-assign]
+    assert book.add(a_rule(UNITS.upper())).action == "unchanged"
+    assert "the model is away" not in caplog.text
 
 
 def test_lessons_for_two_tools_stay_two(book: LessonBook) -> None:
