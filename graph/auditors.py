@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.nodes.auditing.auditor import Auditor, audit_errors, audit_memories, conclude
-from langgraph_reflexion.nodes.auditing.keeping import Desk
+from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.replies import fault_in
 from langgraph_reflexion.nodes.auditing.yard import Yard
 from langgraph_reflexion.nodes.step import WaitingStep, Waits, await_for, wait_for
@@ -53,7 +53,7 @@ class Parts:
 
     errors: bool
     memories: bool
-    desk: Callable[[Any, RunnableConfig], Desk]
+    papers: Callable[[Any, RunnableConfig], Papers]
     on_done: Callable[[dict[str, Any]], Any] | None
 
 
@@ -84,7 +84,7 @@ def audit_graph(
                 name=name,
             )
             chosen = isinstance(model, Mapping) or not isinstance(model, (str, Runnable))
-            auditor = Auditor(agent, words, most, deadline, parts.desk, chosen)
+            auditor = Auditor(agent, words, most, deadline, parts.papers, chosen)
             graph.add_node(name, _with_agent(name, agent, partial(think, auditor)))
             graph.add_edge(START, name)
             graph.add_edge(name, "conclude")

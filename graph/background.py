@@ -27,7 +27,7 @@ ALERT = 60.0
 IDLE = 5.0
 """Seconds between two looks at whether there is still somebody who could have work."""
 
-log = logging.getLogger("langgraph_reflexion")
+logger = logging.getLogger(__name__)
 
 
 class Background:
@@ -65,7 +65,7 @@ class Background:
                 self._in_thread(work, done, before, at_once=True)
                 raise
             except Exception:
-                log.exception("Background work failed")
+                logger.exception("Background work failed")
             self._left(done)
 
         task = asyncio.get_running_loop().create_task(run(), context=contextvars.Context())
@@ -115,7 +115,7 @@ class Background:
                     wait([before])
                 contextvars.Context().run(work, lambda: self._hurry.wait(PAUSE))
             except Exception:
-                log.exception("Background work failed")
+                logger.exception("Background work failed")
             finally:
                 self._left(done)
 

@@ -20,7 +20,7 @@ from langgraph_reflexion.graph.auditors import DEADLINE, Audited, Build, Graph, 
 from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.acting.faults import told
-from langgraph_reflexion.nodes.auditing.keeping import Desk
+from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.questions import as_messages, plain_failures, since_the_task
 from langgraph_reflexion.nodes.begin import run_id
 from langgraph_reflexion.nodes.host import emit, runtime_of, saver_of, thread_of
@@ -29,7 +29,7 @@ from langgraph_reflexion.nodes.step import Wait
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import laid_open
 
-log = logging.getLogger("langgraph_reflexion")
+logger = logging.getLogger(__name__)
 
 MOST_NOTEBOOKS = 64
 """Notebooks that are kept open at once, one for each namespace."""
@@ -77,18 +77,18 @@ class Audits:
             settings.root,
             settings.words,
             settings.protocol,
-            Parts(settings.errors, settings.memories, self.desk, settings.on_done),
+            Parts(settings.errors, settings.memories, self.papers, settings.on_done),
         )
 
-    def desk(self, state: Any, config: RunnableConfig) -> Desk:
+    def papers(self, state: Any, config: RunnableConfig) -> Papers:
         """Where the findings and memories of this run are kept."""
         notebook, book, home = self.settings.notebook, self.settings.book, self.settings.home
         namespace = state.get("namespace")
         if home is None or namespace is None or not home.policy.write:
-            return Desk(notebook, book)
+            return Papers(notebook, book)
         if notebook is None and self.settings.in_agent:
             notebook = self._notebook(home, tuple(namespace), config)
-        return Desk(notebook, book or home.book_at(namespace, config))
+        return Papers(notebook, book or home.book_at(namespace, config))
 
     def _notebook(self, home: Memory, namespace: tuple[str, ...], config: RunnableConfig) -> ErrorNotebook:
         store = home.store(config)
@@ -259,7 +259,7 @@ class _Job:
                 self.saver.delete_thread(self.thread)
                 return
             except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
-                log.warning("An audit in the background goes on without checkpoints: %s", told(fault))
+                logger.warning("An audit in the background goes on without checkpoints: %s", told(fault))
         pause()
         self.plain.invoke(self.given, context=self.context)
 
@@ -277,7 +277,7 @@ class _Job:
                 await self.saver.adelete_thread(self.thread)
                 return
             except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
-                log.warning("An audit in the background goes on without checkpoints: %s", told(fault))
+                logger.warning("An audit in the background goes on without checkpoints: %s", told(fault))
         await pause()
         await self.plain.ainvoke(self.given, context=self.context)
 

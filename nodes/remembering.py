@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.host import runtime_of, user_of
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import Wait, Waits
 
-log = logging.getLogger("langgraph_reflexion")
+logger = logging.getLogger(__name__)
 
 LAST_WRITE = 3.0
 """Seconds that a write is given after the deadline."""
@@ -42,7 +42,7 @@ class Memory:
             return None
         namespace = resolve_namespace(self.policy, self.agent, runtime_of(config).context)
         if namespace is None:
-            log.warning(
+            logger.warning(
                 "No memory for this run: the context does not fill every field of the namespace %s",
                 self.policy.namespace,
             )
@@ -75,5 +75,5 @@ def best_effort(what: str, wait: Wait, seconds: float | None = None) -> Waits[An
         return (yield within(seconds, wait.sync, wait.later))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
         let_pass(fault)
-        log.warning("%s failed, and the run goes on without: %r", what, fault)
+        logger.warning("%s failed, and the run goes on without: %r", what, fault)
         return None

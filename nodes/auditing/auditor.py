@@ -15,7 +15,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.acting.timing import within
-from langgraph_reflexion.nodes.auditing.keeping import Desk, Heard, keep_memories, keep_report, known_in
+from langgraph_reflexion.nodes.auditing.keeping import Heard, Papers, keep_memories, keep_report, known_in
 from langgraph_reflexion.nodes.auditing.questions import (
     asked_about,
     asked_to_remember,
@@ -32,7 +32,7 @@ from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Usage
 from langgraph_reflexion.state import Update, task_of
 
-log = logging.getLogger("langgraph_reflexion")
+logger = logging.getLogger(__name__)
 
 GRACE = 5.0
 """Seconds beyond its deadline that an auditor has to say that it is over."""
@@ -47,7 +47,7 @@ class Auditor:
     words: Prompts
     turns: int
     deadline: float
-    desk: Callable[[Any, RunnableConfig], Desk]
+    papers: Callable[[Any, RunnableConfig], Papers]
     chosen: bool = False
     """Whether the run's context has a say in which model it asks."""
 
@@ -74,8 +74,8 @@ def audit_errors(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[
         said = yield from _answer(auditor, asking, config)
         report = read_report(said.text, labels_of(messages, start), tools_in(messages))
         heard = _heard(messages, start, said)
-        desk = auditor.desk(state, config)
-        kept = yield from keep_report(desk, session, report, heard, task_of(messages[start:]))
+        papers = auditor.papers(state, config)
+        kept = yield from keep_report(papers, session, report, heard, task_of(messages[start:]))
     except Exception as fault:  # noqa: BLE001 — a model, a store: whatever it is costs this auditor alone
         return {"errors": _failed("The error auditor", fault)}
     return {
@@ -93,12 +93,12 @@ def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Wait
     """What is worth remembering of the user and the project, kept in the lesson book."""
     messages, start, session = state["messages"], state["start"], state["session"]
     try:
-        desk = auditor.desk(state, config)
-        known = yield from known_in(desk)
+        papers = auditor.papers(state, config)
+        known = yield from known_in(papers)
         asking = asked_to_remember(auditor.words, messages, start, session, known)
         said = yield from _answer(auditor, asking, config)
         memories = read_memories(said.text)
-        kept = yield from keep_memories(desk, session, memories, _heard(messages, start, said))
+        kept = yield from keep_memories(papers, session, memories, _heard(messages, start, said))
     except Exception as fault:  # noqa: BLE001 — a model, a store: whatever it is costs this auditor alone
         return {"memories": _failed("The memory auditor", fault)}
     more = {"left_out": memories.left_out, "refused": [*said.refused], "usage": _usage(said)}
@@ -125,7 +125,7 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
             yield _called(on_done, learned)
         except Exception as fault:  # noqa: BLE001 — the caller's own code
             let_pass(fault)
-            log.warning("`on_done` failed: %s", told(fault))
+            logger.warning("`on_done` failed: %s", told(fault))
     return {"learned": learned}
 
 
@@ -158,7 +158,7 @@ def _heard(messages: Sequence[AnyMessage], start: int, said: Said) -> Heard:
 def _failed(who: str, fault: Exception) -> dict[str, Any]:
     let_pass(fault)
     why = str(fault) if isinstance(fault, _NoAnswerError) else told(fault)
-    log.warning("%s failed, which costs nothing else: %s", who, why)
+    logger.warning("%s failed, which costs nothing else: %s", who, why)
     return {"failed": why}
 
 

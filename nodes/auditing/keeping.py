@@ -32,7 +32,7 @@ _ORDERS = re.compile(
 
 
 @dataclass(frozen=True)
-class Desk:
+class Papers:
     """Where one run's findings and memories are kept; either may be missing."""
 
     notebook: ErrorNotebook | None = None
@@ -57,9 +57,9 @@ class Heard:
         return "observed" if len(from_tools) >= 2 and 2 * len(from_tools) >= len(words) else "judged"
 
 
-def keep_report(desk: Desk, session: str, report: Report, heard: Heard, task: str) -> Waits[list[dict[str, Any]]]:
+def keep_report(papers: Papers, session: str, report: Report, heard: Heard, task: str) -> Waits[list[dict[str, Any]]]:
     """The findings as they are kept; a mistake found often enough also becomes a candidate lesson."""
-    notebook, book = desk.notebook, desk.book
+    notebook, book = papers.notebook, papers.book
     if notebook is None:
         return report.findings
     said = [*heard.tools]
@@ -96,18 +96,18 @@ def _offered(book: LessonBook, lesson: Lesson, task: str, heard: Sequence[str]) 
     )
 
 
-def known_in(desk: Desk) -> Waits[list[Lesson]]:
+def known_in(papers: Papers) -> Waits[list[Lesson]]:
     """What is remembered of the user and the project: the entries that have a name."""
-    book = desk.book
+    book = papers.book
     if book is None:
         return []
     found: list[Lesson] = yield Wait(lambda: book.profile(), lambda: book.aprofile())
     return found
 
 
-def keep_memories(desk: Desk, session: str, said: Memories, heard: Heard) -> Waits[dict[str, list[Any]]]:
+def keep_memories(papers: Papers, session: str, said: Memories, heard: Heard) -> Waits[dict[str, list[Any]]]:
     """What became of each memory, and the names that were forgotten because the user asked for it."""
-    book = desk.book
+    book = papers.book
     kept: list[dict[str, Any]] = []
     forgotten: list[str] = []
     if book is None:

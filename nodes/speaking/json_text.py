@@ -30,7 +30,7 @@ _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": No
 
 
 @dataclass(frozen=True)
-class Found:
+class Whole:
     """A value that stands in the text from `start` to `end`; `twice` is a key that one of its objects gives twice."""
 
     value: Any
@@ -71,7 +71,7 @@ def join(high: str, low: str) -> str:
     return chr(0x10000 + ((ord(high) - 0xD800) << 10) + (ord(low) - 0xDC00))
 
 
-def values_in(text: str) -> Iterator[Found | Torn]:
+def values_in(text: str) -> Iterator[Whole | Torn]:
     """Yield the objects and lists that stand side by side in the text, whatever prose is around them.
 
     A value inside another, or inside a string of another, is not yielded. After something `Torn` that is certainly
@@ -84,13 +84,13 @@ def values_in(text: str) -> Iterator[Found | Torn]:
         if isinstance(one, Torn) and one.certain:
             return
         # A bracket in prose hides nothing; code in braces is passed over as a whole.
-        at = one.end if isinstance(one, Found) or one.keys else opening.end()
+        at = one.end if isinstance(one, Whole) or one.keys else opening.end()
 
 
-def only_value(text: str) -> Found | Torn:
+def only_value(text: str) -> Whole | Torn:
     """Return the value that is the whole of the text, of any shape; a number or a string too. Raises `TangledError`."""
     one = _Reader(text).value_at(0)
-    if isinstance(one, Found) and (end := blank_end(text, one.end)) < len(text):
+    if isinstance(one, Whole) and (end := blank_end(text, one.end)) < len(text):
         return Torn(one.start, end, len(text), "something follows the value")
     return one
 
@@ -138,7 +138,7 @@ class _Reader:
     twice: str | None = None
     certain: bool = False
 
-    def value_at(self, start: int) -> Found | Torn:
+    def value_at(self, start: int) -> Whole | Torn:
         self.frames, self.outer, self.twice, self.certain = [], None, None, False
         self.work += 10
         try:
@@ -147,7 +147,7 @@ class _Reader:
             keys = self._outer_keys()
             end = _closing(self.text, start) if keys else start + 1
             return Torn(start, stop.at, end, stop.why, keys, self.certain)
-        return Found(value, start, end, self.twice)
+        return Whole(value, start, end, self.twice)
 
     def _outer_keys(self) -> frozenset[str]:
         outer = self.outer

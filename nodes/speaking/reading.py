@@ -12,9 +12,9 @@ from langchain_core.messages.tool import tool_call
 
 from langgraph_reflexion.nodes.acting.json_schema import told
 from langgraph_reflexion.nodes.speaking.json_text import (
-    Found,
     TangledError,
     Torn,
+    Whole,
     only_value,
     place,
     values_in,
@@ -74,7 +74,7 @@ def read_json(text: str) -> Any | Invalid:
             torn = [one for one in spread if isinstance(one, Torn) and one.certain]
             if torn:
                 return _unreadable(text, torn[0])
-            found = _largest(one for one in spread if isinstance(one, Found))
+            found = _largest(one for one in spread if isinstance(one, Whole))
     except TangledError as error:
         return Invalid("parse_error", f"The reply cannot be read: {error}.")
     if found is None:
@@ -97,15 +97,15 @@ def _after_thinking(text: str) -> str:
     return rest
 
 
-def _candidates(text: str) -> list[Found] | Invalid:
+def _candidates(text: str) -> list[Whole] | Invalid:
     """Return the objects that hold at least one of a decision's fields.
 
     What is torn hides no decision, neither around one nor, cut or misspelt, as a second one beside it.
     """
-    found: list[Found] = []
+    found: list[Whole] = []
     at, beside = 0, ""
     for one in values_in(text):
-        if isinstance(one, Found):
+        if isinstance(one, Whole):
             beside += text[at : one.start] + " "
             at = one.end
             found.append(one)
@@ -127,11 +127,11 @@ def _candidates(text: str) -> list[Found] | Invalid:
     return Invalid("parse_error", _NOTHING)
 
 
-def _with_fields(found: list[Found]) -> list[Found]:
+def _with_fields(found: list[Whole]) -> list[Whole]:
     return [one for one in found if isinstance(one.value, dict) and not one.value.keys().isdisjoint(FIELDS)]
 
 
-def _the_one(candidates: list[Found]) -> dict[str, Any] | Invalid:
+def _the_one(candidates: list[Whole]) -> dict[str, Any] | Invalid:
     """Return the only decision among the candidates: repeated ones count once, examples of the form not at all."""
     # A lone object is judged for what it is; beside others, data and examples are told from decisions.
     meant = [one for one in candidates if _means_a_decision(one.value)] or candidates
@@ -242,19 +242,19 @@ def _unreadable(text: str, torn: Torn) -> Invalid:
 # ---------------------------------------------------------------- any value
 
 
-def _whole_value(text: str) -> Found | None:
+def _whole_value(text: str) -> Whole | None:
     found = only_value(text)
-    return found if isinstance(found, Found) else None
+    return found if isinstance(found, Whole) else None
 
 
-def _fenced(text: str) -> Iterator[Found]:
+def _fenced(text: str) -> Iterator[Whole]:
     """Yield the values that fill a code fence."""
     for fence in _FENCE.finditer(text):
         if found := _whole_value(fence[1]):
             yield found
 
 
-def _largest(found: Iterator[Found]) -> Found | None:
+def _largest(found: Iterator[Whole]) -> Whole | None:
     """Return the longest object, or where there is none the longest list."""
     return max(
         (one for one in found if isinstance(one.value, dict | list)),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from langgraph_reflexion.memory.words import listed
-from langgraph_reflexion.nodes.speaking.json_text import Found, TangledError, Torn, values_in
+from langgraph_reflexion.nodes.speaking.json_text import TangledError, Torn, Whole, values_in
 from langgraph_reflexion.schemas import Dimension, Verdict
 
 _YES_KEYS = listed(
@@ -82,8 +82,8 @@ def read_verdict(text: str) -> Verdict:
         spread = list(values_in(text))
     except TangledError as fault:
         return _nothing(str(fault))
-    objects = [one for found in spread if isinstance(found, Found) for one in _verdicts_in(found)]
-    if any(isinstance(one, Found) and one.twice is not None and _verdicts_in(one) for one in spread):
+    objects = [one for found in spread if isinstance(found, Whole) for one in _verdicts_in(found)]
+    if any(isinstance(one, Whole) and one.twice is not None and _verdicts_in(one) for one in spread):
         return _nothing("a key is given twice")
     if len({json.dumps(one, sort_keys=True, default=str) for one in objects}) > 1:
         return _nothing("it gave several different verdicts")
@@ -106,7 +106,7 @@ def _names_a_field(keys: Iterable[str]) -> bool:
     return any(_key(one) in _FIELDS for one in keys)
 
 
-def _verdicts_in(found: Found) -> list[dict[str, Any]]:
+def _verdicts_in(found: Whole) -> list[dict[str, Any]]:
     """The objects that say something of an answer; one wrapped in another, or alone in a list, is taken out."""
     value = found.value[0] if isinstance(found.value, list) and len(found.value) == 1 else found.value
     for _ in range(3):

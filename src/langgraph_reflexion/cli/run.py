@@ -31,7 +31,7 @@ from langgraph_reflexion.graph.agent import Graph, create_reflexion_agent
 from langgraph_reflexion.schemas import Outcome
 
 BELOW = f"{INDENT}  "
-log = logging.getLogger("langgraph_reflexion")
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ async def _told(page: Page, agent: Graph, kept: _Kept) -> int:
         raise
     except Exception as fault:  # what only a person can mend comes as it is, of any provider or tool
         trace.hush()
-        log.debug("The run ended with an exception", exc_info=True)
+        logger.debug("The run ended with an exception", exc_info=True)
         page.line(f"{type(fault).__name__}: {sentence(fault)}", "red", indent=INDENT, mark="✗")
         return 1
     ending(page, outcome)
