@@ -1,37 +1,39 @@
-"""Changing: a lesson's status moves, and every move is recorded."""
+"""Changing: a lesson's status moves, every move is recorded, and what writers at once leave is put right.
+
+What a change makes of a lesson lies in its record; the lesson's own item is written beside it, in the same batch, so
+that recall need not read the evidence of all. Two writers who read the same item write it one over the other: so each
+looks once more when it has written, and the last to look sees what all have written.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from typing import Any
 
-from langgraph.store.base import Op, PutOp
+from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.appending import change_record
 from langgraph_reflexion.memory.doors import Plan, put
-from langgraph_reflexion.memory.records import FIELDS, change_record
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_one
+from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence
+from langgraph_reflexion.memory.shelf import Read, Shelf, read_one, read_some
 from langgraph_reflexion.memory.values import By, Change, ChangeAction
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 logger = logging.getLogger(__name__)
 
+LOOKS = 8
+"""How often an item is put right before others are left to it."""
 
-def move(
-    shelf: Shelf,
-    lesson: str,
-    status: LessonStatus | None,
-    action: ChangeAction,
-    *,
-    by: By,
-    why: str = "",
-    undoes: str | None = None,
-) -> Plan[Lesson]:
-    """Give a lesson another status, or none, and record the change. An unknown id is a `KeyError`."""
-    found = yield from read_one(shelf, lesson)
-    return (yield from moved(shelf, found, status, action, by=by, why=why, undoes=undoes))
+MOST = 16
+"""Tags, and further fingerprints, that one lesson has."""
+
+_UNITED = ("tags", ALSO)
+"""Fields to which each writer only adds."""
 
 
-def moved(
+def moving(
     shelf: Shelf,
     found: Read,
     status: LessonStatus | None,
@@ -41,23 +43,75 @@ def moved(
     why: str = "",
     run: str | None = None,
     words: tuple[str, ...] = (),
-    undoes: str | None = None,
+) -> list[Op]:
+    """What gives a lesson that was just read another status, or none, and records the change."""
+    before = {"status": found.lesson.status} if status else {}
+    change = Change("", found.lesson.id, action, shelf.clock(), by, why, status, run, before, words=words)
+    ops: list[Op] = [put(shelf.evidence_of(found.lesson.id), *change_record(found.evidence, change))]
+    if status is not None and found.item.value.get("status") != status:
+        ops.append(rewritten(shelf, found.item, {"status": status}))
+    return ops
+
+
+def moved(
+    shelf: Shelf,
+    found: Read,
+    status: LessonStatus,
+    action: ChangeAction,
+    *,
+    by: By,
+    why: str = "",
+    run: str | None = None,
+    words: tuple[str, ...] = (),
 ) -> Plan[Lesson]:
-    """The same for a lesson that was just read, under the run that it is due to if it is due to one."""
-    item, lesson, evidence = found
-    before = {"status": lesson.status} if status else {}
-    change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, words, undoes)
-    key, value = change_record(evidence, change)
-    ops: list[Op] = [put(shelf.evidence_of(lesson.id), key, value)]
-    if status is not None and item.value.get("status") != status:
-        # The change is the truth; the item's own status only spares recall from reading the evidence of all.
-        ops.append(PutOp(shelf.lessons, lesson.id, {**item.value, "status": status}, FIELDS))
-    yield from unless_embedding_fails(ops)
-    return lesson.model_copy(update={"status": status or lesson.status, "updated_at": change.at})
+    """Do so, and give back the lesson as it is then."""
+    yield from unless_embedding_fails(moving(shelf, found, status, action, by=by, why=why, run=run, words=words))
+    now = yield from settled(shelf, [found.lesson.id])
+    return now[found.lesson.id].lesson if now else found.lesson.model_copy(update={"status": status})
+
+
+def move(shelf: Shelf, lesson: str, status: LessonStatus, action: ChangeAction, *, by: By, why: str) -> Plan[Lesson]:
+    """The same for a lesson by its id. An unknown one is a `KeyError`."""
+    return (yield from moved(shelf, (yield from read_one(shelf, lesson)), status, action, by=by, why=why))
+
+
+def rewritten(shelf: Shelf, item: Item, fields: dict[str, Any]) -> PutOp:
+    """A lesson's item with other values in some fields."""
+    return PutOp(shelf.lessons, item.key, {**item.value, **fields}, FIELDS)
+
+
+def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
+    """These lessons as they are now; an item that says otherwise than the changes recorded of it is put right."""
+    wanted = list(ids)
+    found = yield from read_some(shelf, wanted)
+    for _ in range(LOOKS):
+        wrong = [(one, as_recorded(one.item.value, one.evidence)) for one in found.values()]
+        ops: list[Op] = [rewritten(shelf, one.item, right) for one, right in wrong if right != one.item.value]
+        if not ops:
+            break
+        yield from unless_embedding_fails(ops)
+        found = yield from read_some(shelf, wanted)
+    return found
+
+
+def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
+    """An item's value with what the changes that stand have made of it."""
+    right = dict(value)
+    for change in evidence.standing:
+        for name, new in change.after.items():
+            old = right.get(name)
+            if name in _UNITED and change.action == "merged" and isinstance(old, list):
+                right[name] = list(dict.fromkeys([*old, *new]))[:MOST]
+            else:
+                right[name] = new
+    statuses = evidence.statuses()
+    return {**right, "status": statuses[-1]} if statuses else right
 
 
 def unless_embedding_fails(ops: list[Op]) -> Plan[None]:
     """Write, and where that fails write once more without vectors: no lesson is lost to an embedder that is down."""
+    if not ops:
+        return
     try:
         yield ops
     except StoreError:  # of the file itself, and of no embedder

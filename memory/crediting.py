@@ -7,13 +7,12 @@ from typing import Any
 
 from langgraph.store.base import Op, PutOp
 
-from langgraph_reflexion.memory.changing import moved
+from langgraph_reflexion.memory.appending import run_record
+from langgraph_reflexion.memory.changing import moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.floor import placed
 from langgraph_reflexion.memory.masking import without_secrets
-from langgraph_reflexion.memory.records import run_record
-from langgraph_reflexion.memory.shelf import Shelf, read_episode, read_some
-from langgraph_reflexion.memory.values import ChangeAction
+from langgraph_reflexion.memory.shelf import Read, Shelf, read_episode, read_some
 from langgraph_reflexion.memory.worth import next_status, result_of
 from langgraph_reflexion.schemas import Episode, Lesson, Reflection
 
@@ -33,24 +32,31 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
         for old in dict.fromkeys([*before.shown, *before.withheld]):
             if old not in concerned:
                 ops.append(PutOp(shelf.evidence_of(old), f"run/{episode.id}", None))
-    for one, (_, lesson, _) in known.items():
-        if lesson.name:  # what is remembered of a user is shown in run after run, and proven by none
+    for one, found in known.items():
+        if found.lesson.name:  # what is remembered of a user is shown in run after run, and proven by none
             continue
-        result = result_of(episode, lesson)
         went_without = one not in episode.shown
-        beside = 0 if went_without else _company(lesson, [other.lesson for other in known.values()], episode)
-        about = run_record(episode.id, withheld=went_without, result=result, at=now, beside=beside)
-        ops.append(put(shelf.evidence_of(one), *about))
+        beside = 0 if went_without else _company(found.lesson, [other.lesson for other in known.values()], episode)
+        result = result_of(episode, found.lesson)
+        key, value = run_record(episode.id, withheld=went_without, result=result, at=now, beside=beside)
+        ops += [put(shelf.evidence_of(one), key, value), *_following(shelf, found.with_run(value), episode.id)]
     exempt = [one for one, (_, lesson, about) in known.items() if lesson.name or about.vouched]
-    yield [*ops, *placed(shelf, episode, exempt, now)]
+    yield from unless_embedding_fails([*ops, *placed(shelf, episode, exempt, now)])
     # Read again after writing: of several writers at once, the last one to read sees what all have written.
-    for found in (yield from read_some(shelf, known)).values():
-        step = next_status(found.lesson, found.evidence)
-        if step is not None:
-            status, why = step
-            rises = status == "active" or (found.lesson.status == "probation" and status == "candidate")
-            action: ChangeAction = "promoted" if rises else "demoted"
-            yield from moved(shelf, found, status, action, by="evidence", why=why, run=episode.id)
+    more = [op for found in (yield from settled(shelf, known)).values() for op in _following(shelf, found, episode.id)]
+    if more:
+        yield from unless_embedding_fails(more)
+        yield from settled(shelf, known)
+
+
+def _following(shelf: Shelf, found: Read, run: str) -> list[Op]:
+    """What follows for a lesson's status from the runs that are counted, written with them in one batch."""
+    step = next_status(found.lesson, found.evidence)
+    if step is None:
+        return []
+    status, why = step
+    rises = status == "active" or (found.lesson.status == "probation" and status == "candidate")
+    return moving(shelf, found, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
 
 
 def _company(lesson: Lesson, known: Iterable[Lesson], episode: Episode) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.changing import move, moved
 from langgraph_reflexion.memory.doors import Plan, drop, every, put, read
 from langgraph_reflexion.memory.guard import shown_texts, suspicion_of
 from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_episode, read_one
+from langgraph_reflexion.memory.words import fold
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 
 SIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
@@ -35,39 +36,63 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     status_now = found.lesson.status
     if status_now not in SIDE:
         raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
-    held = found.evidence.stood(status_now)
-    stood = next((one for one in reversed(held) if one not in SIDE), "candidate")  # it may be retired twice
+    held = [found.evidence.born, *(one.status for one in found.evidence.standing if one.status is not None)]
+    stood = next((one for one in reversed(held) if one not in (None, *SIDE)), "candidate")  # it may be retired twice
     status: LessonStatus = "active" if stood == "active" else "candidate"
     return (yield from moved(shelf, found, status, "restored", by="person"))
 
 
 def forget(shelf: Shelf, lesson: str) -> Plan[None]:
-    """Remove a lesson, its evidence, its changes and its words in the episodes it came from; damaged ones too."""
-    item = (yield from read(shelf.lessons, lesson)) if fit_for_a_label(lesson) else None
-    if item is None:
+    """Remove a lesson, its evidence, its changes and its words in the episodes it came from; damaged ones too.
+
+    A pattern that speaks in its very words goes with it.
+    """
+    if not fit_for_a_label(lesson) or (yield from read(shelf.lessons, lesson)) is None:
         raise KeyError(lesson)
-    about = yield from every(shelf.evidence_of(lesson))
-    ops = drop([item, *about])
-    for source in {str(one.value["source"]) for one in about if one.value.get("source")}:
-        episode = yield from read_episode(shelf, source)
-        if episode is not None:
-            spared = _without(episode, item.value.get("text"))
-            ops.append(put(shelf.episodes, source, spared.model_dump(mode="json")))
-    yield ops
+    yield from _forget(shelf, [lesson])
 
 
 def forget_named(shelf: Shelf, name: str) -> Plan[int]:
     """The same for all that was ever kept under a name."""
     items = yield from every(shelf.lessons)
     meant = [item.key for item in items if item.value.get("name") == name]
-    for key in meant:
-        yield from forget(shelf, key)
+    yield from _forget(shelf, meant)
     return len(meant)
 
 
-def _without(episode: Episode, text: Any) -> Episode:
+def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
+    """In one batch: half forgotten would be remembered."""
+    items = {item.key: item for item in (yield from every(shelf.lessons))}
+    speaking = [key for one in meant for key, item in items.items() if _speaks_in_its_words(item, items[one])]
+    ops: list[Op] = []
+    episodes: dict[str, Episode] = {}
+    for one in dict.fromkeys([*meant, *speaking]):
+        about = yield from every(shelf.evidence_of(one))
+        said = {items[one].value.get("text")}
+        for item in about:
+            said |= {item.value.get(side, {}).get("text") for side in ("before", "after") if item.value.get(side)}
+        for source in {str(item.value["source"]) for item in about if item.value.get("source")}:
+            episode = episodes.get(source) or (yield from read_episode(shelf, source))
+            if episode is not None:
+                episodes[source] = _without(episode, {fold(text) for text in said if isinstance(text, str)})
+        ops += drop([items[one], *about])
+    ops += [put(shelf.episodes, run, one.model_dump(mode="json")) for run, one in episodes.items()]
+    if ops:
+        yield ops
+
+
+def _speaks_in_its_words(pattern: Item, lesson: Item) -> bool:
+    text, supersedes = pattern.value.get("text"), pattern.value.get("supersedes")
+    if pattern.value.get("kind") != "pattern" or not isinstance(supersedes, list) or lesson.key not in supersedes:
+        return False
+    return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
+
+
+def _without(episode: Episode, said: set[str]) -> Episode:
     reflections = [
-        one.model_copy(update={"memory_to_write": [memo for memo in one.memory_to_write if memo.text != text]})
+        one.model_copy(
+            update={"memory_to_write": [memo for memo in one.memory_to_write if fold(memo.text) not in said]}
+        )
         for one in episode.reflections
     ]
     return episode.model_copy(update={"reflections": reflections})

@@ -16,14 +16,15 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import Op
 
-from langgraph_reflexion.memory.changing import moved, unless_embedding_fails
+from langgraph_reflexion.memory.appending import change_record
+from langgraph_reflexion.memory.changing import moving, unless_embedding_fails
 from langgraph_reflexion.memory.doors import GIVE_WAY, SPELL, Plan, put
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.guard import suspicion_of
 from langgraph_reflexion.memory.index import Words
 from langgraph_reflexion.memory.likeness import likeness, opposed
 from langgraph_reflexion.memory.merging import source_records
-from langgraph_reflexion.memory.records import FIELDS, LIVE, TRUST, Evidence, change_record, lesson_id, record
+from langgraph_reflexion.memory.records import FIELDS, LIVE, TRUST, Evidence, lesson_id, record
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.memory.words import tokens
@@ -102,20 +103,23 @@ def keep(shelf: Shelf, cluster: Cluster, said: str | None) -> Plan[Lesson | None
     if made is None or (made.id not in items and live >= shelf.policy.max_kept):
         return None
     known = next((one for one in cluster.former if one.lesson.id == made.id), None)
+    why = f"{made.id} takes its place"
+    ops: list[Op] = []
     for one in cluster.former:
         if one is not known and one.lesson.status in LIVE:
-            yield from moved(shelf, one, "superseded", "superseded", by="writer", why=f"{made.id} takes its place")
+            ops += moving(shelf, one, "superseded", "superseded", by="writer", why=why)
     now = shelf.clock()
     about = shelf.evidence_of(made.id)
     evidence = known.evidence if known is not None else Evidence()
     before: dict[str, Any] = {"supersedes": known.lesson.supersedes} if known is not None else {}
+    after: dict[str, Any] = {"supersedes": made.supersedes} if known is not None else {}
     why = f"it speaks for {len(cluster.members)} lessons"
     action: ChangeAction = "edited" if known is not None else "added"
-    change = Change("", made.id, action, now, "writer", why, None, None, before)
+    change = Change("", made.id, action, now, "writer", why, None, None, before, after)
     value = record(made.model_copy(update={"sources": []}))
     if known is not None:
         value = {**known.item.value, "supersedes": made.supersedes}
-    ops: list[Op] = [
+    ops += [
         put(shelf.lessons, made.id, value, FIELDS),
         put(about, *change_record(evidence, change)),
         *(put(about, *one) for one in source_records(made, now)),

@@ -14,11 +14,12 @@ from langgraph.store.base import Op
 from pydantic import ValidationError
 
 from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion.memory.appending import change_record
 from langgraph_reflexion.memory.changing import unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, every, put
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.guard import suspicion_of
-from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, record
+from langgraph_reflexion.memory.records import FIELDS, Evidence, lesson_id, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
 from langgraph_reflexion.memory.words import fold
@@ -101,7 +102,7 @@ def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
             continue
         said = {name: value for name, value in record(edited[id]).items() if name in SAID}
         before = {name: item.value.get(name) for name, value in said.items() if item.value.get(name) != value}
-        change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before)
+        change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before, after=said)
         key, value = change_record(evidence, change)
         ops += [put(shelf.lessons, id, {**item.value, **said}, FIELDS), put(shelf.evidence_of(id), key, value)]
     return ops

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from langgraph.store.base import Item, Op
 
-from langgraph_reflexion.memory.changing import move, unless_embedding_fails
+from langgraph_reflexion.memory.appending import change_record, source_record
+from langgraph_reflexion.memory.changing import MOST, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.index import Words
 from langgraph_reflexion.memory.likeness import opposed, same, same_in_other_words
-from langgraph_reflexion.memory.records import (
-    FIELDS,
-    LIVE,
-    change_record,
-    fingerprints,
-    folded,
-    lesson_in,
-    record,
-    source_record,
-)
-from langgraph_reflexion.memory.shelf import Shelf, evidence_about, nearest, read_one
+from langgraph_reflexion.memory.records import ALSO, FIELDS, LIVE, fingerprints, folded, lesson_in, record
+from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about, nearest
 from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.memory.words import fold, tokens
 from langgraph_reflexion.schemas import Lesson
-
-logger = logging.getLogger(__name__)
 
 CLOSE_LOOKS = 12
 """Lessons that a new one is compared with word by word."""
@@ -41,9 +30,13 @@ MOST_CLOSE = 3
 
 
 def twin_of(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Item | None:
-    """The item that says the same already: under the same id, in another spelling, or nearly in the same words."""
-    if new.id in items:
-        return items[new.id]
+    """The item that says the same already: under the same id, in another spelling, or nearly in the same words.
+
+    One whose place was taken is that only where nobody else says the same.
+    """
+    known_by_id = items.get(new.id)
+    if known_by_id is not None and (new.name or known_by_id.value.get("status") != "superseded"):
+        return known_by_id
     said, words = fold(new.text), Words.of(new.text)
     near: list[tuple[int, Item]] = []
     for shared, known in shelf.index.sharing(words, (len(words.counts) + 1) // 2):
@@ -63,7 +56,7 @@ def twin_of(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Item | None
         for item in _most_shared(near):
             if same(item.value["text"], new.text):
                 return item
-    return None
+    return known_by_id
 
 
 def twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:
@@ -117,16 +110,20 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         update, also = _gained(kept, new, now), _learned_for(new, item.value)
         if update or also:
             before = {name: value for name, value in kept.model_dump(mode="json").items() if name in update}
-            change = Change("", old.id, "merged", now, "writer", "", None, next(iter(new.sources), None), before)
             better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
+            after = {name: value for name, value in better.model_dump(mode="json").items() if name in update}
+            after |= {ALSO: also} if also else {}
+            change = Change("", old.id, "merged", now, "writer", "", None, _run(new), before, after)
             ops.append(put(shelf.evidence_of(old.id), *change_record(evidence, change)))
             ops.append(put(shelf.lessons, old.id, record(better, [*fingerprints(item.value), *also]), FIELDS))
-    if ops:
-        yield from unless_embedding_fails(ops)
-    _, found, _ = yield from read_one(shelf, old.id)
+    elif old.status == "retired" and not doubt and (last := evidence.last_move) and last.by == "policy":
+        again = Read(item, old, evidence)
+        ops += moving(shelf, again, "candidate", "restored", by="writer", why="it was learned again", run=_run(new))
+    yield from unless_embedding_fails(ops)
+    found = (yield from settled(shelf, [old.id]))[old.id].lesson
     if old.status == "quarantined":
         return Written("quarantined", found, doubt or "it was set aside before")
-    reason = "" if old.status in LIVE else f"it is known and {old.status}"
+    reason = "" if found.status in LIVE else f"it is known and {found.status}"
     return Written("merged" if ops else "unchanged", found, reason)
 
 
@@ -143,7 +140,7 @@ def _gained(old: Lesson, new: Lesson, now: datetime) -> dict[str, Any]:
     for name in ("when", "when_not", "why", "topic"):
         if not getattr(old, name) and getattr(new, name):
             update[name] = getattr(new, name)
-    tags = list(dict.fromkeys([*old.tags, *new.tags]))[:16]
+    tags = list(dict.fromkeys([*old.tags, *new.tags]))[:MOST]
     if tags != old.tags:
         update["tags"] = tags
     if old.trigger and old.trigger.tool and old.trigger.tool != (new.trigger.tool if new.trigger else None):
@@ -160,18 +157,18 @@ def _learned_for(new: Lesson, value: dict[str, Any]) -> list[str]:
     return [bound] if bound and bound not in fingerprints(value) else []
 
 
-def link(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[None]:
-    """Record on both sides which lessons advise the opposite. Recall never shows the two together."""
+def opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> list[str]:
+    """The lessons that advise the opposite of a new one. Recall never shows the two together."""
     words = Words.of(new.text)
     near = [
         (shared, items[known.key])
         for shared, known in shelf.index.sharing(words, (len(words.counts) + 2) // 3)
         if known.key in items and known.key != new.id and known.value.get("status") in LIVE
     ]
-    for item in _most_shared(near):
-        if isinstance(item.value.get("text"), str) and opposed(item.value["text"], new.text):
-            for one, other in ((new.id, item.key), (item.key, new.id)):
-                try:
-                    yield from move(shelf, one, None, "opposed", by="writer", why=f"{other} advises the opposite")
-                except KeyError:
-                    logger.warning("Left the damaged lesson %r without its link", one)
+    texts = [(item.key, item.value.get("text")) for item in _most_shared(near)]
+    return [key for key, text in texts if isinstance(text, str) and opposed(text, new.text)]
+
+
+def _run(new: Lesson) -> str | None:
+    """The run that a lesson was offered by."""
+    return next(iter(new.sources), None)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,7 +34,8 @@ TRUST: tuple[Origin, ...] = ("observed", "judged", "told", "verified")
 FIELDS = ["text", "when"]
 """What a store with an index embeds of a lesson."""
 
-_ALSO = "also"
+ALSO = "also"
+"""Where a record keeps further fingerprints it is known for."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,37 @@ class Evidence:
         """The runs it was shown in, the latest last."""
         return tuple(run for run in self.runs if not run.get("withheld"))
 
+    def with_run(self, run: dict[str, Any]) -> Evidence:
+        """The same once a run is counted, in place of what was counted for it before."""
+        others = [one for one in self.runs if one.get("run") != run["run"]]
+        return replace(self, runs=tuple(sorted([*others, run], key=lambda one: (one["at"], str(one.get("run"))))))
+
+    def with_change(self, change: Change) -> Evidence:
+        """The same once something has happened."""
+        return replace(self, changes=(*self.changes, change))
+
     @property
     def vouched(self) -> bool:
         """Whether a person had the last word on it and wants it shown."""
-        said = [change for change in self.changes if change.by == "person" and change.status is not None]
-        return bool(said) and said[-1].action in ("approved", "restored", "undone") and said[-1].status in LIVE
+        return bool(self.words) and self.words[-1].status in LIVE
 
     @property
     def approved(self) -> bool:
         """Whether a person made it active."""
-        said = [change for change in self.changes if change.by == "person" and change.status is not None]
-        return bool(said) and said[-1].status == "active"
+        return bool(self.words) and self.words[-1].status == "active"
+
+    @property
+    def words(self) -> tuple[Change, ...]:
+        """The changes by which a person decides: also one that overrules what the evidence or the cap did, and no
+        other that only takes something back."""
+        of = {change.id: change for change in self.changes}
+        undone = {change.undoes for change in self.changes}
+        return tuple(
+            change
+            for change in self.changes
+            if change.by == "person" and change.status is not None and change.id not in undone
+            if change.action != "undone" or (change.run is None and _overrules(of.get(change.undoes or "")))
+        )
 
     @property
     def approved_words(self) -> frozenset[str]:
@@ -75,10 +95,35 @@ class Evidence:
         undone = {change.undoes for change in self.changes}
         return tuple(change for change in self.changes if change.id not in undone and change.action != "undone")
 
-    def stood(self, born: LessonStatus, but: Change | None = None) -> list[LessonStatus]:
-        """The statuses it had, the first one too, without those that were taken back, or this change made."""
-        first = next((change.before.get("status") for change in self.changes if change.status is not None), None)
-        return [first or born, *(one.status for one in self.standing if one.status is not None and one != but)]
+    def statuses(self, but: Collection[Change] = ()) -> list[LessonStatus]:
+        """The statuses it was given, in order; with some changes left out, only by those that nobody took back.
+
+        What the evidence, or the cap, said while a person decided for the lesson gives way to the person.
+        """
+        given: list[LessonStatus] = []
+        word: LessonStatus | None = None
+        words = self.words
+        for change in [one for one in self.standing if one not in but] if but else self.changes:
+            outranked = (change.by == "evidence" and word in LIVE) or (change.by == "policy" and word == "active")
+            if change.status is None or outranked:
+                continue
+            given.append(change.status)
+            word = change.status if change in words else word
+        return given
+
+    @property
+    def last_move(self) -> Change | None:
+        """The change that gave it the status it has."""
+        return next((change for change in reversed(self.changes) if change.status is not None), None)
+
+    @property
+    def born(self) -> LessonStatus | None:
+        """The status it had before any change gave it one."""
+        return next((change.before.get("status") for change in self.changes if change.status is not None), None)
+
+
+def _overrules(change: Change | None) -> bool:
+    return change is not None and change.by in ("evidence", "policy")
 
 
 def hash_of(text: str) -> str:
@@ -97,14 +142,14 @@ def record(lesson: Lesson, also: Iterable[str] = ()) -> dict[str, Any]:
     value = lesson.model_dump(mode="json")
     own = lesson.trigger.fingerprint if lesson.trigger else None
     more = [one for one in dict.fromkeys(also) if one and one != own]
-    return {**value, _ALSO: more} if more else value
+    return {**value, ALSO: more} if more else value
 
 
 def fingerprints(value: dict[str, Any]) -> list[str]:
     """The failures that a record is bound to."""
     trigger = value.get("trigger")
     first = trigger.get("fingerprint") if isinstance(trigger, dict) else None
-    also = value.get(_ALSO)
+    also = value.get(ALSO)
     found = [first, *(also if isinstance(also, list) else [])]
     return [one for one in found if isinstance(one, str) and one]
 
@@ -115,7 +160,7 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
     `matched` is the fingerprint by which it was found, and becomes that of its trigger.
     """
     try:
-        lesson = Lesson.model_validate({name: value for name, value in item.value.items() if name != _ALSO})
+        lesson = Lesson.model_validate({name: value for name, value in item.value.items() if name != ALSO})
     except (ValidationError, AttributeError) as error:
         logger.warning("Left out the damaged lesson %r: %s", item.key, str(error).split("\n")[0])
         return None
@@ -133,87 +178,12 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
     return lesson
 
 
-# ---------------------------------------------------------------- evidence
-
-
-def source_record(source: str, origin: Origin, at: datetime) -> tuple[str, dict[str, Any]]:
-    """The key and value that say: this lesson also rests on that episode."""
-    return f"source/{origin}/{source}", {"type": "source", "source": source, "origin": origin, "at": at.isoformat()}
-
-
-def run_record(
-    run: str, *, withheld: bool, result: str | None, at: datetime, beside: int = 0
-) -> tuple[str, dict[str, Any]]:
-    """The key and value that say what came of a run; the last to finish under a run id stands.
-
-    `beside` says how many other lessons it was shown with that may as well have been the reason.
-    """
-    value: dict[str, Any] = {
-        "type": "run",
-        "run": run,
-        "withheld": withheld,
-        "result": result,
-        "at": at.isoformat(),
-        **({"beside": beside} if beside else {}),
-    }
-    return f"run/{run}", value
-
-
-def change_record(known: Evidence, change: Change) -> tuple[str, dict[str, Any]]:
-    """The key and value of a change, after all those already known of its lesson."""
-    place = 1 + max((int(_place(one.id)) for one in known.changes), default=-1)
-    value: dict[str, Any] = {
-        "type": "change",
-        "lesson": change.lesson,
-        "action": change.action,
-        "at": change.at.isoformat(),
-        "by": change.by,
-        "why": change.why,
-        "status": change.status,
-        "run": change.run,
-        "before": change.before,
-        **({"words": list(change.words)} if change.words else {}),
-        **({"undoes": change.undoes} if change.undoes else {}),
-    }
-    said = hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8", "replace")).hexdigest()[:8]
-    key = f"change/{place:06d}/{said}"
-    return key, {**value, "id": f"{change.lesson}.{place:06d}.{said}"}
-
-
-def lesson_of_change(change_id: str) -> str | None:
-    """The lesson that a change's id belongs to, or `None` where it is no such id."""
-    found = re.fullmatch(r"([\w-]+)\.\d{6}\.[0-9a-f]{8}", change_id)
-    return found.group(1) if found else None
-
-
-def evidence_in(items: Iterable[Item]) -> Evidence:
-    """What these items say of one lesson; damaged ones are left out."""
-    sources, runs, changes = [], [], []
-    for item in items:
-        value = item.value
-        try:
-            at = datetime.fromisoformat(value["at"])
-            if value["type"] == "source":
-                sources.append((at, str(value["source"]), value))
-            elif value["type"] == "run":
-                runs.append((at, str(value["run"]), value))
-            elif value["type"] == "change":
-                changes.append((item.key, _change(value)))
-        except (KeyError, TypeError, ValueError):
-            logger.warning("Left out the damaged evidence %r", item.key)
-    return Evidence(
-        sources=tuple(one[2] for one in sorted(sources, key=lambda one: one[:2])),
-        runs=tuple(one[2] for one in sorted(runs, key=lambda one: one[:2])),
-        changes=tuple(one[1] for one in sorted(changes, key=lambda one: one[0])),
-    )
-
-
 def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     """The lesson as it is now: counts and sources united, trust the least of its sources, the latest status."""
     shown = evidence.shown
     withheld = [run for run in evidence.runs if run.get("withheld")]
     origins = [lesson.origin, *(one["origin"] for one in evidence.sources if one.get("origin") in TRUST)]
-    statuses = [change.status for change in evidence.changes if change.status is not None]
+    statuses = evidence.statuses()
     used = max((datetime.fromisoformat(run["at"]) for run in shown), default=lesson.last_used_at)
     changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
     named = [*lesson.sources, *(str(one["source"]) for one in evidence.sources)]
@@ -235,23 +205,3 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
 
 def _count(runs: Iterable[dict[str, Any]], result: str) -> int:
     return sum(run.get("result") == result for run in runs)
-
-
-def _place(change_id: str) -> str:
-    return change_id.split(".")[1]
-
-
-def _change(value: dict[str, Any]) -> Change:
-    return Change(
-        id=value["id"],
-        lesson=value["lesson"],
-        action=value["action"],
-        at=datetime.fromisoformat(value["at"]),
-        by=value["by"],
-        why=value["why"],
-        status=value["status"],
-        run=value["run"],
-        before=value["before"],
-        words=tuple(value.get("words", ())),
-        undoes=value.get("undoes"),
-    )

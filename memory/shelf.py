@@ -6,14 +6,15 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
+from langgraph_reflexion.memory.appending import evidence_in
 from langgraph_reflexion.memory.doors import GIVE_WAY, PAGE, SPELL, News, Plan, below, every
 from langgraph_reflexion.memory.index import Index
-from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
+from langgraph_reflexion.memory.records import Evidence, folded, lesson_in
 from langgraph_reflexion.schemas import Episode, Lesson
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,12 @@ class Read(NamedTuple):
     item: Item
     lesson: Lesson
     evidence: Evidence
+
+    def with_run(self, run: dict[str, Any]) -> Read:
+        """The same once a run is counted."""
+        evidence = self.evidence.with_run(run)
+        base = lesson_in(self.item)
+        return Read(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
 
 
 ROOMS = ("lessons", "episodes", "evidence", "notebook")

@@ -26,8 +26,8 @@ def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
     """Why a lesson is shown to no run, or `None` where it is to those it fits. An unknown id is a `KeyError`."""
     _, now, evidence = yield from read_one(shelf, lesson)
     if now.status not in LIVE:
-        put_there = (change for change in reversed(evidence.changes) if now.status in (change.status, change.action))
-        moved = next(put_there, None)
+        changes = (*reversed(evidence.standing), *reversed(evidence.changes))
+        moved = next((change for change in changes if now.status in (change.status, change.action)), None)
         return f"it is {now.status}" + (f": {moved.why}" if moved is not None and moved.why else "")
     if now.expires_at is not None and now.expires_at <= shelf.clock():
         return f"its time was over on {now.expires_at:%Y-%m-%d}"

@@ -61,7 +61,8 @@ class Loaded:
 class Change:
     """Something that happened to a lesson.
 
-    `before` holds the fields as they were, `words` what was approved, by its hashes, `undoes` the change taken back.
+    `before` holds fields as they were and `after` as they became, `words` what was approved, by its hashes, `undoes`
+    the change that was taken back.
     """
 
     id: str
@@ -73,5 +74,6 @@ class Change:
     status: LessonStatus | None = None
     run: str | None = None
     before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     undoes: str | None = None

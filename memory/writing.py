@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from langgraph.store.base import Item, Op
 
-from langgraph_reflexion.memory.changing import move, moved, unless_embedding_fails
+from langgraph_reflexion.memory.appending import change_of, change_record
+from langgraph_reflexion.memory.changing import moved, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.gate import for_others, malformed, tidy
 from langgraph_reflexion.memory.guard import overreach, suspicion_of
-from langgraph_reflexion.memory.merging import link, merge, source_records, twin_by_vectors, twin_of
+from langgraph_reflexion.memory.merging import merge, opposites, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.provenance import copied
-from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, stocked
+from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, lesson_id, record
+from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, read_some, stocked
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
 from langgraph_reflexion.memory.worth import usefulness
 from langgraph_reflexion.schemas import Lesson, LessonStatus
@@ -59,19 +60,47 @@ def add(
         if written is not None:
             return written
     if doubt:
-        yield from _keep(shelf, new, doubt)
+        yield from unless_embedding_fails(_kept(shelf, new, doubt)[1])
         return Written("quarantined", new, doubt)
     elder = _namesake(new, items.values())
     if elder is not None:
         new = new.model_copy(update={"supersedes": [*new.supersedes, elder.key]})
-    yield from _keep(shelf, new)
-    for key in new.supersedes:
-        if key in items:
-            yield from move(shelf, key, "superseded", "superseded", by="writer", why=f"{new.id} takes its place")
-    yield from link(shelf, new, {key: item for key, item in items.items() if key not in new.supersedes})
-    if sum(item.value.get("status") in LIVE for item in items.values()) >= shelf.policy.max_kept:
-        yield from _make_room(shelf)
-    return Written("added", new)
+    yield from unless_embedding_fails((yield from _added(shelf, new, items)))
+    return (yield from _united(shelf, new))
+
+
+def _added(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:
+    """A new lesson and all that follows from it, in one batch: a crash leaves all of it or nothing."""
+    found, ops = _kept(shelf, new)
+    run = found.evidence.changes[0].run
+    known = yield from read_some(shelf, [one for one in new.supersedes if one in items])
+    for elder in known.values():
+        why = f"{new.id} takes its place"
+        ops += moving(shelf, elder, "superseded", "superseded", by="writer", why=why, run=run)
+    rest = {key: item for key, item in items.items() if key not in new.supersedes}
+    for other in (yield from read_some(shelf, opposites(shelf, new, rest))).values():
+        for one, against in ((found, other), (other, found)):
+            why = f"{against.lesson.id} advises the opposite"
+            ops += moving(shelf, one, None, "opposed", by="writer", why=why, run=run)
+    if sum(item.value.get("status") in LIVE for item in rest.values()) >= shelf.policy.max_kept:
+        ops += yield from _making_room(shelf, found)
+    return ops
+
+
+def _united(shelf: Shelf, new: Lesson) -> Plan[Written]:
+    """Where another writer added the same in the meantime, the elder of the two stays, and has the evidence of both."""
+    items = yield from stocked(shelf)
+    twin = twin_of(shelf, new, {key: item for key, item in items.items() if key != new.id})
+    known = yield from settled(shelf, [new.id, *([twin.key] if twin is not None else [])])
+    if twin is None or len(known) < 2 or known[twin.key].lesson.name != new.name:
+        return Written("added", known[new.id].lesson if new.id in known else new)
+    ours, theirs = known[new.id], known[twin.key]
+    stays, goes = sorted((ours, theirs), key=lambda one: (one.lesson.created_at or shelf.clock(), one.lesson.id))
+    if goes.lesson.status in LIVE:
+        why = f"{stays.lesson.id} says the same"
+        yield from moved(shelf, goes, "superseded", "superseded", by="writer", why=why)
+    united = yield from merge(shelf, stays.item, goes.lesson, None)
+    return Written("merged", united.lesson if united is not None else stays.lesson)
 
 
 def _holds_again(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
@@ -79,9 +108,16 @@ def _holds_again(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -
     if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
         return False
     elder = _namesake(new, items)
-    yield from move(shelf, twin.key, "candidate", "restored", by="writer", why="it holds again")
-    if elder is not None:
-        yield from move(shelf, elder.key, "superseded", "superseded", by="writer", why=f"{twin.key} takes its place")
+    run = next(iter(new.sources), None)
+    known = yield from read_some(shelf, [twin.key, *([elder.key] if elder is not None else [])])
+    again = known.pop(twin.key, None)
+    if again is None:
+        return False
+    ops = moving(shelf, again, "candidate", "restored", by="writer", why="it holds again", run=run)
+    for one in known.values():
+        why = f"{twin.key} takes its place"
+        ops += moving(shelf, one, "superseded", "superseded", by="writer", why=why, run=run)
+    yield from unless_embedding_fails(ops)
     return True
 
 
@@ -112,7 +148,8 @@ def _namesake(new: Lesson, items: Iterable[Item]) -> Item | None:
     return None
 
 
-def _keep(shelf: Shelf, new: Lesson, doubt: str = "") -> Plan[None]:
+def _kept(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
+    """A new lesson as it will be read, and what keeps it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if doubt else "added"
     run = next(iter(new.sources), None)
@@ -122,16 +159,22 @@ def _keep(shelf: Shelf, new: Lesson, doubt: str = "") -> Plan[None]:
     bare = record(new.model_copy(update={"sources": []}))
     ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(about, key, value)]
     ops += [put(about, *one) for one in source_records(new, at)]
-    yield from unless_embedding_fails(ops)
+    item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
+    return Read(item, new, Evidence(changes=(change_of(value),))), ops
 
 
-def _make_room(shelf: Shelf) -> Plan[None]:
-    """Retire the least useful lessons above the cap; an approved one never goes."""
-    found = yield from read_all(shelf)
-    live = [one for one in found.values() if one[1].status in LIVE]
-    idle = sorted((one for one in live if not one[2].approved), key=lambda one: _use(shelf, one))
-    for one in idle[: max(len(live) - shelf.policy.max_kept, 0)]:
-        yield from moved(shelf, one, "retired", "retired", by="policy", why=f"{shelf.policy.max_kept} lessons are kept")
+def _making_room(shelf: Shelf, new: Read) -> Plan[list[Op]]:
+    """What retires the least useful lessons above the cap, the new one among them; an approved one never goes."""
+    found = {**(yield from read_all(shelf)), new.lesson.id: new}
+    gone = {one for one in new.lesson.supersedes if one in found}
+    live = [one for key, one in found.items() if one.lesson.status in LIVE and key not in gone]
+    idle = sorted((one for one in live if not one.evidence.approved), key=lambda one: _use(shelf, one))
+    most = shelf.policy.max_kept
+    run, why = new.evidence.changes[0].run, f"{most} lessons are kept"
+    ops: list[Op] = []
+    for one in idle[: max(len(live) - most, 0)]:
+        ops += moving(shelf, one, "retired", "retired", by="policy", why=why, run=run)
+    return ops
 
 
 def _use(shelf: Shelf, found: Read) -> tuple[bool, float, float, str]:

@@ -64,7 +64,7 @@ def test_words_that_another_program_puts_in_its_place_are_looked_at_again(
 
 
 @pytest.mark.req("D15", "D17")
-def test_an_approval_outlives_retiring_and_not_being_taken_back(book: LessonBook, trick: str) -> None:
+def test_an_approval_outlives_being_retired_but_not_being_taken_back(book: LessonBook, trick: str) -> None:
     book.approve(trick)
     taken_back = book.history(trick)[-1].id
     book.retire(trick, "not now")
@@ -73,7 +73,7 @@ def test_an_approval_outlives_retiring_and_not_being_taken_back(book: LessonBook
     assert texts(book) == [TRICK]
     book.undo(book.history(trick)[-1].id)
     book.undo(taken_back)
-    assert str(book.hidden(trick)).startswith("it is quarantined")
+    assert book.hidden(trick) == "it is retired: not now"
     book.restore(trick)
     assert texts(book) == [], "one that is only restored is looked at as ever"
 
