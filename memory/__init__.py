@@ -10,6 +10,7 @@ from langgraph_reflexion.memory.lessons import LessonBook
 from langgraph_reflexion.memory.likeness import likeness
 from langgraph_reflexion.memory.namespaces import resolve_namespace
 from langgraph_reflexion.memory.notebook import ErrorNotebook
+from langgraph_reflexion.memory.precedent import Precedent
 from langgraph_reflexion.memory.topics import topic_of
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.memory.words import count_tokens
@@ -22,6 +23,7 @@ __all__ = [
     "Found",
     "LessonBook",
     "Loaded",
+    "Precedent",
     "Reader",
     "Written",
     "concrete",

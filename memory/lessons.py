@@ -26,6 +26,7 @@ from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.floor import Floor, floor
 from langgraph_reflexion.memory.index import Reader
 from langgraph_reflexion.memory.namespaces import place_in
+from langgraph_reflexion.memory.precedent import Precedent, precedent
 from langgraph_reflexion.memory.recalling import passes
 from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
@@ -220,6 +221,21 @@ class LessonBook:
         """The same, awaited."""
         return await awork(self.store, read_episode(self._shelf, run_id))
 
+    def precedent(
+        self, task: str, failure: Failure | None = None, *, but: str | None = None, exclude: Collection[str] = ()
+    ) -> Precedent | None:
+        """The run of a like task that succeeded, with the advice and the lessons that led there; often none.
+
+        One that got over the same failure comes first. `but` is a run's id, `exclude` holds lessons' ids.
+        """
+        return work(self.store, self._precedent(task, failure, but, exclude))
+
+    async def aprecedent(
+        self, task: str, failure: Failure | None = None, *, but: str | None = None, exclude: Collection[str] = ()
+    ) -> Precedent | None:
+        """The same, awaited."""
+        return await awork(self.store, self._precedent(task, failure, but, exclude))
+
     def history(self, id: str) -> list[Change]:
         """What happened to a lesson, in order; each change has an id that `undo` takes."""
         return work(self.store, looking.history(self._shelf, id))
@@ -364,6 +380,11 @@ class LessonBook:
         self, task: str, tools: Collection[str], failure: Failure | None, topic: str | None, exclude: Collection[str]
     ) -> Plan[list[Lesson]]:
         return recalling.recall(self._shelf, task, set(tools), failure, topic, set(exclude))
+
+    def _precedent(
+        self, task: str, failure: Failure | None, but: str | None, exclude: Collection[str]
+    ) -> Plan[Precedent | None]:
+        return precedent(self._shelf, task, failure.fingerprint if failure is not None else "", but, exclude)
 
     def _get(self, id: str) -> Plan[Lesson | None]:
         found = yield from read_some(self._shelf, [id])

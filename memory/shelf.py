@@ -199,12 +199,15 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
 def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
     """The record of a run, or `None`."""
     [item] = yield [GetOp(shelf.episodes, run_id.replace("\0", "�"))]
-    if item is None:
-        return None
+    return episode_in(item) if item is not None else None
+
+
+def episode_in(item: Item) -> Episode | None:
+    """The episode of an item, or `None` and a warning where the record is damaged."""
     try:
         return Episode.model_validate(item.value)
     except ValueError as error:
-        logger.warning("Left out the damaged episode %r: %s", run_id, str(error).split("\n")[0])
+        logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
         return None
 
 

@@ -1,0 +1,1 @@
+"""Reflecting: what a reflection is asked, and how its reply is read."""
