@@ -202,7 +202,7 @@ def _best(mirror: Mirror, slots: Slots, scores: Floats, end: int) -> tuple[Slots
     """The first `end` by score; what is alike stands in the order in which it was first written."""
     if 0 < end < len(scores):
         least = np.partition(scores, len(scores) - end)[len(scores) - end]
-        kept = scores >= least
+        kept = np.flatnonzero(scores >= least)
         slots, scores = slots[kept], scores[kept]
     order = np.lexsort((mirror.ids[slots], -scores))[:end]
     return slots[order], scores[order]

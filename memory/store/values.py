@@ -44,7 +44,7 @@ def encoded(value: Any) -> str:
 
 def item_of(row: tuple[Any, ...], score: float | None = None) -> SearchItem:
     """An item from `namespace, key, value, created_at, updated_at` and what else there is."""
-    namespace, key, value, created, updated, *_ = row
+    namespace, key, value, created, updated = row[:5]
     made = moment(created)
     changed = made if updated == created else moment(updated)
     return SearchItem(tuple(namespace.split(".")), key, _DECODE(value), made, changed, score)
@@ -55,6 +55,14 @@ def texts_of(value: Any, fields: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys([text for path in fields for text in _texts_at(value, path) if text]))
 
 
+def plain_texts(value: Mapping[str, Any], fields: tuple[str, ...]) -> list[str] | None:
+    """The same where every field is the name of a text, as most are; `None` where JSON may make another thing of it."""
+    found = [value.get(path) for path in fields if path.isidentifier()]
+    if len(found) < len(fields) or {*map(type, found)} != {str}:
+        return None
+    return list(dict.fromkeys([text for text in found if text]))
+
+
 def words_of(value: Any, fields: tuple[str, ...]) -> str:
     """The text that words are looked for in. Of a whole value that is what it holds, without the names of its keys."""
     if fields == WHOLE:
@@ -63,8 +71,6 @@ def words_of(value: Any, fields: tuple[str, ...]) -> str:
 
 
 def _texts_at(value: Any, path: str) -> list[str]:
-    if path.isidentifier() and isinstance(value, dict) and isinstance(one := value.get(path), str):
-        return [one]  # most paths are one name
     return get_text_at_path(value, path if path in ("", "$") else _steps(path))
 
 

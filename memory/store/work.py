@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langgraph.store.base import (
     GetOp,
@@ -19,7 +19,7 @@ from langgraph.store.base import (
 
 from langgraph_reflexion.memory.store.filters import checked
 from langgraph_reflexion.memory.store.settings import Settings, checked_fields, checked_minutes
-from langgraph_reflexion.memory.store.values import encoded, texts_of
+from langgraph_reflexion.memory.store.values import encoded, plain_texts, texts_of
 
 
 class Put(NamedTuple):
@@ -56,8 +56,9 @@ def work_of(ops: Iterable[Op], settings: Settings) -> Work:
         validate_op_namespace(op)
         if isinstance(op, PutOp):
             put = _put(op, settings)
-            work.puts.pop((put.namespace, put.key), None)
-            work.puts[put.namespace, put.key] = put
+            place_of = put.namespace, put.key
+            work.puts.pop(place_of, None)
+            work.puts[place_of] = put
             continue
         if not isinstance(op, GetOp | SearchOp | ListNamespacesOp):
             raise ValueError(f"no operation of a store: {op!r}")
@@ -89,13 +90,19 @@ def _put(op: PutOp, settings: Settings) -> Put:
     if op.index is False:
         return Put(namespace, key, value, "false", ttl=ttl)
     rule = None if op.index is None else json.dumps(list(checked_fields("index", op.index)))
-    recipe, texts = embedded_for(value, rule, settings)
+    recipe, texts = embedded_for(value, rule, settings, op.value)
     return Put(namespace, key, value, rule, recipe, texts, ttl)
 
 
-def embedded_for(value: str, rule: str | None, settings: Settings) -> tuple[str | None, tuple[str, ...]]:
-    """The recipe of an item's vectors and the texts that go into them."""
+def embedded_for(
+    value: str, rule: str | None, settings: Settings, given: Mapping[str, Any] | None = None
+) -> tuple[str | None, tuple[str, ...]]:
+    """The recipe of an item's vectors and the texts that go into them; of `value`, or as it was given before that."""
     if settings.embedder is None or rule == "false":
         return None, ()
     fields = tuple(json.loads(rule)) if rule else settings.embedded
-    return settings.recipe(fields) if rule else settings.usual, tuple(texts_of(json.loads(value), fields))
+    texts = plain_texts(given, fields) if given else None
+    return (
+        settings.recipe(fields) if rule else settings.usual,
+        tuple(texts_of(json.loads(value), fields) if texts is None else texts),
+    )
