@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import faiss
@@ -23,6 +25,11 @@ Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 BLOCK = 128
 CHUNK = 8192
+SMALL = 16
+"""Rows that are turned together."""
+
+FEW = 1024
+"""Rows up to which codes are made in one thread."""
 
 TOLD = 5 * CHUNK
 """Codes whose making takes so long that the log says how far it is."""
@@ -60,14 +67,21 @@ class Quantized:
         self._encode(self.index, matrix, rows)
 
     def _encode(self, index: faiss.IndexPQFastScan, matrix: Floats, rows: Rows) -> None:
+        if len(rows) <= FEW:
+            with _one_thread():
+                index.add(self._turned(matrix[rows]) - self._mean)
+        else:
+            self._encode_many(index, matrix, rows)
+        self.rows = np.concatenate([self.rows, rows])
+        self._tail = np.zeros(0, np.int64)
+
+    def _encode_many(self, index: faiss.IndexPQFastScan, matrix: Floats, rows: Rows) -> None:
         if len(rows) > TOLD:
             logger.info("Making the short codes of %d vectors", len(rows))
         for start in range(0, len(rows), CHUNK):
             index.add(self._turned(matrix[rows[start : start + CHUNK]]) - self._mean)
             if len(rows) > TOLD and (start // CHUNK) % 8 == 7:
                 logger.info("%d of %d short codes are made", start + CHUNK, len(rows))
-        self.rows = np.concatenate([self.rows, rows])
-        self._tail = np.zeros(0, np.int64)
 
     def blank(self, places: Rows) -> None:
         """Wipe out these codes."""
@@ -131,13 +145,29 @@ class Quantized:
 
     def _turned(self, rows: Floats) -> Floats:
         order, blocks = _rotation(self.dims)
-        turned = np.zeros((len(rows), self.width), np.float32)
+        # A stack of small matrices, which numpy's library multiplies in this thread. Several threads, as it takes for
+        # larger ones or for a single row, wait for each other a hundred times longer where the machine is busy.
+        size = min(max(len(rows), 2), SMALL)
+        stack = np.zeros((-(-len(rows) // size), size, self.dims), np.float32)
+        stack.reshape(-1, self.dims)[: len(rows)] = rows[:, order]
+        turned = np.zeros((*stack.shape[:2], self.width), np.float32)
         start = 0
         for block in blocks:
-            part = order[start : start + len(block)]
-            turned[:, start : start + len(block)] = rows[:, part] @ block
-            start += len(block)
-        return turned
+            end = start + len(block)
+            np.matmul(stack[..., start:end], block, out=turned[..., start:end])
+            start = end
+        return turned.reshape(-1, self.width)[: len(rows)]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """FAISS works in this thread alone, as several would wait for each other longer than they work."""
+    several = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(several)
 
 
 @cache
@@ -156,6 +186,8 @@ def _normal_book() -> Floats:
     points = rng.standard_normal((4000, 2))
     book = points[:16].copy()
     for _ in range(30):
-        nearest = ((points[:, None] - book[None]) ** 2).sum(axis=2).argmin(axis=1)
-        book = np.array([points[nearest == i].mean(axis=0) if (nearest == i).any() else book[i] for i in range(16)])
+        nearest = (points @ book.T - (book**2).sum(axis=1) / 2).argmax(axis=1)
+        sums = [np.bincount(nearest, points[:, axis], 16) for axis in (0, 1)]
+        counts = np.bincount(nearest, minlength=16)
+        book = np.where(counts[:, None], np.stack(sums, axis=1) / np.maximum(counts, 1)[:, None], book)
     return book.astype(np.float32)
