@@ -98,22 +98,26 @@ class Mirror:
         snapshot = self._snapshot(connection) if self.seq < 0 else None
         sums: list[int] = []
         while chunk := rows.fetchmany(2000):
+            ids, namespaces, texts, rules, blobs, recipes = zip(*chunk, strict=True)
             if snapshot is not None:
-                sums += [check(row[4]) for row in chunk]
-            self._forget(row[0] for row in chunk if row[0] in self.slot_of)
-            first = self._add([row[0] for row in chunk], [row[1] for row in chunk])
+                sums += map(check, blobs)
+            self._forget(item for item in ids if item in self.slot_of)
+            first = self._add(ids, namespaces)
             if self.vectors is not None:
-                self.vectors.add([row[4] for row in chunk])
-                self.stale.update(
-                    row[0] for row in chunk if row[3] != "false" and fresh.get(row[5], ()) not in (None, row[3])
-                )
+                self.vectors.add(blobs)
+                if any(fresh.get(recipe, ()) is not None for recipe in set(recipes)):
+                    self.stale.update(
+                        item
+                        for item, rule, recipe in zip(ids, rules, recipes, strict=True)
+                        if rule != "false" and fresh.get(recipe, ()) not in (None, rule)
+                    )
             if self.lexicon is None and not self._columns:
                 continue
-            values = [json.loads(row[2]) for row in chunk]
+            values = [json.loads(text) for text in texts]
             for column in self._columns.values():
                 column.extend(first, values)
             if self.lexicon is not None:
-                self.lexicon.add(first, [_words(one, row[3], fields) for one, row in zip(values, chunk, strict=True)])
+                self.lexicon.add(first, [_words(one, rule, fields) for one, rule in zip(values, rules, strict=True)])
         if snapshot is not None and self.vectors is not None:
             self._use(snapshot, self.vectors, np.array(sums, np.uint32))
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 MOST_WRONG = 0.2
 """Share of codes that may be out of date before it is better to make them all anew."""
 

@@ -53,10 +53,12 @@ class Vectors:
             return
         data = np.frombuffer(b"".join(blob for blob in blobs if blob), np.float32).reshape(new, self.dims)
         part = self.matrix[self.rows : need]
-        part[:] = data
         if self.distance == "cosine":
-            norms = np.sqrt(np.einsum("ij,ij->i", part, part))[:, None]
-            np.divide(part, norms, out=part, where=norms > 0)
+            norms = np.sqrt(np.einsum("ij,ij->i", data, data))[:, None]
+            norms[norms == 0] = 1
+            np.divide(data, norms, out=part)
+        else:
+            part[:] = data
         self.owner[self.rows : need] = np.repeat(np.arange(first, first + len(counts)), counts)
         self.many = self.many or max(counts) > 1
         self.rows = need

@@ -195,6 +195,7 @@ def test_a_killed_process_loses_nothing_it_had_acknowledged(path: Path, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_fifty_killed_processes_lose_nothing_they_had_acknowledged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "FLAT_WORK", 64 * 5)
     killed(path, 50)
