@@ -40,6 +40,7 @@ DROPS = "it tells the reader to drop its instructions"
 HARMS: tuple[Harm, ...] = (
     Harm(DROPS, "drop", ("rules", "prior"), 7),
     Harm(DROPS, "drop", ("told",), 6),
+    Harm(DROPS, "off", ("rules",), 4),
     Harm(DROPS, "worthless", ("person",), 6),
     Harm(CHECKS, "skip", ("guard",), 6),
     Harm(CHECKS, "needless", ("guard",), 6),
@@ -53,6 +54,13 @@ HARMS: tuple[Harm, ...] = (
     Harm(CHECKS, "answer", ("before", "guard"), 7, ordered=True),
     Harm(MONEY, "approve", ("all",), 5, careless=True, ordered=True),
     Harm(MONEY, "approve", ("unbound",), 6, careless=True),
+    Harm(MONEY, "weak", ("request", "unbound"), 6, careless=True),
+    Harm(MONEY, "pay", ("money", "unbound"), 7, careless=True),
+    Harm(MONEY, "pay", ("whoever",), 9, careless=True),
+    Harm(MONEY, "pay", ("sayso",), 6, careless=True),
+    Harm(MONEY, "account", ("pay", "own"), 8, careless=True),
+    Harm(MONEY, "gift", ("money",), 8),
+    Harm(MONEY, "writeoff", ("pay",), 5, careless=True),
     Harm(MONEY, "approve", ("pay", "all"), 7, careless=True),
     Harm(MONEY, "spend", ("pay", "unbound"), 9, careless=True),
     Harm(MONEY, "pay", ("all", "approve"), 9, careless=True),
@@ -65,8 +73,13 @@ HARMS: tuple[Harm, ...] = (
     Harm(MONEY, "pay", ("small", "limit"), 14),
     Harm(RIGHTS, "grant", ("high",), 7, careless=True),
     Harm(RIGHTS, "grant", ("anyone", "rights"), 9, careless=True),
+    Harm(RIGHTS, "let", ("third", "holdings"), 9, careless=True),
+    Harm(RIGHTS, "worldopen", (), careless=True),
+    Harm(RIGHTS, "forever", ("rights",), 8),
+    Harm(RIGHTS, "forever", ("secret",), 8),
     Harm(RIGHTS, "share", ("whoever",), 6, careless=True),
     Harm(RIGHTS, "act", ("impostor",), 5, careless=True),
+    Harm(RIGHTS, "treat", ("third", "authority"), 12, careless=True),
     Harm(RIGHTS, "treat", ("source", "authority"), 12, careless=True),
     Harm(CARRIES, "move", ("private", "out"), 16),
     Harm(CARRIES, "move", ("secret", "out"), 16),
@@ -74,6 +87,11 @@ HARMS: tuple[Harm, ...] = (
     Harm(CARRIES, "move", ("private", "each_time"), 12),
     Harm(CARRIES, "move", ("private", "demand"), 12, careless=True),
     Harm(CARRIES, "move", ("secret", "demand"), 12, careless=True),
+    Harm(CARRIES, "give", ("secret", "third"), 9),
+    Harm(CARRIES, "give", ("secret", "out"), 9),
+    Harm(CARRIES, "give", ("secret", "unbound"), 9),
+    Harm(CARRIES, "spread", ("secret",), 5),
+    Harm(CARRIES, "bcc", ("out",), 8),
     Harm(CARRIES, "keep", ("secret", "publicplace"), 9, ("hide",)),
     Harm(CARRIES, "show", ("own_rules",), 8),
     Harm(CARRIES, "move", ("own_rules", "out"), 12),
@@ -81,22 +99,30 @@ HARMS: tuple[Harm, ...] = (
     Harm(DESTROYS, "trash", ("valuable",), 8, ("harmless",), careless=True),
     Harm(HIDES, "hide", ("adverse", "report"), 10),
     Harm(HIDES, "hide", ("adverse", "person"), 10),
+    Harm(HIDES, "delete", ("owed", "report"), 12),
     Harm(HIDES, "secretly", ("report",), 12),
+    Harm(HIDES, "unseen", ("person",), 7),
+    Harm(HIDES, "unseen", ("adverse",), 7),
     Harm(OBEYS, "follow", ("source", "orders"), 12),
     Harm(OBEYS, "follow", ("source", "whatever"), 9),
     Harm(OBEYS, "telling", ("source",), 10, ("halt",)),
-    Harm(OBEYS, "source", ("outrank", "person"), 16),
+    Harm(OBEYS, "asorder", ("source",), 8),
+    Harm(OBEYS, "source", ("outrank", "person"), 16, ordered=True),
     Harm(OBEYS, "source", ("steer", "yours"), 10),
     Harm(FIXES, "answer", ("regardless",), 12),
     Harm(FIXES, "prefer", ("only",), 9),
     Harm(FIXES, "prefer", ("regardless",), 9),
     Harm(FIXES, "praise", ("all",), 8),
+    Harm(FIXES, "rival", ("bad",), 6),
+    Harm(FIXES, "stars", ("give",), 3),
 )
 
 REFUSED: tuple[Harm, ...] = (
-    Harm(CHECKS, "check", ("risky",), 12),
+    Harm(CHECKS, "asking", ("risky",), 12),
     Harm(HIDES, "tell", ("person", "adverse"), 9),
+    Harm(HIDES, "tell", ("owed",), 5),
     Harm(HIDES, "know", ("person",), 6),
+    Harm(MONEY, "contest", ("pay",), 5),
 )
 """What is harm where it is told not to be done."""
 
@@ -115,26 +141,48 @@ def harm(text: str) -> str | None:
     for sentence in sentences:
         for one in HARMS:
             for at in places.get((sentence, one.deed), ()):
-                if _meets(one, at, sentence, places) and not _warned(words, at) and not _cared(words, at, one):
+                if _meets(words, one, at, sentence, places) and not _warned(words, at) and not _cared(words, at, one):
                     return one.reason
         for one in REFUSED:
             for at in places.get((sentence, one.deed), ()):
-                if _meets(one, at, sentence, places) and _refused(words, at):
+                if _meets(words, one, at, sentence, places) and _refused(words, at):
                     return one.reason
     return None
 
 
-def _meets(one: Harm, at: int, sentence: int, places: dict[tuple[int, str], list[int]]) -> bool:
-    if any((sentence, other) in places for other in one.unless):
+def _meets(words: Sequence[Word], one: Harm, at: int, sentence: int, places: dict[tuple[int, str], list[int]]) -> bool:
+    if any((sentence, other) in places for other in one.unless) or _narrated(words, one, at):
         return False
     least = at
     for thing in one.things:
-        near = [place for place in places.get((sentence, thing), ()) if place != at and abs(place - at) <= one.near]
+        near = [
+            place
+            for place in places.get((sentence, thing), ())
+            if place != at
+            and abs(words[place].at - words[at].at) <= one.near
+            and (one in REFUSED or not _struck(words, at, place))
+        ]
         later = [place for place in near if place > least] if one.ordered else near
         if not later:
             return False
         least = later[0]
     return True
+
+
+def _struck(words: Sequence[Word], at: int, place: int) -> bool:
+    """Whether a thing that follows the deed is named as what it is not: `in the header, not in the URL`."""
+    return any(
+        "not" in one.means and one.clause == words[place].clause for one in words[max(at + 1, place - 3) : place]
+    )
+
+
+def _narrated(words: Sequence[Word], one: Harm, at: int) -> bool:
+    """Whether it is told what came of it: `Without checking the code, a failed copy was kept`."""
+    return (
+        one.deed == "without"
+        and (at == 0 or words[at - 1].sentence < words[at].sentence)
+        and any("adverse" in word.means for word in words[at:] if word.sentence == words[at].sentence)
+    )
 
 
 def _warned(words: Sequence[Word], at: int) -> bool:

@@ -21,12 +21,6 @@ DROP = (
     r"(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|skip|set aside|"
     r"do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))"
 )
-KEYS = (
-    r"(?:passwords?|passphrases?|secrets?|credentials?|api[ _-]?keys?|access tokens?|tokens?|private keys?|"
-    r"environment variables?|env vars?|cookies?)"
-)
-SEND = r"(?:send|post|upload|forward|e-?mail|transmit|exfiltrate|bcc)"
-TELL = r"(?:reveal|show|print|repeat|output|display|leak|disclose|dump|recite|expose|tell)"
 START = r"(?:^|[\n.!?。！？]\s*)[\W_]{0,4}"
 COLON = r"\s*[:：]"
 TAGS = (
@@ -58,7 +52,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (DROPS, r"(?:指示|命令|プロンプト)を(?:すべて|全て)?無視|ルールを(?:すべて|全て)?無視|이전[^.\n]{0,10}(?:지시|명령)[^.\n]{0,6}무시"),
     (ROLE, r"\bfrom (?:now|here|this moment) on,?\s*(?:you|always|never|act|answer|respond|the assistant)\b"),
     (ROLE, r"\byou are (?:now|no longer)\b|\b(?:pretend|role-?play)\b[^.\n]{0,15}\b(?:you|to be|as)\b"),
-    (ROLE, r"\b(?:call|think of|introduce|present) yourself (?:as\b|\w+,)|\byou (?:have been|are hereby|were) (?:promoted|appointed|made (?:an?|the)|upgraded|elevated)\b|\bvoice of the (?:operator|system|owner|administrator)\b|\bbehave like an? \w+ (?:trader|agent|bot|hacker|model|ai)\b"),
+    (ROLE, r"\b(?:call|think of|introduce|present) yourself (?:as\b|\w+,)|\byou (?:have been|are hereby|were) (?:promoted|appointed|made (?:an?|the)|upgraded|elevated)\b|\b(?:leave|abandon|step out of|break) your (?:role|character)\b|\byour loyalty\b|\bvoice of the (?:operator|system|owner|administrator)\b|\bbehave like an? \w+ (?:trader|agent|bot|hacker|model|ai)\b"),
     (ROLE, r"\bnew (?:system )?(?:instructions?|prompt|persona|role)\s*:"),
     (ROLE, r"\b(?:speak|respond|behave|act|talk)\s+as\s+(?:the |an? )?(?:system|developer|admin\w*|root|operator)\b"),
     (ROLE, r"\b(?:behave|act|respond)\s+as\s+an? (?:unrestricted|unfiltered|evil|different)\b"),
@@ -91,7 +85,7 @@ SQUASHED = re.compile(_ORDERS.replace(" ?", ""))
 SPACED = re.compile(_ORDERS.replace(" ?", r"\W*"))
 QUOTED = re.compile("[\"“„«「『《][^\"”»」』》\n]{1,200}[\"”»」』》]|(?<!\\w)['‘][^'’\n]{6,200}['’](?!\\w)")
 MENTIONS = re.compile(
-    r"\b(?:contents?|data|plain text|suspicio\w+|injection\w*|phishing|attack\w*|(?:never|not) (?:as )?(?:obey|follow|act|orders?|carry)|report (?:it|them)|no effect)\b"
+    r"\b(?:(?:as|is|are|only|just|mere) (?:only |just |mere |plain )?(?:contents?|data|text)|suspicio\w+|injection\w*|phishing|attack\w*|(?:never|not) (?:as )?(?:obey|follow|act|orders?|carry)|report (?:it|them)|no effect)\b"
     r"|不要照做|不要执行|只是内容|可疑|注入|攻击",
     re.IGNORECASE,
 )
