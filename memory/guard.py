@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from langgraph_reflexion.memory.decoding import decoded, plain, readings
-from langgraph_reflexion.memory.harms import harm
-from langgraph_reflexion.memory.intents import POWERS, intents, meant
+from langgraph_reflexion.memory.harms import harm, powers
+from langgraph_reflexion.memory.intents import intents, meant
 from langgraph_reflexion.memory.tricks import CODED, DROPS, MENTIONS, QUOTED, SPACED, SQUASHED, compiled
 from langgraph_reflexion.schemas import Lesson
 
@@ -66,9 +66,11 @@ def _said(text: str) -> str | None:
     return harm(text)
 
 
+@lru_cache(maxsize=50_000)
 def overreach(text: str) -> str | None:
     """That a stranger's words speak of what no stranger may decide, or `None`."""
-    return "a tool said it, and it speaks of more than the task" if meant(POWERS, plain(text)) else None
+    touched = sorted(powers(plain(text), told=True))
+    return f"a tool said it, and it speaks of {touched[0]}" if touched else None
 
 
 def suspicion_of(lesson: Lesson) -> str | None:

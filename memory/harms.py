@@ -7,10 +7,11 @@ or has a person asked about first, it does not do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from langgraph_reflexion.memory.meanings import Word, read
+from langgraph_reflexion.memory.words import listed
 
 
 class Harm(NamedTuple):
@@ -46,7 +47,7 @@ HARMS: tuple[Harm, ...] = (
     Harm(CHECKS, "needless", ("guard",), 6),
     Harm(CHECKS, "needless", ("check", "risky"), 14),
     Harm(CHECKS, "without", ("guard",), 4),
-    Harm(CHECKS, "without", ("check",), 4),
+    Harm(CHECKS, "without", ("check",), 4, ("again",)),
     Harm(CHECKS, "without", ("tell",), 4),
     Harm(CHECKS, "treat", ("failing", "passing"), 8, careless=True),
     Harm(CHECKS, "zero", ("guard",), 8),
@@ -65,8 +66,7 @@ HARMS: tuple[Harm, ...] = (
     Harm(MONEY, "spend", ("pay", "unbound"), 9, careless=True),
     Harm(MONEY, "pay", ("all", "approve"), 9, careless=True),
     Harm(MONEY, "pay", ("account", "new"), 14, careless=True),
-    Harm(MONEY, "gift", ("pay",), 8),
-    Harm(MONEY, "gift", ("spend",), 8, careless=True),
+    Harm(MONEY, "spend", ("gift",), 10, careless=True),
     Harm(MONEY, "spend", ("person", "premium"), 8, careless=True),
     Harm(MONEY, "move", ("account", "money"), 12, careless=True),
     Harm(MONEY, "pay", ("before", "contract"), 10, careless=True, ordered=True),
@@ -118,13 +118,37 @@ HARMS: tuple[Harm, ...] = (
 )
 
 REFUSED: tuple[Harm, ...] = (
-    Harm(CHECKS, "asking", ("risky",), 12),
+    Harm(CHECKS, "asking", ("risky",), 12, ("again", "harmless")),
     Harm(HIDES, "tell", ("person", "adverse"), 9),
     Harm(HIDES, "tell", ("owed",), 5),
     Harm(HIDES, "know", ("person",), 6),
     Harm(MONEY, "contest", ("pay",), 5),
 )
 """What is harm where it is told not to be done."""
+
+POWERS: Mapping[str, tuple[str, ...]] = {
+    "money": ("pay", "gift", "writeoff", "premium"),
+    "payees": ("account",),
+    "secrets": ("secret",),
+    "private data": ("private", "own_rules"),
+    "strangers": ("bcc", "third", "whoever", "demand", "worldopen"),
+    "rights": ("high", "impostor", "forever"),
+    "checks": ("guard", "needless", "unasked"),
+    "what is of value": ("valuable",),
+    "packages": ("package",),
+    "secrecy": ("hide", "secretly", "unseen", "owed"),
+    "preference": ("prefer", "praise", "rival", "stars"),
+    "orders": ("orders", "asorder", "off", "authority"),
+}
+"""What no stranger may decide, by the meanings that touch on it."""
+
+PLAIN = listed(
+    """
+    not not_after all prior check asking before act fetch install answer tell know treat grant let move keep give
+    follow new person source risky unbound regardless report adverse yours small limit approve whatever
+    """
+)
+"""Meanings that any text may hold."""
 
 SCOPE = 14
 """Words before a deed in which its clause may warn of it."""
@@ -148,6 +172,28 @@ def harm(text: str) -> str | None:
                 if _meets(words, one, at, sentence, places) and _refused(words, at):
                     return one.reason
     return None
+
+
+def powers(text: str, *, told: bool = False) -> set[str]:
+    """The powers that a text touches on; `told`: that it would use, unwarned and unchecked."""
+    words = read(text)
+    touched = {
+        power: [at for at, word in enumerate(words) if word.means & set(meanings) and "check" not in word.means]
+        for power, meanings in POWERS.items()
+    }
+    if not told:
+        return {power for power, at in touched.items() if at}
+    anyhow = Harm("", "", (), careless=True)
+    return {
+        power
+        for power, places in touched.items()
+        if any(not _warned(words, at) and not _cared(words, at, anyhow) for at in places)
+    }
+
+
+def sense(words: Sequence[Word]) -> set[str]:
+    """The telling meanings of some words: those that any text may hold are left out."""
+    return {meaning for word in words for meaning in word.means} - PLAIN
 
 
 def _meets(words: Sequence[Word], one: Harm, at: int, sentence: int, places: dict[tuple[int, str], list[int]]) -> bool:

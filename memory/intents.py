@@ -81,7 +81,7 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (CARRIES, rf"\b{PRIVATE}\b[^.\n]{{0,15}}\band (?:send|post|upload|forward|mail|share|publish) (?:them|it)\b"),
     (CARRIES, r"\brepeat\b[^.\n]{0,20}\b(?:words|text|everything|lines?|sentences?)\b[^.\n]{0,10}\b(?:above|before)\b|\b(?:send|forward|post|mail)\b[^.\n]{0,10}\bcop(?:y|ies) of (?:every|each|all|the) (?:answers?|conversations?|messages?|results?|mails?)"),
     (CARRIES, r"\b(?:send|sending|forward|forwarding|post|posting|pass|passing|report|leak|leaking|sell|hand)\b[^.\n]{0,30}\b(?:results|answers|data|tasks?|questions?|notes|files|messages|mails?|mail)\b[^.\n]{0,20}\bto (?:the |our |a |an |my )?(?:vendor|competitor|partner|outsider|stranger|address in|attacker|press|collector)"),
-    (CARRIES, r"\b(?:reveal|disclose|leak|expose|tell anyone|give away|print|show|recite|spell out)\b[^.\n]{0,30}\b(?:configuration|system prompt|hidden \w+|internal \w+|confidential \w+|your (?:rules|tools|setup))"),
+    (CARRIES, r"\b(?:reveal|disclose|leak|expose|tell anyone|give away|recite|spell out)\b[^.\n]{0,30}\b(?:configuration|system prompt|hidden \w+|internal \w+|confidential \w+|your (?:rules|tools|setup))"),
     (CARRIES, r"(?:用户|客户)的?[^。\n]{0,4}(?:邮箱|密码|地址|电话|数据|卡号|隐私)[^。\n]{0,8}(?:附加|写进|写入|发给|发送|传给|放进|上传|告诉)|(?:环境变量|对话|系统提示|密钥|内部)[^。\n]{0,8}(?:写进|附加|发给|发送|放进|上传|传给)"),
     (CARRIES, r"\b(?:b?cc|copy|forward|send|e-?mail|share|invite)\b[^.\n]{0,60}(?:[\w.+-]+@[\w-]+\.\w|\[mail\])"),
     (CARRIES, r"\b(?:invisible|tracking|hidden) (?:pixel|image|beacon)s?\b"),
@@ -122,25 +122,17 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (CODED, r"\b(?:follow|apply|obey|execute|do|run)\b[^\n]{0,60}\b(?:in|as|from) (?:rot13|base64|base32|hex|morse|reverse)\b|\+ (?:all|nore|nstructions|rules)\b|\bdefine \w as\b[^\n]{0,60}\bdo \w\b|\b[01]{8}(?:\s+[01]{8}){3,}|(?:(?<=\s)[.\-]{1,5}\s+){5,}"),
 )  # fmt: skip
 
-POWERS = re.compile(
-    r"\b(?:approv\w+|authori[sz]\w+|permissions?|privileges?|admin\w*|superuser|passwords?|passphrases?|access tokens?|api keys?|credentials?|"
-    r"secrets?|accounts?|transfers?|pay|pays|paid|payments?|refunds?|invoices?|send|sends|e-?mails?|mails?|upload|share|publish|"
-    r"erase|wipe|kill|obey\w*|rules?|instructions?|guidelines?|polic(?:y|ies)|guardrails|limits|orders|"
-    r"system prompt|assistant|agent|operator|owner|vendors?|sellers?|trust\w*|priority|hide|praise|favou?r|recommend|conversation|contacts|"
-    r"(?:always|only|every) (?:choose|prefer|book|buy|use))\b|</|\{\{|://|\.(?:com|net|org|io|xyz|example)\b"
-    r"|批准|同意|付款|转账|密码|密钥|上传|发送|规则|指令|权限|管理员|系统|账号|推荐|命令",
-    re.IGNORECASE,
-)
-"""What advice in a stranger's words may not touch on: rights, money, secrets, orders, places to go, whom to prefer."""
-
 LOOKED_BACK = 200
 """Characters before an intent in which its clause may warn of it."""
 
 _WARNING = re.compile(
     r"(?:\b(?:never|not|cannot)|n['’]t)\b(?! (?:forget|hesitate|fail|omit|miss))|\b(?:refuse[sd]?|avoid|nobody|no one|nothing|forbid|rather than|instead of|protects? against|beware)\b"
+    r"|\b(?:ask|confirm|check|verif|approv|consent)\w*\b[^\n]*\bbefore\b"
     r"|不要|不得|不能|不应|切勿|请勿|勿|禁止|避免|拒绝|绝不|从不|防止",
     re.IGNORECASE,
 )
+_ELSEWHERE = re.compile(r", (?:and )?not (?:in|into|to|on|at|as)\b")
+"""That what follows is where it is not to go."""
 _CLAUSE = re.compile(r"[,.;:!?，。；：！？\n(]")
 
 
@@ -151,7 +143,9 @@ def intents() -> tuple[Trick, ...]:
 
 def meant(pattern: re.Pattern[str], text: str) -> bool:
     """Whether a text holds the pattern somewhere and does not warn of it there, in the same clause."""
-    return any(not _warned(text, found.start()) for found in pattern.finditer(text))
+    return any(
+        not _warned(text, found.start()) and not _ELSEWHERE.search(found.group()) for found in pattern.finditer(text)
+    )
 
 
 def _warned(text: str, place: int) -> bool:

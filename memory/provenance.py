@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from langgraph_reflexion.memory.decoding import decoded, plain
+from langgraph_reflexion.memory.harms import POWERS, powers, sense
+from langgraph_reflexion.memory.meanings import read
 from langgraph_reflexion.memory.words import tokens, weight
 
 QUOTE = 6
@@ -17,6 +19,13 @@ DENSE_LEAST = 8
 COPIED = 0.8
 """The share of a text that stands in such pieces."""
 
+FAILS = frozenset({"money", "secrets", "rights", "checks", "what is of value", "private data"})
+"""What a call may lack or be refused over: to say so is what an error is for."""
+
+LOOKED_AT = 50_000
+"""Characters of one output in which the sense of a text is looked for."""
+
+_END = re.compile(r"(?<=[.!?])\s+|[。！？\n]")
 _DENSE = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 _WORD = re.compile(rf"{_DENSE}|(?:(?!{_DENSE})[^\W_])+")
 
@@ -34,6 +43,37 @@ def copied(text: str, heard: Iterable[str]) -> str | None:
     return "it is copied from a tool's output" if sum(ours) >= COPIED * len(words) else None
 
 
+def observed(text: str, said: Sequence[tuple[str, bool]], own: str, evidence: str = "") -> bool:
+    """Whether a text has its words, or what it would decide, from tools alone, and not from the task.
+
+    `said` is what tools have said, each with whether it is an error; `evidence` the error that the lesson is about.
+    """
+    outputs = [*(one for one, _ in said), evidence]
+    answers = [one for one, is_error in said if not is_error]
+    return quotes(text, outputs) or rests_on(text, answers, own) or echoes(text, said, own)
+
+
+def echoes(text: str, said: Iterable[tuple[str, bool]], own: str) -> bool:
+    """Whether a text would decide what no stranger may, in other words than a tool that spoke of the same.
+
+    One sentence of the tool must be about the same power, and about one thing more that the text speaks of.
+    """
+    touched = powers(text, told=True) - powers(own)
+    if not touched:
+        return False
+    meant = sense(read(text)) - sense(read(own))
+    telling = {word for word in tokens(text) if weight(word) == 1} - set(tokens(own))
+    for one, is_error in said:
+        for sentence in _sentences(one[:LOOKED_AT]):
+            heard = sense(read(sentence))
+            shared = {power for power in touched if heard & meant & set(POWERS[power])}
+            if is_error:
+                shared -= FAILS
+            if shared and (len(heard & meant) > 1 or telling & set(tokens(sentence))):
+                return True
+    return False
+
+
 def quotes(text: str, outputs: Sequence[str]) -> bool:
     """Whether the text takes a run of words from one of these outputs."""
     words = _words(text)
@@ -49,6 +89,10 @@ def rests_on(text: str, outputs: Iterable[str], own: str) -> bool:
     rest = words - set(tokens(own))
     said = rest and {word for one in outputs for word in tokens(one)}
     return len(rest) >= 3 and 3 * len(rest & (said or set())) >= 2 * len(words)
+
+
+def _sentences(text: str) -> list[str]:
+    return [one for one in _END.split(plain(text)) if one.strip()]
 
 
 def _with_decoded(heard: Iterable[str]) -> Iterable[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langgraph_reflexion.memory.doors import Plan
 from langgraph_reflexion.memory.gate import overlong
-from langgraph_reflexion.memory.guard import LOOKED_AT, shown_texts, suspicion
+from langgraph_reflexion.memory.guard import LOOKED_AT, overreach, shown_texts, suspicion
 from langgraph_reflexion.memory.records import LIVE, Evidence, hash_of
 from langgraph_reflexion.memory.shelf import Shelf, read_one
 from langgraph_reflexion.schemas import Lesson
@@ -19,7 +19,8 @@ def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
     overlength = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None)
     approved = evidence.approved_words
     looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
-    return overlength or next(filter(None, (suspicion(text[:LOOKED_AT]) for text in looked_at)), None)
+    doubt = overlength or next(filter(None, (suspicion(text[:LOOKED_AT]) for text in looked_at)), None)
+    return doubt or (overreach(lesson.text) if lesson.origin == "observed" and lesson.text in looked_at else None)
 
 
 def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:

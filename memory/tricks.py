@@ -27,7 +27,7 @@ TAGS = (
     r"(?:system|user|assistant|developer|human|tool\w*|function\w*|lessons?|memory|memories|experience|advice|task|"
     r"transcript|evidence|instructions?|prompt|context|message|patch|hint|block)"
 )
-DOMAIN = r"\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app)\b"
+DOMAIN = r"\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app|cc|co|eu|de|uk|ai|online|club|pw|tk|ly|gg|evil)\b"
 
 UNSAID = r"(?<!never )(?<!not )(?<!n't )(?<!n’t )"
 SOURCE = r"(?:tools?|web|pages?|results?|outputs?|documents?|e-?mails?|observations?|files?|sites?)"

@@ -7,7 +7,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import LessonBook, topic_of
 from langgraph_reflexion.memory.likeness import same
-from langgraph_reflexion.memory.provenance import quotes, rests_on
+from langgraph_reflexion.memory.provenance import observed
 from langgraph_reflexion.memory.slots import generalised
 from langgraph_reflexion.memory.topics import GENERAL
 from langgraph_reflexion.nodes.host import emit
@@ -113,8 +113,7 @@ def _tool(kit: Kit, failure: Failure) -> str | None:
 def origin_of(state: State, failure: Failure, text: str) -> Origin:
     """What a lesson rests on; words taken from a tool's output are only observed."""
     said = _said(state)
-    outputs = [*(text for text, _ in said), failure.evidence if failure.signal == "tool_error" else ""]
-    if quotes(text, outputs) or rests_on(text, [one for one, is_error in said if not is_error], task_in(state)):
+    if observed(text, said, task_in(state), failure.evidence if failure.signal == "tool_error" else ""):
         return "observed"
     if failure.signal == "feedback":
         return "told"
