@@ -15,6 +15,7 @@ from langgraph_reflexion.memory import (
     deciding,
     distilling,
     exchange,
+    explaining,
     looking,
     recalling,
     showing,
@@ -244,13 +245,16 @@ class LessonBook:
         """The same, awaited."""
         return await awork(self.store, looking.history(self._shelf, id))
 
-    def explain(self, run_id: str) -> dict[str, Any]:
-        """What a run was shown and went without, what it wrote, and what came of it."""
-        return work(self.store, looking.explain(self._shelf, run_id))
+    def explain(self, run_id: str | None = None) -> dict[str, Any]:
+        """What a run was shown and went without, why, from which evidence, what it wrote, and what came of it.
 
-    async def aexplain(self, run_id: str) -> dict[str, Any]:
+        Where no run is named, it is the latest.
+        """
+        return work(self.store, explaining.explain(self._shelf, run_id))
+
+    async def aexplain(self, run_id: str | None = None) -> dict[str, Any]:
         """The same, awaited."""
-        return await awork(self.store, looking.explain(self._shelf, run_id))
+        return await awork(self.store, explaining.explain(self._shelf, run_id))
 
     def hidden(self, id: str) -> str | None:
         """Why a lesson is shown to no run: where it stands, that its time is over, or what its words look like.

@@ -159,6 +159,8 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
         shown=[one.lesson.id for one in state["recalled"] if one.shown],
         withheld=[one.lesson.id for one in state["recalled"] if not one.shown],
         failed=[one.lesson.id for one in state["recalled"] if has_failed(one, outcome.failures)],
+        recalled_at={one.lesson.id: one.step for one in state["recalled"]},
+        memory=outcome.memory,
         failures=outcome.failures,
         reflections=outcome.reflections,
         created_at=kit.clock(),

@@ -274,6 +274,8 @@ class Episode(Value):
     shown: list[str] = Field(default_factory=list, description="Ids of the lessons the run was shown.")
     withheld: list[str] = Field(default_factory=list, description="Ids of those it was meant to go without.")
     failed: list[str] = Field(default_factory=list, description="Ids of those shown whose own failure came back.")
+    recalled_at: dict[str, int] = Field(default_factory=dict, description="The step at which each came up; 0 at first.")
+    memory: str = Field(default="", description="Why lessons that fit were held back, where memory does no good.")
     failures: list[Failure] = Field(default_factory=list)
     reflections: list[Reflection] = Field(default_factory=list)
     created_at: datetime | None = None

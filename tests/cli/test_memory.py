@@ -174,6 +174,7 @@ def test_what_happened_to_a_lesson_is_told(ids, told):
 
 def test_a_run_is_explained(ids, told, refused):
     assert f"{WEEKDAY} (win)" in told("explain", "monday")
+    assert "why:       the task speaks of meeting" in told("explain"), "without a name it is the latest"
     assert told("explain", "monday", "--json")["shown"][0]["lesson"] == ids[0]
     assert "there is no run 'tuesday'" in refused("explain", "tuesday")
 

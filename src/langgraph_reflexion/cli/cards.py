@@ -80,13 +80,26 @@ def run(page: Page, found: dict[str, Any], texts: dict[str, str]) -> None:
     page.line(found["task"], "bold")
     score = None if found["score"] is None else f"{found['score']:g}"
     _fields(page, {"run": found["run"], "ended": f"{found['status']}, {found['stop_reason']}", "score": score})
+    for one in found["failures"]:
+        page.line(f"{one['signal']} at step {one['step']}: {brief(one['evidence'])}", lead=_lead("failed"))
     for name in ("shown", "withheld"):
         for one in found[name]:
-            page.line(f"{one['text'] or 'forgotten since'} ({one['result'] or 'not counted'})", lead=_lead(name))
+            _told(page, name, one)
     for one in found["written"]:
         page.line(f"{one} {texts.get(one, '')}", lead=_lead("wrote"))
     for one in found["changes"]:
-        page.line(" ".join(filter(None, (one["lesson"], one["action"], one["why"]))), lead=_lead("changed"))
+        page.line(f"{one['lesson']} {one['action']}{': ' * bool(one['why'])}{one['why']}", lead=_lead("changed"))
+
+
+def _told(page: Page, name: str, one: dict[str, Any]) -> None:
+    """A lesson that a run was shown or went without: why, from which evidence, and what came of it."""
+    if one["text"] is None:
+        page.line(f"{one['lesson']}, forgotten since", lead=_lead(name))
+        return
+    page.line(f"{one['lesson']} {one['text']} ({one['result'] or 'not counted'})", lead=_lead(name))
+    page.line("; ".join(filter(None, (one["why"], one["without"]))), lead=_lead("  why"))
+    for behind in one["evidence"]:
+        page.line(f"run {behind['run']}: {brief(behind['failure'])}", lead=_lead("  from"))
 
 
 def _fields(page: Page, fields: dict[str, Any]) -> None:

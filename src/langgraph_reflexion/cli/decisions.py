@@ -55,7 +55,10 @@ def undo(desk: Desk) -> int:
     if (what is None) == (since is None):
         raise WrongUse("say what to undo: the id of a change, that of a run, or --since TIME")
     with known("change or run", what):
-        undone = desk.book.undo(what, since=since)
+        try:
+            undone = desk.book.undo(what, since=since)
+        except ValueError as fault:
+            raise WrongUse(sentence(fault)) from fault
     if desk.json:
         desk.page.data([cards.as_data(one) for one in undone])
     elif undone:

@@ -8,6 +8,7 @@ from langgraph_reflexion.cli import cards
 from langgraph_reflexion.cli.desk import Desk, known
 from langgraph_reflexion.cli.opening import elsewhere, namespaces_in, told_namespace
 from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.wrong_use import WrongUse
 
 SHOWN = 3
 """Runs of which the evidence is shown beside a lesson."""
@@ -84,6 +85,8 @@ def history(desk: Desk) -> int:
 
 def explain(desk: Desk) -> int:
     """What a run was shown and wrote, and what came of it."""
+    if desk.asked.run is None and not desk.book.stats()["episodes"]:
+        raise WrongUse(f"no run is recorded: there are {elsewhere(desk.book.store, desk.book.namespace)}")
     with known("run", desk.asked.run):
         found = desk.book.explain(desk.asked.run)
     if desk.json:

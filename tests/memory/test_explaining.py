@@ -1,0 +1,82 @@
+"""A person asks of a run what it was shown, why, from which evidence, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
+from langgraph_reflexion.graph.demo import ALIKE, TASK, ScriptedPlanner, busy_times, is_free
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
+
+SLOT = "Check a proposed slot against every busy time before you answer."
+FAILED = Failure(signal="check_failed", evidence="10:00 is busy.", step=3, fingerprint="busy")
+
+
+def a_lesson(book: LessonBook, text: str = SLOT, **fields: Any) -> str:
+    written = book.add(Lesson(**{"kind": "rule", "text": text, "origin": "verified", "sources": ["r0"], **fields}))
+    assert written.lesson is not None
+    return written.lesson.id
+
+
+def ended(book: LessonBook, **fields: Any) -> dict[str, Any]:
+    book.credit(Episode(**{"id": "r1", "task": "Propose a slot.", "success": True, "status": "success", **fields}))
+    told: dict[str, Any] = book.explain("r1")
+    return told
+
+
+@pytest.mark.req("I5", "D15")
+def test_a_lesson_that_came_up_at_the_start_is_explained_by_the_words_of_the_task(book: LessonBook) -> None:
+    book.credit(Episode(id="r0", task="Find a slot.", success=False, failures=[FAILED]))
+    id = a_lesson(book)
+    [shown] = ended(book, shown=[id], recalled_at={id: 0})["shown"]
+    assert (shown["why"], shown["result"], shown["without"]) == ("the task speaks of propose, slot", "win", "")
+    assert shown["evidence"] == [{"run": "r0", "failure": "10:00 is busy."}]
+    assert (shown["wins"], shown["losses"], shown["uplift"]) == (1, 0, "unproven")
+
+
+@pytest.mark.req("I5", "D15")
+@pytest.mark.parametrize(("bound", "why"), [("busy", "it is for the very failure"), (None, "it fits the failure")])
+def test_a_lesson_that_came_up_after_a_failure_names_it(book: LessonBook, bound: str | None, why: str) -> None:
+    id = a_lesson(book, trigger=Trigger(signal="check_failed", fingerprint=bound))
+    told = ended(book, shown=[id], recalled_at={id: 3}, failures=[FAILED])
+    assert told["shown"][0]["why"] == f"{why} at step 3: check_failed"
+    assert told["failures"] == [{"step": 3, "signal": "check_failed", "evidence": "10:00 is busy."}]
+
+
+@pytest.mark.req("I5", "D15")
+def test_what_a_run_went_without_says_whether_to_compare_or_because_memory_does_no_good(book: LessonBook) -> None:
+    id = a_lesson(book)
+    assert "to compare" in ended(book, withheld=[id])["withheld"][0]["without"]
+    held = ended(book, withheld=[id], memory="Lessons are held back.")
+    assert held["withheld"][0]["without"] == "Lessons are held back."
+
+
+@pytest.mark.req("I5", "D15")
+def test_without_a_name_the_latest_run_is_explained(book: LessonBook, clock: Any) -> None:
+    with pytest.raises(KeyError):
+        book.explain()
+    for run in ("first", "second"):
+        book.credit(Episode(id=run, task="Propose a slot."))
+        clock.pass_by(minutes=1)
+    assert book.explain()["run"] == "second"
+
+
+@pytest.mark.req("I5", "D4")
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_an_agents_run_is_explained_whatever_its_door(awaited: bool) -> None:
+    store = InMemoryStore()
+    policy = MemoryPolicy(namespace=("demo",))
+    agent = create_reflexion_agent(ScriptedPlanner(), [busy_times], checks=[is_free], store=store, memory=policy)
+    for task in (TASK, ALIKE):
+        asked = {"messages": [("user", task)]}
+        outcome = (await agent.ainvoke(asked) if awaited else agent.invoke(asked))["outcome"]
+    book = LessonBook(store, ("demo",))
+    told = await book.aexplain(outcome.run_id) if awaited else book.explain(outcome.run_id)
+    [shown] = told["shown"]
+    assert shown["lesson"] == outcome.lessons_used[0]
+    assert shown["why"].startswith("the task speaks of ")
+    assert "is not a weekday" in shown["evidence"][0]["failure"]

@@ -1,0 +1,149 @@
+"""What was done is taken back, and nothing else: a change, a run, or all since a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection, Trigger
+
+SLOT = "Check a proposed slot against every busy time before you answer."
+GUESTS = "Check a proposed slot against every busy time of the guests before you answer."
+PAGE = "Ask for the next page until the list comes back empty."
+
+
+def rule(text: str = SLOT, source: str = "e1", **fields: Any) -> Lesson:
+    return Lesson(**{"kind": "rule", "text": text, "origin": "verified", "sources": [source], **fields})
+
+
+def added(book: LessonBook, lesson: Lesson) -> str:
+    written = book.add(lesson)
+    assert written.lesson is not None
+    return written.lesson.id
+
+
+def won(run: str, *shown: str) -> Episode:
+    return Episode(id=run, task="Propose a slot.", success=True, status="success", shown=list(shown))
+
+
+def now(book: LessonBook, id: str) -> Lesson:
+    lesson = book.get(id)
+    assert lesson is not None
+    return lesson
+
+
+def last(book: LessonBook, id: str, action: str) -> str:
+    return next(change.id for change in reversed(book.history(id)) if change.action == action)
+
+
+@pytest.mark.req("D15")
+def test_a_later_decision_stands_when_an_earlier_one_is_taken_back(book: LessonBook) -> None:
+    id = added(book, rule())
+    book.approve(id)
+    book.retire(id, "not wanted")
+    book.undo(last(book, id, "approved"))
+    assert now(book, id).status == "retired"
+    book.undo(last(book, id, "retired"))
+    assert now(book, id).status == "candidate"
+
+
+@pytest.mark.req("D15")
+def test_done_twice_it_is_done_once_and_an_undo_is_not_undone(book: LessonBook) -> None:
+    id = added(book, rule())
+    book.retire(id, "by mistake")
+    change = last(book, id, "retired")
+    assert [one.id for one in book.undo(change)] == [change]
+    before = book.history(id)
+    assert book.undo(change) == []
+    assert book.history(id) == before
+    with pytest.raises(ValueError, match=f"approve, retire or restore {id} instead"):
+        book.undo(last(book, id, "undone"))
+
+
+@pytest.mark.req("D15", "D18")
+def test_what_a_person_takes_back_vouches_for_no_lesson_unless_it_overrules_the_evidence(book: LessonBook) -> None:
+    id = added(book, rule())
+    book.approve(id)
+    book.undo(last(book, id, "approved"))
+    for n in range(6):
+        book.credit(won(f"r{n}", id).model_copy(update={"success": False, "status": "failure"}))
+    assert now(book, id).status == "retired", "runs may take it down again"
+    book.undo(last(book, id, "demoted"))
+    assert now(book, id).status == "probation"
+    book.credit(won("r9", id).model_copy(update={"success": False, "status": "failure"}))
+    assert now(book, id).status == "probation", "a person said that this is not to be the end of it"
+
+
+@pytest.mark.req("D15")
+def test_since_a_time_also_what_runs_counted_is_taken_back(book: LessonBook, clock: Any) -> None:
+    id = added(book, rule())
+    book.credit(won("r1", id))
+    clock.pass_by(minutes=1)
+    since = clock()
+    book.credit(won("r2", id))
+    assert (now(book, id).status, now(book, id).wins) == ("active", 2)
+    undone = book.undo(since=since)
+    assert (now(book, id).status, now(book, id).shown, now(book, id).wins) == ("candidate", 1, 1)
+    assert [change.action for change in undone] == ["promoted", "undone"]
+    assert book.episode("r2") is not None, "the record stays"
+    told = book.explain("r2")
+    assert told["shown"][0]["result"] is None
+    assert "what came of r2 is taken back" in [change["why"] for change in told["changes"]]
+    book.credit(won("r2", id))
+    assert now(book, id).wins == 2, "the last to finish under a run id stands"
+    with pytest.raises(ValueError, match="needs a time zone"):
+        book.undo(since=datetime(2031, 3, 4))
+
+
+@pytest.mark.req("D15", "D16")
+def test_a_run_gives_back_the_place_it_took_from_another(book: LessonBook) -> None:
+    short = rule("The user prefers short answers.", "r1", kind="preference", name="answers")
+    long = rule("The user prefers long answers.", "r2", kind="preference", name="answers")
+    first, second = added(book, short), added(book, long)
+    book.undo("r2")
+    assert {id: now(book, id).status for id in (first, second)} == {first: "candidate", second: "retired"}
+    assert [lesson.text for lesson in book.profile()] == [short.text]
+
+
+@pytest.mark.req("D15")
+def test_a_run_that_agreed_with_others_leaves_them_what_they_said(book: LessonBook) -> None:
+    id = added(book, rule(SLOT, "r1"))
+    again = rule(GUESTS, "r2", origin="judged", tags=["calendar"], trigger=Trigger(fingerprint="other"))
+    assert added(book, again) == id
+    assert (now(book, id).text, now(book, id).origin) == (GUESTS, "judged")
+    book.undo("r2")
+    left = now(book, id)
+    assert (left.text, left.origin, left.sources, left.tags) == (SLOT, "verified", ["r1"], [])
+    failure = Failure(signal="check_failed", evidence="busy", fingerprint="other")
+    assert book.recall("Read the bill.", failure=failure) == [], "it is no more known for the other failure"
+
+
+@pytest.mark.req("D18")
+def test_what_went_for_the_cap_comes_back_when_it_is_learned_again(store: BaseStore, book_on: Any) -> None:
+    book = book_on(store, max_kept=1)
+    id = added(book, rule())
+    book.credit(won("r0", id))
+    poor = added(book, rule(PAGE, "e2"))
+    assert (now(book, poor).status, now(book, id).status) == ("retired", "candidate")
+    book.retire(id, "not wanted")
+    assert added(book, rule(PAGE, "e3")) == poor
+    assert now(book, poor).status == "candidate"
+    assert book.history(poor)[-1].why == "it was learned again"
+    assert book.add(rule(SLOT, "e4")).reason == "it is known and retired", "a person's word is another matter"
+
+
+@pytest.mark.req("D15")
+def test_what_is_forgotten_is_gone_in_its_earlier_wordings_too(book: LessonBook) -> None:
+    memo = Memo(kind="rule", text=SLOT)
+    said = Reflection(failure_signal="f", root_cause="other", fix_strategy=[], patch_prompt="p", memory_to_write=[memo])
+    id = added(book, rule(SLOT, "r1"))
+    added(book, rule(GUESTS, "r2"))
+    book.credit(won("r1").model_copy(update={"reflections": [said]}))
+    book.forget(id)
+    left = [str(item.value) for item in book.store.search(book.namespace, limit=100)]
+    assert left
+    assert not [one for one in left if "busy time" in one]
