@@ -17,7 +17,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langgraph_reflexion.memory.doors import adriven, driven
 from langgraph_reflexion.nodes.host import is_running
-from langgraph_reflexion.nodes.threads import begun
+from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.state import laid_open, put_back
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ Waits = Generator[Wait, Any, T]
 """A node that waits: it yields what it waits for and returns its result."""
 
 
-def in_thread(function: Callable[[], Any]) -> Wait:
-    """Wait for somebody's sync function: in place, or under `ainvoke` in a thread of its own."""
+def in_thread(function: Callable[[], Any], threads: Threads | None = None) -> Wait:
+    """Wait for somebody's sync function: in place, or under `ainvoke` in one of these threads, else of the loop's."""
 
     def carried() -> Any:
         try:
@@ -47,7 +47,9 @@ def in_thread(function: Callable[[], Any]) -> Wait:
         except StopIteration as fault:  # no future can carry it, and whoever waits for one would wait for ever
             raise RuntimeError(f"StopIteration: {fault}") from fault
 
-    return Wait(function, lambda: asyncio.wrap_future(begun(carried)))
+    if threads is not None:
+        return Wait(function, lambda: asyncio.wrap_future(threads.begun(carried)))
+    return Wait(function, lambda: asyncio.to_thread(carried))
 
 
 class NeedsAsyncError(RuntimeError):

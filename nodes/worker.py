@@ -24,6 +24,7 @@ from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import model_named
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits, calling, in_thread, is_async
+from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None
@@ -208,10 +209,11 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
 
 def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runnable[Any, Any]:
     """A function as LangGraph calls one, with what it asks for by name. Its traces are those of the step."""
+    threads = Threads()  # a loop's own pool is small, and twenty trials at once may all be waiting in this function
 
     @wraps(given)
     async def later(*args: Any, **kwargs: Any) -> Any:
-        return await in_thread(lambda: given(*args, **kwargs)).later()
+        return await in_thread(lambda: given(*args, **kwargs), threads).later()
 
     return RunnableCallable(None if only_async else given, given if only_async else later, name=name, trace=False)
 

@@ -7,16 +7,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from langgraph_reflexion.nodes.threads import begun
+from langgraph_reflexion.nodes.threads import Threads
 
 T = TypeVar("T")
 
 
 class Daemons(ThreadPoolExecutor):
-    """An executor for an event loop, with a thread for each call. It is shut down at once, whatever still runs."""
+    """An executor for an event loop. It is shut down at once, whatever still runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._daemons = Threads()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        return begun(partial(fn, *args, **kwargs))
+        return self._daemons.begun(partial(fn, *args, **kwargs))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing to wait for."""
