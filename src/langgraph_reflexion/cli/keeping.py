@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -32,31 +32,32 @@ def lessons_in(address: str | None) -> Iterator[BaseStore | None]:
 async def runs_in(
     file: Path | None, page: Page, *, many: bool = False
 ) -> AsyncIterator[BaseCheckpointSaver[str] | None]:
-    """A checkpointer on this file; `None` where there is no file, or, with a note, no package to keep it.
-
-    Where `many` runs share it, the disk is not waited for at each step: a process that dies loses nothing by that.
-    """
+    """A checkpointer on this file; `None` where there is no file, or, with a note, no package to keep it."""
     if file is None:
         yield None
         return
     try:
         import aiosqlite
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+        from langgraph_reflexion.evals.runs import runs_of
     except ImportError:
         what = "a task that is stopped begins anew" if many else "the run will be gone with this command"
         page.line(f"{'Going on' if many else '--state'} needs `pip install {SQLITE}`; without it {what}", "yellow")
         yield None
         return
-    place = f"{file}" if many else f"--state {file}"
-    with _opening(place):
-        sqlite3.connect(file).close()
-    async with aiosqlite.connect(file) as connection:
-        # What is read from a file becomes our own values or plain data, whatever else the file asks for.
-        saver = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_our_types()))
-        with _opening(place):
-            await saver.setup()
-        if many:
-            await connection.execute("PRAGMA synchronous = NORMAL")
+    # What is read from a file becomes our own values or plain data, whatever else the file asks for.
+    serde = JsonPlusSerializer(allowed_msgpack_modules=_our_types())
+    async with AsyncExitStack() as opened:
+        saver: BaseCheckpointSaver[str]
+        with _opening(f"{file}" if many else f"--state {file}"):
+            sqlite3.connect(file).close()
+            if many:
+                saver = await opened.enter_async_context(runs_of(file, serde))
+            else:
+                connection = await opened.enter_async_context(aiosqlite.connect(file))
+                saver = alone = AsyncSqliteSaver(connection, serde=serde)
+                await alone.setup()
         yield saver
 
 

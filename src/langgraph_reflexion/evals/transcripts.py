@@ -27,6 +27,11 @@ class Transcript(BaseCallbackHandler):
         self._open: dict[UUID, dict[str, Any]] = {}
         self._file: TextIO | None = None
 
+    @property
+    def ignore_chain(self) -> bool:
+        """Steps of a graph are not its matter, and there are many."""
+        return True
+
     def clear(self) -> None:
         """Begin anew: what an earlier try has left is gone."""
         self._path.unlink(missing_ok=True)
