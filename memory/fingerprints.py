@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from langgraph_reflexion.memory.masking import MAIL
+
 LOOKED_AT = 1_500
 """Characters of a text that a fingerprint is made of."""
 
@@ -16,7 +18,7 @@ LENGTH = 120
 _MASKS = (
     (re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://[^\s'\"<>)\]]+", re.IGNORECASE), "<url>"),
     (re.compile(r"\bwww\.[^\s'\"<>)\]]+", re.IGNORECASE), "<url>"),
-    (re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<mail>"),
+    (re.compile(MAIL), "<mail>"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
     (re.compile(r"(?<![\w'])'(?:[^'\\\n]|\\.)*'(?!\w)|\"(?:[^\"\\\n]|\\.)*\"|`[^`\n]*`"), "<str>"),
     (re.compile(r"“[^”\n]*”|‘[^’\n]*’|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》|«[^»\n]*»"), "<str>"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Mapping
 
 from langgraph_reflexion.memory.kin import KIN
 from langgraph_reflexion.memory.words import of_one_root, runs
@@ -22,6 +23,8 @@ OF_KIN = 0.5
 """What a word says in place of its kin: `parenthesis` for `bracket`."""
 
 MOST = 8
+REMEMBERED = 10_000
+"""Words of queries whose forms are remembered until the vocabulary changes."""
 
 
 class Forms:
@@ -30,21 +33,32 @@ class Forms:
     def __init__(self) -> None:
         self._words: set[str] = set()
         self._with: dict[str, set[str]] = {}
+        self._found: dict[str, Mapping[str, float]] = {}
 
     def add(self, word: str) -> None:
         """Know a word."""
         self._words.add(word)
+        self._found = {}
         for run in runs(word):
             self._with.setdefault(run, set()).add(word)
 
     def drop(self, word: str) -> None:
         """Forget it."""
         self._words.discard(word)
+        self._found = {}
         for run in runs(word):
             self._with[run].discard(word)
 
-    def of(self, word: str) -> dict[str, float]:
+    def of(self, word: str) -> Mapping[str, float]:
         """The words that this one stands for, with how much they say in its place: 1 for itself."""
+        known = self._found
+        if word not in known:
+            if len(known) >= REMEMBERED:
+                known = self._found = {}
+            known[word] = self._find(word)
+        return known[word]
+
+    def _find(self, word: str) -> dict[str, float]:
         found = {other: OF_KIN for other in KIN.get(word, ()) if other in self._words}
         ours = runs(word)
         shared = Counter(other for run in ours for other in self._with.get(run, ()) if other != word)

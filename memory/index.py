@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import threading
 import weakref
@@ -141,7 +140,7 @@ class Index:
             shared = Counter(key for word in words.counts for key in self._holding.get(word, ()))
             return [(n, self.entries[key].item) for key, n in shared.items() if n >= least]
 
-    def forms(self, word: str) -> dict[str, float]:
+    def forms(self, word: str) -> Mapping[str, float]:
         """The words of the lessons that a word stands for, with how alike they are."""
         return self._forms.of(word)
 
@@ -163,7 +162,8 @@ class Index:
             gain = alike * weight(form) * self.rarity(form)
             for key in self._holding[form]:
                 rough[key] = rough.get(key, 0.0) + gain
-        ordered = heapq.nlargest(4 * most, rough, key=lambda key: (rough[key], key))
+        least = sorted(rough.values())[-4 * most :][:1]  # numbers alone are sorted in a tenth of the time
+        ordered = sorted((key for key in rough if rough[key] >= least[0]), key=lambda key: (rough[key], key))[::-1]
         best = list(islice((key for key in ordered if usable(self.entries[key].item)), most))
         return list(dict.fromkeys([*best, *(key for key in near if key in rough and usable(self.entries[key].item))]))
 

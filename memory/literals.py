@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from langgraph_reflexion.memory.likeness import likeness
+from langgraph_reflexion.memory.masking import MAIL
 from langgraph_reflexion.memory.words import fold, listed, tokens
 
 TASK_LOOKED_AT = 20_000
@@ -17,7 +18,7 @@ _LITERAL = re.compile(
     "|".join(
         (
             r"(?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://\S+)",
-            r"(?P<mail>(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)",
+            rf"(?P<mail>{MAIL})",
             r"(?P<path>\b[a-z]:\\[^\s'\"<>]+|(?<![\w/<.~])(?:~|\.{1,2})?/[\w.@%+~-]+/[\w./@%+~-]+"
             r"|(?<![\w/.-])[\w.-]+(?:/[\w.@%+-]+){2,}/?|(?<![\w/.-])[\w-]+(?:/[\w-]+)+\.\w{1,5}\b)",
             r"(?P<file>(?<![\w/.-])[\w-]+\.(?:csv|tsv|json|jsonl|xlsx?|txt|pdf|md|py|ipynb|js|ts|html?|xml|ya?ml|toml|ini|"

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 
+MAIL = r"(?<![\w.+@-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}\b"
+"""A mail address."""
+
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL), "[secret]"),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), "[secret]"),
@@ -35,7 +38,7 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
         r"\1[secret]",
     ),
     (re.compile(r"(密码|口令|密钥|令牌)(\s*(?:是|为)?[:：]?\s*)([\w!@#$%^&*.-]{4,})"), r"\1\2[secret]"),
-    (re.compile(r"(?<![\w.+@-])(?!git@)[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}\b"), "[mail]"),
+    (re.compile(rf"(?!git@){MAIL}"), "[mail]"),
     (
         re.compile(
             r"(?<![\w-])(?=[A-Za-z0-9_-]*[a-z])(?=[A-Za-z0-9_-]*[A-Z])(?=(?:[A-Za-z_-]*\d){3})[A-Za-z0-9_-]{28,}\b"

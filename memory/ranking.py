@@ -68,7 +68,11 @@ def rank(
         about = {key: index.entries[key].words for key in keys}
         facts = {key for key in keys if _is_a_fact(index.entries[key].item)}
     usual = sum(words.size for words in about.values()) / max(len(about), 1) or 1.0
-    told = {key: _compared(asked, words, forms, rare, usual) for key, words in about.items()}
+    heard: dict[str, list[tuple[str, float]]] = {}
+    for word, of_a_word in forms.items():
+        for form, alike in of_a_word.items():
+            heard.setdefault(form, []).append((word, alike * rare[form]))
+    told = {key: _compared(asked, words, heard, usual) for key, words in about.items()}
     by_vectors = _above_the_usual({key: near[key] for key in keys if key in near})
     best = max((order for order, _, _ in told.values()), default=0.0) or 1.0
     stands_out = _standing_out([near[key] for key in keys if key in near])
@@ -191,27 +195,28 @@ def _clash(text: str, other: str) -> bool:
 
 
 def _compared(
-    asked: Words, words: Words, forms: Mapping[str, Mapping[str, float]], rare: Mapping[str, float], usual: float
+    asked: Words, words: Words, heard: Mapping[str, Sequence[tuple[str, float]]], usual: float
 ) -> tuple[float, float, float]:
     """How well a lesson ranks, how well it fits, and how much of the shorter of the two texts is shared.
 
-    It fits by the telling words it shares, the better the more of the task they are, and the more of what the lesson
-    itself says of when it holds.
+    `heard` tells for a lesson's word which words of the task it answers, and how much it says in their place. It fits
+    by the telling words it shares, the better the more of the task they are, and the more of what the lesson itself
+    says of when it holds.
     """
+    best: dict[str, tuple[float, str]] = {}
+    for form in words.counts:
+        for word, says in heard.get(form, ()):
+            if word not in best or best[word] < (says, form):
+                best[word] = says, form
     order = shared = 0.0
     held: set[str] = set()
     length = 0.4 + 0.6 * words.size / usual
-    for word in asked.counts:
-        best = max(
-            ((alike * rare[form], form) for form, alike in forms[word].items() if form in words.counts), default=None
-        )
-        if best is not None:
-            strength, form = best
-            strength *= min(weight(word), weight(form))
-            count = words.counts[form]
-            shared += strength
-            order += strength * 2.2 * count / (count + 1.2 * length)
-            held.add(form)
+    for word, (says, form) in best.items():
+        strength = says * min(weight(word), weight(form))
+        count = words.counts[form]
+        shared += strength
+        order += strength * 2.2 * count / (count + 1.2 * length)
+        held.add(form)
     dense = {one for word in held if not word.isascii() for one in word}
     if dense:
         shared += DENSE * min(len((asked.characters & words.characters) - dense), 2)

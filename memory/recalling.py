@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
@@ -31,6 +32,9 @@ LONGEST_TASK = 8_000
 
 MOST_OF_IT = 0.7
 """Share of a lesson's `when` that a refused task must hold, where it holds any of it."""
+
+OWN_ID = re.compile("[0-9a-f]{16}")
+"""An id as we give it; another program's is looked at closely, for it stands in the prompt."""
 
 Filters = Mapping[str, Any]
 
@@ -229,7 +233,9 @@ def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | 
     if lesson is None:
         return None
     lesson = folded(lesson, evidence)
-    if not fit_for_a_label(lesson.id) or len(lesson.id) > 64 or suspicion(lesson.id):
+    if not OWN_ID.fullmatch(lesson.id) and (
+        not fit_for_a_label(lesson.id) or len(lesson.id) > 64 or suspicion(lesson.id)
+    ):
         logger.warning("Left out the lesson %r: its id is none", lesson.id[:64])
         return None
     doubt = doubt_of(lesson, evidence)
