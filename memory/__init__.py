@@ -12,7 +12,7 @@ from langgraph_reflexion.memory.namespaces import resolve_namespace
 from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.precedent import Precedent
 from langgraph_reflexion.memory.topics import topic_of
-from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
+from langgraph_reflexion.memory.values import Change, Found, Loaded, Repair, Written
 from langgraph_reflexion.memory.words import count_tokens
 from langgraph_reflexion.memory.worth import spares_a_reflection, withheld
 
@@ -25,6 +25,7 @@ __all__ = [
     "Loaded",
     "Precedent",
     "Reader",
+    "Repair",
     "Written",
     "concrete",
     "count_tokens",

@@ -60,8 +60,11 @@ def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:
     return {**value, "undone": at.isoformat()}
 
 
-def change_record(known: Evidence, change: Change) -> tuple[str, dict[str, Any]]:
-    """The key and value of a change, after all those already known of its lesson."""
+def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    """The key and value of a change, after all those already known of its lesson.
+
+    With the first of them goes the lesson's own record, so that it can be derived again.
+    """
     place = 1 + max((int(_place(one.id)) for one in known.changes), default=-1)
     value: dict[str, Any] = {
         "type": "change",
@@ -82,7 +85,7 @@ def change_record(known: Evidence, change: Change) -> tuple[str, dict[str, Any]]
     telling = {name: one for name, one in value.items() if name not in own}
     said = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()[:8]
     key = f"change/{place:06d}/{said}"
-    return key, {**value, "id": f"{change.lesson}.{place:06d}.{said}"}
+    return key, {**value, "id": f"{change.lesson}.{place:06d}.{said}", **({"row": row} if row is not None else {})}
 
 
 def lesson_of_change(change_id: str) -> str | None:

@@ -12,7 +12,7 @@ from langgraph_reflexion.memory.changing import moving, settled, unless_embeddin
 from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.floor import placed
 from langgraph_reflexion.memory.masking import without_secrets
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_episode, read_some
+from langgraph_reflexion.memory.shelf import Read, Shelf, read_episode, read_some, refuted
 from langgraph_reflexion.memory.worth import next_status, result_of
 from langgraph_reflexion.schemas import Episode, Lesson, Reflection
 
@@ -20,14 +20,32 @@ from langgraph_reflexion.schemas import Episode, Lesson, Reflection
 def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     """Keep the episode, and what came of it for each lesson it was shown or went without.
 
-    The last to finish under a run id stands: evidence that an earlier end of this run left is replaced.
+    The last to finish under a run id stands: evidence that an earlier end of this run left is replaced. Beside that
+    an episode is never changed: what the user says of it later is kept apart.
     """
     before = yield from read_episode(shelf, episode.id)
+    kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
+    ops: list[Op] = [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))]
+    if before is not None:
+        ops.append(PutOp(shelf.heard, episode.id, None))
+    yield from _counted(shelf, episode, before, ops)
+
+
+def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
+    """The user says that run was wrong: whatever was counted for it is now a loss. `False` for an unknown run."""
+    episode = yield from read_episode(shelf, run_id)
+    if episode is None:
+        return False
+    said = {"type": "feedback", "run": run_id, "at": shelf.clock().isoformat()}
+    yield from _counted(shelf, refuted(episode), episode, [put(shelf.heard, episode.id, said)])
+    return True
+
+
+def _counted(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[Op]) -> Plan[None]:
+    """Write, and with it what an episode says of its lessons, in place of what it said before."""
     now = shelf.clock()
     concerned = dict.fromkeys([*episode.shown, *episode.withheld])
     known = yield from read_some(shelf, concerned)
-    kept = _masked(episode).model_copy(update={"created_at": episode.created_at or now})
-    ops: list[Op] = [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))]
     if before is not None:
         for old in dict.fromkeys([*before.shown, *before.withheld]):
             if old not in concerned:
@@ -36,20 +54,20 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
         if found.lesson.name:  # what is remembered of a user is shown in run after run, and proven by none
             continue
         went_without = one not in episode.shown
-        beside = 0 if went_without else _company(found.lesson, [other.lesson for other in known.values()], episode)
+        beside = 0 if went_without else company(found.lesson, [other.lesson for other in known.values()], episode)
         result = result_of(episode, found.lesson)
         key, value = run_record(episode.id, withheld=went_without, result=result, at=now, beside=beside)
-        ops += [put(shelf.evidence_of(one), key, value), *_following(shelf, found.with_run(value), episode.id)]
+        ops += [put(shelf.evidence_of(one), key, value), *following(shelf, found.with_run(value), episode.id)]
     exempt = [one for one, (_, lesson, about) in known.items() if lesson.name or about.vouched]
     yield from unless_embedding_fails([*ops, *placed(shelf, episode, exempt, now)])
     # Read again after writing: of several writers at once, the last one to read sees what all have written.
-    more = [op for found in (yield from settled(shelf, known)).values() for op in _following(shelf, found, episode.id)]
+    more = [op for found in (yield from settled(shelf, known)).values() for op in following(shelf, found, episode.id)]
     if more:
         yield from unless_embedding_fails(more)
         yield from settled(shelf, known)
 
 
-def _following(shelf: Shelf, found: Read, run: str) -> list[Op]:
+def following(shelf: Shelf, found: Read, run: str | None) -> list[Op]:
     """What follows for a lesson's status from the runs that are counted, written with them in one batch."""
     step = next_status(found.lesson, found.evidence)
     if step is None:
@@ -59,7 +77,7 @@ def _following(shelf: Shelf, found: Read, run: str) -> list[Op]:
     return moving(shelf, found, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
 
 
-def _company(lesson: Lesson, known: Iterable[Lesson], episode: Episode) -> int:
+def company(lesson: Lesson, known: Iterable[Lesson], episode: Episode) -> int:
     """How many other episodes' lessons the run was shown beside this one; those of one episode speak as one.
 
     What is remembered of a user, under a name, is no advice that could have been the reason.
@@ -85,13 +103,3 @@ def _without_secrets(data: Any) -> Any:
     if isinstance(data, list):
         return [_without_secrets(value) for value in data]
     return without_secrets(data) if isinstance(data, str) else data
-
-
-def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
-    """The user says that run was wrong: whatever was counted for it is now a loss. `False` for an unknown run."""
-    episode = yield from read_episode(shelf, run_id)
-    if episode is None:
-        return False
-    wrong = {"success": False, "status": "failure", "stop_reason": "unchecked"}
-    yield from credit(shelf, episode.model_copy(update=wrong))
-    return True

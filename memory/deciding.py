@@ -8,7 +8,8 @@ from langgraph_reflexion.memory.changing import move, moved
 from langgraph_reflexion.memory.doors import Plan, drop, every, put, read
 from langgraph_reflexion.memory.guard import shown_texts, suspicion_of
 from langgraph_reflexion.memory.records import hash_of
-from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_episode, read_one
+from langgraph_reflexion.memory.shelf import Shelf, episode_in, fit_for_a_label, read_one
+from langgraph_reflexion.memory.slots import slotted
 from langgraph_reflexion.memory.words import fold
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 
@@ -72,7 +73,8 @@ def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
         for item in about:
             said |= {item.value.get(side, {}).get("text") for side in ("before", "after") if item.value.get(side)}
         for source in {str(item.value["source"]) for item in about if item.value.get("source")}:
-            episode = episodes.get(source) or (yield from read_episode(shelf, source))
+            kept = yield from read(shelf.episodes, source)
+            episode = episodes.get(source) or (episode_in(kept) if kept is not None else None)
             if episode is not None:
                 episodes[source] = _without(episode, {fold(text) for text in said if isinstance(text, str)})
         ops += drop([items[one], *about])
@@ -89,9 +91,17 @@ def _speaks_in_its_words(pattern: Item, lesson: Item) -> bool:
 
 
 def _without(episode: Episode, said: set[str]) -> Episode:
+    """The episode without these words, also as they were before the details of the task became slots."""
+
+    def holds(text: str) -> bool:
+        return not said.isdisjoint((fold(text), fold(slotted([text], episode.task)[0])))
+
     reflections = [
         one.model_copy(
-            update={"memory_to_write": [memo for memo in one.memory_to_write if fold(memo.text) not in said]}
+            update={
+                "memory_to_write": [memo for memo in one.memory_to_write if not holds(memo.text)],
+                "patch_prompt": "" if holds(one.patch_prompt) else one.patch_prompt,
+            }
         )
         for one in episode.reflections
     ]

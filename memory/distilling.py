@@ -121,7 +121,7 @@ def keep(shelf: Shelf, cluster: Cluster, said: str | None) -> Plan[Lesson | None
         value = {**known.item.value, "supersedes": made.supersedes}
     ops += [
         put(shelf.lessons, made.id, value, FIELDS),
-        put(about, *change_record(evidence, change)),
+        put(about, *change_record(evidence, change, value if known is None else None)),
         *(put(about, *one) for one in source_records(made, now)),
     ]
     yield from unless_embedding_fails(ops)

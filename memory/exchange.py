@@ -84,8 +84,9 @@ def load(shelf: Shelf, lines: Iterable[str], strict: bool, update: bool = False)
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
         change = Change("", lesson.id, action, shelf.clock(), "person", why)
-        key, value = change_record(Evidence(), change)
-        ops += [put(shelf.lessons, lesson.id, record(lesson), FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
+        row = record(lesson)
+        key, value = change_record(Evidence(), change, row)
+        ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
     edits = (yield from _edits(shelf, edited)) if update else []
     if ops or edits:
         yield from unless_embedding_fails([*ops, *edits])

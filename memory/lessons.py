@@ -17,6 +17,7 @@ from langgraph_reflexion.memory import (
     exchange,
     explaining,
     looking,
+    rebuilding,
     recalling,
     showing,
     undoing,
@@ -31,7 +32,7 @@ from langgraph_reflexion.memory.precedent import Precedent, precedent
 from langgraph_reflexion.memory.recalling import passes
 from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
-from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
+from langgraph_reflexion.memory.values import Change, Found, Loaded, Repair, Written
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
 
 Wanted = str | Collection[str] | None
@@ -336,6 +337,18 @@ class LessonBook:
             said = None if model is None else await distilling.aspoken(model, distilling.question(cluster))
             made.append(await awork(self.store, distilling.keep(self._shelf, cluster, said)))
         return [one for one in made if one is not None]
+
+    def rebuild(self, *, dry_run: bool = False) -> list[Repair]:
+        """Derive the lessons again from their changes and the episodes, and mend what is not the same.
+
+        A lesson whose record was lost or written over gets its words, status and counts back. Where nothing was lost
+        nothing changes. With `dry_run` it is only said what would be mended.
+        """
+        return work(self.store, rebuilding.rebuild(self._shelf, dry_run))
+
+    async def arebuild(self, *, dry_run: bool = False) -> list[Repair]:
+        """The same, awaited."""
+        return await awork(self.store, rebuilding.rebuild(self._shelf, dry_run))
 
     # ------------------------------------------------------------ what is remembered of the user and the project
 

@@ -64,6 +64,11 @@ class Shelf:
     def evidence(self) -> Namespace:
         return (*self.namespace, "evidence")
 
+    @property
+    def heard(self) -> Namespace:
+        """Where it is kept which runs the user called wrong."""
+        return self.evidence_of("run-feedback")
+
     def evidence_of(self, lesson: str) -> Namespace:
         return (*self.evidence, lesson)
 
@@ -197,9 +202,11 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
 
 
 def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
-    """The record of a run, or `None`."""
-    [item] = yield [GetOp(shelf.episodes, run_id.replace("\0", "�"))]
-    return episode_in(item) if item is not None else None
+    """The record of a run, or `None`; a failure after all where the user said so later."""
+    key = run_id.replace("\0", "�")
+    [item, heard] = yield [GetOp(shelf.episodes, key), GetOp(shelf.heard, key)]
+    found = episode_in(item) if item is not None else None
+    return found and (found if heard is None else refuted(found))
 
 
 def episode_in(item: Item) -> Episode | None:
@@ -209,6 +216,11 @@ def episode_in(item: Item) -> Episode | None:
     except ValueError as error:
         logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
         return None
+
+
+def refuted(episode: Episode) -> Episode:
+    """The episode as it counts once the user has said that it was wrong. What is kept of it stays as it was."""
+    return episode.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
 
 
 def fit_for_a_label(text: str) -> bool:

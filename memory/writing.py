@@ -153,10 +153,10 @@ def _kept(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if doubt else "added"
     run = next(iter(new.sources), None)
-    key, value = change_record(Evidence(), Change("", new.id, action, at, "writer", doubt, None, run))
-    about = shelf.evidence_of(new.id)
     # Its sources lie with the evidence alone: two writers of the same lesson must not overwrite each other's.
     bare = record(new.model_copy(update={"sources": []}))
+    key, value = change_record(Evidence(), Change("", new.id, action, at, "writer", doubt, None, run), bare)
+    about = shelf.evidence_of(new.id)
     ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(about, key, value)]
     ops += [put(about, *one) for one in source_records(new, at)]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)

@@ -269,9 +269,14 @@ def test_a_lesson_is_filed_under_the_topic_of_the_task_it_was_learned_from(run, 
     assert topic is None or [lesson.id for lesson in book.lessons(topic=topic)] == wrote.outcome.lessons_written
 
 
+def refunding(order):
+    text = f"Read the payment method of order {order} before you refund it."
+    return reflection("Ask by card.", memory_to_write=[memo(text, when="refunding an order of a web shop")])
+
+
 @pytest.mark.req("D13", "D4")
 def test_a_lesson_about_one_order_is_shown_for_the_next_with_a_slot_in_its_place(run, store, decided):
-    said = taught("Read the payment method of order 8841 before you refund it.")
+    said = refunding(8841)
     model = RoleModel([say("refunded in cash"), say("refunded by card")], said)
     by_card = lambda answer, _: "card" in answer or "It was paid by card."  # noqa: E731
     seen = run(model, task="Refund order 8841 of the web shop.", store=store, checks=[by_card])
@@ -286,11 +291,10 @@ def test_a_lesson_about_one_order_is_shown_for_the_next_with_a_slot_in_its_place
 
 @pytest.mark.req("D13", "D6")
 def test_a_lesson_with_slots_that_was_shown_is_not_learned_anew_with_the_next_instance(run, store):
-    said = taught("Read the payment method of order 8841 before you refund it.")
+    said = refunding(8841)
     model = RoleModel([say("in cash"), say("by card")], said)
     run(model, task="Refund order 8841 of the web shop.", store=store, checks=[lambda answer, _: "card" in answer])
-    again = taught("Read the payment method of order 7720 before you refund it.")
-    model = RoleModel([say("in cash"), say("by card")], again)
+    model = RoleModel([say("in cash"), say("by card")], refunding(7720))
     task = "Refund order 7720 of the web shop."
     seen = run(model, task=task, store=store, checks=[lambda answer, _: "card" in answer])
     [rule] = LessonBook(store, PLACE).lessons(kind="rule")

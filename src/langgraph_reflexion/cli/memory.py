@@ -27,6 +27,7 @@ VERBS: dict[str, Callable[[Desk], int]] = {
     "forget": decisions.forget,
     "undo": decisions.undo,
     "distill": decisions.distill,
+    "rebuild": decisions.rebuild,
     "export": carrying.export,
     "import": carrying.load,
 }
@@ -61,6 +62,8 @@ def add_memory(commands: Any) -> None:
     undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
     undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
     verb("distill", "give lessons that say much the same one pattern that speaks for them; they stay")
+    rebuild = verb("rebuild", "derive the lessons again from their changes and the runs, and mend what was lost")
+    rebuild.add_argument("--dry-run", action="store_true", help="only say what would be mended")
     export = verb("export", "write lessons as JSON Lines that one can read, compare and edit")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
     _filters(export)
