@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import faiss
 import numpy as np
@@ -34,7 +35,8 @@ from langgraph_reflexion import FaissStore
 Floats = NDArray[np.float32]
 QUERIES = 40
 TENANTS = 1000
-FILTERS = ("FaissStore", "InMemoryStore")
+MEMORY = "InMemoryStore"
+FILTERS = ("FaissStore", MEMORY)
 LOADS = hasattr(sqlite3.Connection, "enable_load_extension")
 """Whether this Python can load the SQLite extension that SqliteStore needs for vectors."""
 
@@ -142,7 +144,7 @@ def searches(data: Data, stores: dict[str, BaseStore], plain: dict[str, Ask]) ->
         ("search, 0.1 % pass", every[every % 1000 == 3], (), {"filter": {"mille": 3}}),
         ("search of one tenant", every[every % TENANTS == 7], ("users", "u7"), {}),
     ):
-        narrow = {who: asking(store, space, **more) for who, store in stores.items() if who in FILTERS}
+        narrow: dict[str, Ask] = {who: asking(store, space, **more) for who, store in stores.items() if who in FILTERS}
         made += timed(data, what, narrow, among)
     return made
 
@@ -155,45 +157,48 @@ def filled(data: Data, store: BaseStore, who: str) -> list[Figure]:
     return [figure(data, "bulk put, per item", who, [(wall / data.items, cpu / data.items)])]
 
 
-def puts(data: Data, store: BaseStore, who: str, what: str = "put") -> Figure:
-    times = []
-    for i in range(100):
-        watch = Watch()
-        store.put(("users", "new"), f"new{i}", {"t": str(i)})
-        times.append(watch.read())
-    for i in range(100):
-        store.delete(("users", "new"), f"new{i}")
-    return figure(data, what, who, times)
-
-
-def commits(data: Data, folder: Path, level: str, what: str, who: str) -> Figure:
-    """What one row costs in SQLite itself: the least a put can cost."""
-    raw = sqlite3.connect(folder / f"raw-{level}-{len(what)}.db", isolation_level=None)
+def puts(data: Data, what: str, stores: dict[str, BaseStore], path: Path, level: str) -> list[Figure]:
+    """Single puts in turn with what one row costs in SQLite itself: the least a put can cost."""
+    raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("PRAGMA journal_mode = WAL")
     raw.execute(f"PRAGMA synchronous = {level}")
-    raw.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, text TEXT, data BLOB)")
-    times = []
-    for i in range(100):
-        watch = Watch()
+    raw.execute("CREATE TABLE rows (namespace TEXT, key TEXT, value TEXT, data BLOB, PRIMARY KEY (namespace, key))")
+
+    def commit(i: int) -> None:
+        row = ("users.new", f"new{i}", json.dumps({"t": str(i)}), data.vectors[i].tobytes())
         raw.execute("BEGIN IMMEDIATE")
-        raw.execute("INSERT INTO rows (text, data) VALUES (?, ?)", (f"row {i}", data.vectors[i].tobytes()))
+        raw.execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", row)
         raw.execute("COMMIT")
-        times.append(watch.read())
+
+    def put(store: BaseStore, index: Literal[False] | None = None) -> Callable[[int], None]:
+        return lambda i: store.put(("users", "new"), f"new{i}{index}", {"t": str(i)}, index)
+
+    turns = {"one commit": commit} | {who: put(store) for who, store in stores.items()}
+    turns["no vector"] = put(stores["FaissStore"], index=False)
+    times: dict[str, list[tuple[float, float]]] = {who: [] for who in turns}
+    for i in range(300):
+        for who, turn in turns.items():
+            watch = Watch()
+            turn(i)
+            times[who].append(watch.read())
     raw.close()
-    return figure(data, what, who, times)
+    for store in stores.values():
+        store.batch([PutOp(("users", "new"), f"new{i}{index}", None) for i in range(300) for index in (None, False)])
+    return [figure(data, what, who, each[20:]) for who, each in times.items()]
 
 
 def bare(data: Data, path: Path, graph: bool) -> dict[str, Ask]:
     """FAISS alone, and FAISS with the least that a store must do around it: embed the query, fetch the rows."""
-    flat = faiss.IndexFlatIP(data.dims)
+    flat, other = faiss.IndexFlatIP(data.dims), faiss.IndexFlatIP(data.dims)
     flat.add(data.vectors)
+    other.add(data.vectors)  # each has vectors of its own, as the stores do: none finds them warm from another's turn
     rows = sqlite3.connect(path)
 
     def named(index: Any) -> Ask:
         return lambda query: [str(i) for i in index.search(data.queries[query][None], 5)[1][0]]
 
     def fetched(query: int) -> list[str]:
-        found = flat.search(np.asarray(data.embed([f"q{query}"]), np.float32), 5)[1][0]
+        found = other.search(np.asarray(data.embed([f"q{query}"]), np.float32), 5)[1][0]
         wanted = f"SELECT key, value, created_at, updated_at FROM items WHERE key IN ({','.join('?' * 5)})"
         values = {row[0]: json.loads(row[1]) for row in rows.execute(wanted, [str(i) for i in found])}
         return list(values)
@@ -206,7 +211,9 @@ def bare(data: Data, path: Path, graph: bool) -> dict[str, Ask]:
     if graph:
         hnsw = faiss.IndexHNSWFlat(data.dims, 32, faiss.METRIC_INNER_PRODUCT)
         hnsw.hnsw.efSearch = 64
+        faiss.omp_set_num_threads(os.cpu_count() or 1)
         hnsw.add(data.vectors)
+        faiss.omp_set_num_threads(1)
         made["FAISS HNSW"] = named(hnsw)
     return made
 
@@ -236,26 +243,34 @@ async def mixed(data: Data, store: Any, who: str) -> list[Figure]:
 
 def opening(data: Data, path: Path) -> Figure:
     times = []
-    for _ in range(3):
-        began = time.perf_counter()
+    for _ in range(5):
+        watch = Watch()
         with FaissStore(path, index=data.index) as store:
             store.search((), query="q0", limit=5)
-            times.append(1000 * (time.perf_counter() - began))
+            times.append(watch.read())
     return figure(data, "open, first answer", "FaissStore", times)
 
 
-def measured(items: int, dims: int, graph: int = 10_000, plain: int = 1000) -> list[Figure]:
+def sizes_of(data: Data, path: Path) -> list[Figure]:
+    """Megabytes, not milliseconds: of the file with what lies beside it, and of a process that opens and searches."""
+    file = sum(one.stat().st_size for one in path.parent.glob(f"{path.name}*")) / 2**20
+    found = {"the vectors": data.vectors.nbytes / 2**20, "FaissStore, file": file}
+    found["FaissStore, memory"] = memory(path, data.dims)
+    return [figure(data, "size, MB", who, [size]) for who, size in found.items()]
+
+
+def measured(items: int, dims: int, graph: int = 40_000_000, plain: int = 1000) -> list[Figure]:
     """All figures of one set of data; some of the others only up to a size for which they take seconds."""
     data = Data(items, dims)
     made: list[Figure] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        asks = bare(data, folder / "rows.db", graph=items <= graph)
+        asks = bare(data, folder / "rows.db", graph=items * dims <= graph)
         stores: dict[str, Any] = {}
         path = folder / "lessons.db"
         stores["FaissStore"] = stack.enter_context(FaissStore(path, index=data.index))
         if items <= plain:
-            stores["InMemoryStore"] = InMemoryStore(index=data.index)
+            stores[MEMORY] = InMemoryStore(index=data.index)
         if LOADS:
             sqlite = SqliteStore.from_conn_string(str(folder / "peer.db"), index=data.index)
             stores["SqliteStore"] = stack.enter_context(sqlite)
@@ -263,22 +278,15 @@ def measured(items: int, dims: int, graph: int = 10_000, plain: int = 1000) -> l
         for who, store in stores.items():
             made += filled(data, store, who)
         made += searches(data, stores, asks)
-        made.append(commits(data, folder, "NORMAL", "put", "one commit"))
-        made.append(commits(data, folder, "FULL", "put", "durable commit"))
-        for who, store in stores.items():
-            if who != "InMemoryStore":
-                made.append(puts(data, store, who))
-        made.append(commits(data, folder, "FULL", "put that outlives power", "durable commit"))
-        with FaissStore(folder / "power.db", index=data.index, durability="power") as store:
-            made.append(puts(data, store, "FaissStore", "put that outlives power"))
+        made += puts(data, "put", {who: stores[who] for who in stores if who != MEMORY}, folder / "raw.db", "NORMAL")
+        with FaissStore(path, index=data.index, durability="power") as store:
+            made += puts(data, "put, outlives power", {"FaissStore": store}, folder / "full.db", "FULL")
         made += asyncio.run(mixed(data, stores["FaissStore"], "FaissStore"))
-        if LOADS and items <= graph:
+        if LOADS and items <= 10_000:
             made += asyncio.run(beside(data, folder / "peer.db"))
         stores["FaissStore"].close()
         made.append(opening(data, path))
-        size = sum(file.stat().st_size for file in folder.glob("lessons.db*"))
-        print(f"{items:>7} × {dims:<5} the file is {size / 2**20:.0f} MB, {size / items / dims / 4:.2f} × the vectors; "
-              f"who opens and searches it needs {memory(path, dims):.0f} MB")  # fmt: skip
+        made += sizes_of(data, path)
     return made
 
 
@@ -314,7 +322,7 @@ def ratios(made: Sequence[Figure]) -> None:
             f"{one.p50 / other.p50:.3g} × {other.who}"
             + (f" (cpu {one.cpu / other.cpu:.3g} ×)" if one.cpu and other.cpu else "")
             for other in others
-            if other.p50 and (other.what == one.what or ("search" in one.what and other.who == "FAISS flat"))
+            if other.p50 and (other.what == one.what or ("search" in one.what and other.who.startswith("FAISS flat")))
         ]
         if told:
             print(f"{one.items:>7} × {one.dims:<5} {one.what:<22} {', '.join(told)}")
@@ -330,7 +338,7 @@ def main() -> int:
     if not asked.short:
         sizes.append((10_000, 384))
     if asked.full:
-        sizes += [(1000, 1536), (10_000, 1536), (100_000, 384)]
+        sizes += [(1000, 1536), (10_000, 1536), (100_000, 384), (100_000, 1536)]
     faiss.omp_set_num_threads(1)  # for one query FAISS's threads only wait for each other
     made: list[Figure] = []
     print(f"{'items × dims':<15} {'what':<22} {'who':<14} {'p50 ms':>10} {'p95 ms':>10} {'cpu ms':>10}")

@@ -38,6 +38,9 @@ FEW = 512
 
 COLUMNS = 8
 
+AT_ONCE = 250
+"""Rows that are taken in together: few enough for their vectors to stay in the processor's own memory."""
+
 
 class Mirror:
     """The items' slots, with their vectors and words where a search has asked for them. Its user holds a lock."""
@@ -97,7 +100,7 @@ class Mirror:
             self.vectors.reserve(pages * size // (4 * self.vectors.dims) + 1024)
         snapshot = self._snapshot(connection) if self.seq < 0 else None
         sums: list[int] = []
-        while chunk := rows.fetchmany(2000):
+        while chunk := rows.fetchmany(AT_ONCE):
             ids, namespaces, texts, rules, blobs, recipes = zip(*chunk, strict=True)
             if snapshot is not None:
                 sums += map(check, blobs)

@@ -171,8 +171,8 @@ def _rank(
             nearest = mirror.vectors.nearest(query, alive, end)
         if nearest is None:
             nearest = mirror.vectors.scores(query, slots)
-        live = alive[nearest[0]]
-        if not live.all():
+        if slots is None and not alive.all():
+            live = alive[nearest[0]]
             nearest = nearest[0][live], nearest[1][live]
     if not settings.by_words or mirror.lexicon is None:
         return _best(mirror, *nearest, end) if nearest else (np.zeros(0, np.int64), np.zeros(0, np.float32))

@@ -128,7 +128,7 @@ class Vectors:
         asked = self.asked(query)
         scores = np.empty(len(rows), np.float32)
         compare = getattr(faiss, "fvec_L2sqr_ny" if self.distance == "l2" else "fvec_inner_products_ny")
-        compare(*map(faiss.swig_ptr, (scores, asked, rows)), self.dims, len(rows))
+        compare(faiss.swig_ptr(scores), faiss.swig_ptr(asked), faiss.swig_ptr(rows), self.dims, len(rows))
         if self.distance == "cosine":
             np.minimum(scores, 1.0, out=scores)  # rounding alone says more
         return -np.sqrt(scores) if self.distance == "l2" else scores
