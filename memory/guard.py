@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from langgraph_reflexion.memory.confessions import without_confessions
 from langgraph_reflexion.memory.decoding import decoded, plain, readings
 from langgraph_reflexion.memory.harms import harm, powers
 from langgraph_reflexion.memory.intents import intents, meant
@@ -63,7 +64,7 @@ def _said(text: str) -> str | None:
             return reason
     if SQUASHED.search(re.sub(r"[^a-z]", "", small)) and not SPACED.search(small):
         return DROPS
-    return harm(text)
+    return harm(without_confessions(text))
 
 
 @lru_cache(maxsize=50_000)
