@@ -1,24 +1,24 @@
 """LangGraph agents that learn from their own failures."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from langgraph_reflexion.context import Context, Limits, MemoryPolicy
-from langgraph_reflexion.graph import after_run, create_reflexion_agent, create_trial_graph
-from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.schemas import (
-    Attempt,
-    Decision,
-    Episode,
-    Failure,
-    Lesson,
-    Outcome,
-    Reflection,
-    Run,
-    Verdict,
-)
-
 if TYPE_CHECKING:
+    from langgraph_reflexion.context import Context, Limits, MemoryPolicy
+    from langgraph_reflexion.graph import after_run, create_reflexion_agent, create_trial_graph
+    from langgraph_reflexion.memory import ErrorNotebook, LessonBook
     from langgraph_reflexion.memory.store import FaissStore, NgramEmbeddings
+    from langgraph_reflexion.schemas import (
+        Attempt,
+        Decision,
+        Episode,
+        Failure,
+        Lesson,
+        Outcome,
+        Reflection,
+        Run,
+        Verdict,
+    )
 
 __all__ = [
     "Attempt",
@@ -42,11 +42,18 @@ __all__ = [
     "create_trial_graph",
 ]
 
+ROOMS = ("context", "schemas", "memory", "graph", "memory.store")
+
 
 def __getattr__(name: str) -> Any:
-    """The store's names, loaded when they are asked for: an agent without them needs no numpy and no FAISS."""
-    if name not in ("FaissStore", "NgramEmbeddings"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from langgraph_reflexion.memory import store
+    """Each name is loaded when it is asked for: an agent without a store of ours needs no numpy and no FAISS."""
+    if name in __all__:
+        for room in ROOMS:
+            module = import_module(f"langgraph_reflexion.{room}")
+            if hasattr(module, name):
+                return globals().setdefault(name, getattr(module, name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-    return getattr(store, name)
+
+def __dir__() -> list[str]:
+    return __all__

@@ -57,6 +57,27 @@ def here(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "cli_interrupt_tools", raising=False)
 
 
+LOADING = """
+import sys
+
+class Pressed:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Pressed())
+from langgraph_reflexion.cli import main
+sys.exit(main(["demo"]))
+"""
+
+
+@pytest.mark.parametrize("module", ["argparse", "pydantic", "langgraph", "langgraph_reflexion.cli.demo"])
+def test_ctrl_c_while_the_command_is_still_loading_is_quiet(module):
+    ended = subprocess.run([sys.executable, "-c", LOADING, module], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert "Traceback" not in ended.stderr
+
+
 def started(server, *argv):
     """The command as a process of its own."""
     options = ("--model", "openai:any", "--base-url", server.url, "--tools", "cli_interrupt_tools:TOOLS")

@@ -1,0 +1,140 @@
+"""The commands: see the agent learn, offline; run one with a model of your own; look into what it learned."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from langgraph_reflexion.cli.arguments import count, seconds, url
+from langgraph_reflexion.cli.experiments import add_compare, add_eval
+from langgraph_reflexion.cli.memory import add_memory, memory
+from langgraph_reflexion.cli.notebook import add_notebook, notebook
+from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.profile import add_profile, profile
+from langgraph_reflexion.cli.wrong_use import WrongUse
+from langgraph_reflexion.errors import ReflexionError
+
+NAME = "langgraph-reflexion"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted."""
+    parser = _parser()
+    try:
+        asked = parser.parse_args(argv)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 2
+    try:
+        if asked.command is None or getattr(asked, "verb", "") is None:
+            getattr(asked, "parser", parser).print_help(sys.stderr)
+            return 2
+        return COMMANDS[asked.command](asked)
+    except (WrongUse, ReflexionError) as fault:
+        Page(sys.stderr).line(f"{NAME}: {fault}", fold=False)
+        return 2 if isinstance(fault, WrongUse) else 1
+    except KeyboardInterrupt:
+        Page(sys.stderr).line(f"{NAME}: interrupted", indent="")
+        return 130
+    except BrokenPipeError:
+        # Whoever read the output has left, as `head` does. Python would complain again when it ends and flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _demo(_: argparse.Namespace) -> int:
+    from langgraph_reflexion.cli.demo import demo
+
+    return demo(Page(sys.stdout))
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from langgraph_reflexion.cli.run import Wish, run
+
+    fields = {name: value for name, value in vars(asked).items() if name != "command"}
+    return run(Wish(**fields), Page(sys.stderr if asked.json else sys.stdout))
+
+
+def _memory(asked: argparse.Namespace) -> int:
+    return memory(asked, Page(sys.stdout))
+
+
+def _notebook(asked: argparse.Namespace) -> int:
+    return notebook(asked, Page(sys.stdout))
+
+
+def _profile(asked: argparse.Namespace) -> int:
+    return profile(asked, Page(sys.stdout))
+
+
+def _eval(asked: argparse.Namespace) -> int:
+    from langgraph_reflexion.cli.evaluate import Wanted, evaluate
+
+    fields = {name: value for name, value in vars(asked).items() if name != "command"}
+    return evaluate(Wanted(**fields), Page(sys.stderr if asked.json else sys.stdout))
+
+
+def _compare(asked: argparse.Namespace) -> int:
+    from langgraph_reflexion.cli.evaluate import compare
+
+    return compare(asked.first, asked.second, asked.json, Page(sys.stdout))
+
+
+COMMANDS = {
+    "demo": _demo,
+    "run": _run,
+    "eval": _eval,
+    "compare": _compare,
+    "memory": _memory,
+    "notebook": _notebook,
+    "profile": _profile,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        NAME,
+        description="LangGraph agents that learn from their own failures.",
+        epilog="Exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands.add_parser(
+        "demo",
+        help="watch an agent fail, learn, and not fail again: no key, no network",
+        description="Two runs of an agent with a scripted model: the first fails and learns, the second knows.",
+        allow_abbrev=False,
+    )
+    _add_run(commands)
+    add_eval(commands)
+    add_compare(commands)
+    add_memory(commands)
+    add_notebook(commands)
+    add_profile(commands)
+    return parser
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser(
+        "run",
+        help="give a task to an agent with a real model, and watch it work",
+        description="Give a task to an agent and watch it work. The model's key is read from its own variable, "
+        "such as OPENAI_API_KEY.",
+        epilog=f'For example: {NAME} run "Which hour is free?" --model openai:gpt-4o-mini --tools office:TOOLS',
+        allow_abbrev=False,
+    )
+    run.add_argument("task", metavar="TASK", nargs="?", help="what to do; or the answer to what a thread has asked")
+    run.add_argument("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
+    run.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
+    run.add_argument("--tools", metavar="MODULE:NAME", help="a list of tools in a module of yours")
+    run.add_argument("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
+    run.add_argument("--max-steps", metavar="N", type=count, help="decisions at most")
+    run.add_argument("--deadline", metavar="SECONDS", type=seconds, help="time at most")
+    run.add_argument("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
+    run.add_argument("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to go on with it")
+    run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK, it goes on where it stopped")
+    run.add_argument("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
