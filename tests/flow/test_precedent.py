@@ -128,6 +128,12 @@ def test_of_several_the_one_that_got_over_the_same_failure_comes_first(book):
     assert (found.episode.id, found.advice) == ("r2", "Name the weekday alone.")
 
 
+def test_a_run_that_the_user_called_wrong_is_no_success(book):
+    book.credit(past("r1", TASK, "Name the week in the query first."))
+    book.feedback("r1")
+    assert book.precedent(TASK) is None
+
+
 async def test_it_is_the_same_awaited(book):
     book.credit(past("r1", TASK, "Name the week in the query first."))
     found = await book.aprecedent(TASK)
