@@ -10,8 +10,8 @@ import re
 
 _PART = re.compile(r"(?<=[.;:!?。；！？])\s*")
 _TOLD = re.compile(
-    r"\b(?:i|we|my|it|the \w+|this)\b[^.;:]{0,60}?\b(?:(?!need|proceed|feed|speed)\w{2,}ed|took|gave|went|bought|sent|wrote|got|"
-    r"was|were|did|had|made|found|came|ran|chose|kept|left|lost|forgot|broke|put|read|overwrote|thought|saw|led)\b"
+    r"\b(?:i|we|my|it|the \w+|this)\b[^.;:]{0,60}?\b(?:(?!need|proceed|feed|speed)\w{2,}ed|took|gave|went|bought|"
+    r"sent|wrote|got|was|were|did|had|made|found|came|ran|chose|kept|left|lost|forgot|broke|put|read|overwrote|thought|saw|led)\b"
     r"|^\s*(?:\w+ing|not \w+ing)\b[^.;:]{0,60}\b(?:led to|caused|broke|cost|gave|was|were|made|left|lost)\b",
     re.IGNORECASE,
 )
