@@ -1,4 +1,4 @@
-"""The graphs that `langgraph.json` names: one that runs offline, and one with a real model."""
+"""The graphs that `langgraph.json` names: an offline agent, one with a real model, and what sums up their lessons."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.graph.agent import Graph, create_reflexion_agent
 from langgraph_reflexion.graph.demo import ScriptedPlanner, busy_times, is_free
+from langgraph_reflexion.graph.distilling import create_distill_graph
 from langgraph_reflexion.nodes.speaking.models import model_named
 
 MODEL = "LANGGRAPH_REFLEXION_MODEL"
@@ -25,6 +26,12 @@ def demo() -> Graph:
 def agent() -> Graph:
     """The same appointment with the model that LANGGRAPH_REFLEXION_MODEL names, made when it is first asked."""
     return create_reflexion_agent(_model_at_hand, [busy_times], checks=[is_free], memory=BY_USER, name="agent")
+
+
+def distill() -> Graph:
+    """Sums up the lessons of one of these agents, on call or on a schedule; in the words of the model that
+    LANGGRAPH_REFLEXION_MODEL names, else in the best wording there is."""
+    return create_distill_graph(_model_at_hand if os.environ.get(MODEL) else None, memory=BY_USER, name="distill")
 
 
 def _model_at_hand(_state: Any, _runtime: Any) -> Any:

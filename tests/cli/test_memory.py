@@ -15,6 +15,7 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph_reflexion import Context, Episode, Failure, FaissStore, Lesson, LessonBook
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.schemas import Trigger
+from langgraph_reflexion.testing import ModelServer, RoleModel, say
 
 WEEKDAY = "Give the calendar a weekday, never a date."
 LENGTHS = "Convert all lengths to one unit before adding them."
@@ -511,3 +512,20 @@ def test_what_was_lost_of_a_lesson_is_mended_once_and_told_before(told: Any) -> 
     assert f"{lesson.id}: its own record was lost" in told("rebuild")
     assert told("rebuild", "--json") == []
     assert lesson.text in told("show", lesson.id)
+
+
+@pytest.mark.req("D12")
+def test_a_model_may_word_what_is_distilled(told: Any, refused: Any) -> None:
+    words = "Check a meeting slot against busy times of the team's and each guest's calendar."
+    with FaissStore("lessons.db") as store:
+        book = LessonBook(store, PLACE)
+        for i, which in enumerate(("busy times of the team's calendar", "busy times of each guest's calendar")):
+            text = f"Check a meeting slot against {which}."
+            book.add(Lesson(kind="rule", text=text, origin="told", sources=[f"e{i}"]))
+    assert "--base-url goes with --model" in refused("distill", "--base-url", "http://localhost:1")
+    assert "provider:name" in refused("distill", "--model", "openai:")
+    with ModelServer(RoleModel(say(words))) as server:
+        said = told("distill", "--model", "openai:small", "--base-url", server.url)
+        assert f"speaks for 2 lessons: {words}" in " ".join(said.split())
+        assert "nothing to distil" in told("distill", "--model", "openai:small", "--base-url", server.url)
+        assert len(server.requests) == 1, "where there is nothing to do no model is asked"

@@ -20,6 +20,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "venv", "*.egg-info", "__pycache__", "tests")
+STUDIO = "langgraph_reflexion.graph.studio"
 SECONDS_TO_START = 90
 
 ASKING = '''
@@ -141,7 +142,7 @@ def signed_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     place.mkdir()
     (place / "asking.py").write_text(ASKING)
     (place / "signing_in.py").write_text(SIGNING_IN)
-    graphs = {"asking": "./asking.py:asking", "demo": "langgraph_reflexion.graph.studio:demo"}
+    graphs = {"asking": "./asking.py:asking", "demo": f"{STUDIO}:demo", "distill": f"{STUDIO}:distill"}
     http = {"app": "langgraph_reflexion.server:app", "enable_custom_route_auth": True}
     settings = {"dependencies": ["."], "graphs": graphs, "auth": {"path": "./signing_in.py:auth"}, "http": http}
     (place / "langgraph.json").write_text(json.dumps(settings))

@@ -71,7 +71,15 @@ def undo(desk: Desk) -> int:
 
 def distill(desk: Desk) -> int:
     """Give those that say much the same one pattern."""
-    made = desk.book.distill()
+    asked = desk.asked
+    if asked.base_url is not None and asked.model is None:
+        raise WrongUse("--base-url goes with --model openai:<name>")
+    model = None
+    if asked.model is not None:
+        from langgraph_reflexion.cli.parts import model_of
+
+        model = model_of(asked.model, asked.base_url)
+    made = desk.book.distill(model)
     if desk.json:
         desk.page.data([one.model_dump(mode="json") for one in made])
         return 0

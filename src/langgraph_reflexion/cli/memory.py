@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from langgraph_reflexion.cli import carrying, decisions, lookups
-from langgraph_reflexion.cli.arguments import count, time
+from langgraph_reflexion.cli.arguments import count, time, url
 from langgraph_reflexion.cli.desk import FILTERS, Desk
 from langgraph_reflexion.cli.on_store import add_command, store_of
 from langgraph_reflexion.cli.opening import namespace_of
@@ -61,7 +61,9 @@ def add_memory(commands: Any) -> None:
     undo = verb("undo", "take back a change, all that a run changed, or all since a time")
     undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
     undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
-    verb("distill", "give lessons that say much the same one pattern that speaks for them; they stay")
+    distill = verb("distill", "give lessons that say much the same one pattern that speaks for them; they stay")
+    distill.add_argument("--model", metavar="NAME", help="who words the patterns: provider:name; else the best wording")
+    distill.add_argument("--base-url", metavar="URL", type=url, help="where an openai:<name> of your own is served")
     rebuild = verb("rebuild", "derive the lessons again from their changes and the runs, and mend what was lost")
     rebuild.add_argument("--dry-run", action="store_true", help="only say what would be mended")
     export = verb("export", "write lessons as JSON Lines that one can read, compare and edit")

@@ -1,0 +1,103 @@
+"""A graph of one step that sums up lessons, for a server to run on a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from typing_extensions import TypedDict
+
+from langgraph_reflexion.context import Context, MemoryPolicy
+from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.remembering import Memory
+from langgraph_reflexion.nodes.speaking.models import model_named
+from langgraph_reflexion.nodes.step import Wait, WaitingStep, Waits
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class Asked(TypedDict, total=False):
+    """Whose lessons are summed up."""
+
+    agent: str
+    """The name of an agent that keeps its lessons under its name; not needed where the graph has a namespace."""
+
+
+class Pattern(TypedDict):
+    """A lesson that speaks for others."""
+
+    id: str
+    text: str
+    speaks_for: list[str]
+
+
+class Made(TypedDict):
+    """What came of it."""
+
+    patterns: list[Pattern]
+
+
+class _State(Asked, Made, total=False):
+    """Both."""
+
+
+def create_distill_graph(
+    model: Any = None,
+    *,
+    memory: MemoryPolicy = MemoryPolicy(),  # noqa: B008 — frozen
+    context_schema: type | None = Context,
+    store: BaseStore | None = None,
+    name: str = "distill",
+    clock: Callable[[], datetime] | None = None,
+) -> Graph:
+    """A graph that gives lessons which say much the same one pattern that speaks for them, as `book.distill` does.
+
+    It takes `{"agent": NAME}` and gives `patterns`. Run on a schedule it finds nothing to do most of the time, and then
+    asks no model.
+
+    Args:
+        model: Who words the patterns: a chat model, a name, or `(state, runtime) -> model`. None: the best wording.
+        memory: Where the lessons live. Without a namespace that is by the name of the agent that is asked for.
+        context_schema: What fills the fields of a namespace.
+        store: Where lessons live; without one the running graph's store.
+        name: What the graph is called.
+        clock: The time, as an aware datetime.
+    """
+    home = (memory, store, InMemoryStore(), clock or _now)
+
+    def distill(state: Any, config: RunnableConfig) -> Waits[Made]:
+        agent = state.get("agent") or ""
+        if memory.namespace is None and not agent.strip():
+            raise ValueError('say whose lessons: {"agent": NAME}, the name of an agent')
+        at = Memory(home[0], agent, *home[1:])
+        place = at.place(config)
+        if place is None:
+            raise ValueError(f"the context does not fill every field of the namespace {memory.namespace}")
+        book, words = at.book_at(place, config), _chosen(model, state, config)
+        made = yield Wait(lambda: book.distill(words), lambda: book.adistill(words))
+        return {"patterns": [Pattern(id=one.id, text=one.text, speaks_for=one.supersedes) for one in made]}
+
+    graph = StateGraph(_State, context_schema=cast("Any", context_schema), input_schema=Asked, output_schema=Made)
+    graph.add_node("distill", WaitingStep("distill", distill))
+    graph.add_edge(START, "distill")
+    graph.add_edge("distill", END)
+    return graph.compile(store=store, name=name)
+
+
+def _chosen(model: Any, state: Any, config: RunnableConfig) -> Any:
+    """The model that words the patterns, made when it is first needed."""
+    if isinstance(model, str):
+        return model_named(model)
+    if model is None or isinstance(model, Runnable):
+        return model
+    return model(state, runtime_of(config))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
