@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -23,7 +24,7 @@ from langgraph_reflexion.nodes.host import emit, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.notes import Trial, prompted
 from langgraph_reflexion.nodes.speaking.metering import Meter
-from langgraph_reflexion.nodes.speaking.models import Reply, let_pass
+from langgraph_reflexion.nodes.speaking.models import Reply, Spent, let_pass, plus, spent_on
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
 from langgraph_reflexion.nodes.tally import (
     attempt_of,
@@ -64,6 +65,8 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
         if pace.is_over:
             return _out_of_steps(kit, trial, state, config, meter)
         return (yield from _fallen(kit, trial, state, config, fault, meter))
+    if (before := _told(work))[3] > meter.spent[3]:
+        meter.spent = before
     if work.message is not None and meter.spent[3]:
         meter.spent = paid(kit.limits, [*prompt, *work.steps], Reply(work.message, meter.spent))
     _tell(config, state, prompt, work, meter, None)
@@ -103,6 +106,15 @@ def _work(
     if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
         raise WorkerError("it gave no answer")
     return work
+
+
+def _told(work: Work) -> Spent:
+    """What a graph says that it cost: where it went on from its own checkpoint, the meter heard the rest alone."""
+    if work.outcome is not None:
+        whole = work.outcome.usage + work.outcome.usage.reflection
+        return [whole.input, whole.output, whole.total, whole.calls]
+    said = [one for one in (*work.steps, work.message) if isinstance(one, AIMessage) and one.usage_metadata]
+    return reduce(plus, map(spent_on, said), [0, 0, 0, 0])
 
 
 def _begun(kit: Kit, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:

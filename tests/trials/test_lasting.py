@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -162,6 +163,26 @@ async def test_our_agent_as_a_worker_asks_for_leave_from_within_the_trial(made, 
     result = await graph.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
     assert result["outcome"].status == "success"
     assert len(model.asked) == 2
+
+
+@pytest.mark.req("I5", "I7")
+@pytest.mark.parametrize("ready_made", [True, False])
+def test_what_a_worker_cost_before_it_paused_is_counted_too(made, thinker, ready_made):
+    @tool
+    def leave() -> str:
+        """Ask a person."""
+        return interrupt("may I?")
+
+    def tried(pauses: bool):
+        model = RoleModel([call("leave" if pauses else "look", **({} if pauses else {"page": 1})), say("yes")])
+        worker = create_agent(model, [look, leave]) if ready_made else create_reflexion_agent(model, [look, leave])
+        graph = made(worker, [right], reflector=thinker(), checkpointer=InMemorySaver())
+        result = graph.invoke(ASKED, thread())
+        return graph.invoke(Command(resume="page 1"), thread()) if pauses else result
+
+    paused, in_one_go = tried(True)["outcome"].usage, tried(False)["outcome"].usage
+    assert (paused.calls, paused.total) == (in_one_go.calls, in_one_go.total)
+    assert paused.calls == 2
 
 
 def test_a_function_that_pauses_and_a_check_that_pauses_are_resumed_each_in_its_turn(made):
