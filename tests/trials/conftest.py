@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Limits, MemoryPolicy, Outcome, create_trial_graph
@@ -101,6 +102,36 @@ def _scores() -> Any:
 @pytest.fixture(name="made")
 def _made() -> Any:
     return made
+
+
+@pytest.fixture
+def is_it_so() -> dict[str, Any]:
+    """A question that is given to a graph."""
+    return {"messages": [("user", "Is it so?")]}
+
+
+@pytest.fixture
+def right() -> Callable[..., bool]:
+    """A check that wants a yes to it."""
+    return lambda answer, _run: "yes" in answer
+
+
+@pytest.fixture
+def thread() -> Callable[..., Any]:
+    """The config of a thread."""
+    return lambda name="t": {"configurable": {"thread_id": name}}
+
+
+@pytest.fixture
+def look() -> Any:
+    """A tool of a worker's own."""
+
+    @tool
+    def look(page: int) -> str:
+        """Look at a page."""
+        return f"page {page}"
+
+    return look
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -14,25 +13,9 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph_reflexion import Limits, Outcome, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
-ASKED = {"messages": [("user", "Is it so?")]}
-
-
-def right(answer, _run):
-    return "yes" in answer
-
-
-def thread(name="t"):
-    return {"configurable": {"thread_id": name}}
-
-
-@tool
-def look(page: int) -> str:
-    """Look at a page."""
-    return f"page {page}"
-
 
 @pytest.mark.req("I8", "D7")
-async def test_twenty_trials_at_once_mix_nothing(made):
+async def test_twenty_trials_at_once_mix_nothing(made, thread):
     def answer(question):
         name = question.messages[-1].text
         return say(f"{name} right" if f"{name} wrong" in question.text else f"{name} wrong")
@@ -54,11 +37,11 @@ async def test_twenty_trials_at_once_mix_nothing(made):
 
 
 @pytest.mark.req("I10")
-def test_a_strict_checkpointer_reads_all_of_a_trial_back(made, thinker, scores, caplog):
+def test_a_strict_checkpointer_reads_all_of_a_trial_back(made, thinker, scores, caplog, is_it_so, thread, look):
     saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
     model = RoleModel([call("look", page=1), say("no"), say("yes")])
     graph = made(create_agent(model, [look]), [scores("why?", True)], reflector=thinker(), checkpointer=saver)
-    graph.invoke(ASKED, thread(), interrupt_before="*")
+    graph.invoke(is_it_so, thread(), interrupt_before="*")
     while graph.get_state(thread()).next:
         graph.invoke(None, thread(), interrupt_before="*")
     assert isinstance(graph.get_state(thread()).values["outcome"], Outcome)
@@ -66,34 +49,34 @@ def test_a_strict_checkpointer_reads_all_of_a_trial_back(made, thinker, scores, 
 
 
 @pytest.mark.req("G1", "G2")
-def test_within_a_larger_graph_a_trial_shares_its_messages_and_its_outcome(made, student, thinker):
+def test_within_a_larger_graph_a_trial_shares_its_messages_and_its_outcome(made, student, thinker, is_it_so, right):
     class Larger(MessagesState):
         outcome: Outcome | None
 
     trials = made(student("no", "yes"), [right], reflector=thinker())
     graph = StateGraph(Larger).add_node("trials", trials).add_edge(START, "trials").add_edge("trials", END).compile()
-    result = graph.invoke(ASKED)
+    result = graph.invoke(is_it_so)
     assert [one.text for one in result["messages"]] == ["Is it so?", "yes"]
     assert result["outcome"].status == "success"
     assert set(result) == {"messages", "outcome"}
 
 
 @pytest.mark.req("F13", "F11")
-def test_a_trial_ends_before_langgraphs_own_limit_does(made, student):
+def test_a_trial_ends_before_langgraphs_own_limit_does(made, student, is_it_so):
     graph = made(student(*["no"] * 20), [lambda *_: False], strategy="none")
-    outcome = graph.invoke(ASKED, {"recursion_limit": 9})["outcome"]
+    outcome = graph.invoke(is_it_so, {"recursion_limit": 9})["outcome"]
     assert (outcome.status, outcome.stop_reason) == ("failure", "max_steps")
     assert "recursion_limit" in outcome.reason
 
 
 @pytest.mark.req("I6", "I3", "I5")
-async def test_a_trial_streams_the_workers_tokens_and_its_events_by_both_doors(made, student, thinker):
+async def test_a_trial_streams_the_workers_tokens_and_its_events_by_both_doors(made, student, thinker, is_it_so, right):
     def graph():
         return made(student("no it is not", "yes it is"), [right], reflector=thinker())
 
     modes = ["updates", "custom", "messages"]
-    plain = list(graph().stream(ASKED, stream_mode=modes))
-    later = [part async for part in graph().astream(ASKED, stream_mode=modes)]
+    plain = list(graph().stream(is_it_so, stream_mode=modes))
+    later = [part async for part in graph().astream(is_it_so, stream_mode=modes)]
     for parts in (plain, later):
         steps = [name for mode, part in parts if mode == "updates" for name in part]
         assert steps == [
@@ -119,15 +102,15 @@ async def test_a_trial_streams_the_workers_tokens_and_its_events_by_both_doors(m
 
 
 @pytest.mark.req("I6")
-def test_a_workers_own_steps_can_be_streamed(made):
+def test_a_workers_own_steps_can_be_streamed(made, is_it_so, right, look):
     worker = create_agent(RoleModel([call("look", page=1), say("yes")]), [look])
-    parts = list(made(worker, [right]).stream(ASKED, stream_mode="updates", subgraphs=True))
+    parts = list(made(worker, [right]).stream(is_it_so, stream_mode="updates", subgraphs=True))
     within = [name for place, part in parts if place for name in part]
     assert within == ["model", "tools", "model"]
 
 
 @pytest.mark.req("G1")
-def test_a_trial_is_drawn_with_every_step_and_its_worker():
+def test_a_trial_is_drawn_with_every_step_and_its_worker(right, look):
     worker = create_agent(RoleModel(), [look])
     graph = create_trial_graph(worker, [right], name="trials")
     drawn = graph.get_graph()
@@ -139,18 +122,18 @@ def test_a_trial_is_drawn_with_every_step_and_its_worker():
 
 
 @pytest.mark.req("G1", "L4")
-def test_a_trial_without_memory_has_no_steps_of_it(made, student, thinker):
+def test_a_trial_without_memory_has_no_steps_of_it(made, student, thinker, is_it_so, right):
     graph = made(student("no", "yes"), [right], reflector=thinker(), memory={"read": False, "write": False})
     assert {"recall", "remember"}.isdisjoint(graph.get_graph().nodes)
-    steps = [name for part in graph.stream(ASKED, stream_mode="updates") for name in part]
+    steps = [name for part in graph.stream(is_it_so, stream_mode="updates") for name in part]
     assert steps == ["begin", "attempt", "check", "reflect", "attempt", "check", "finish"]
 
 
 @pytest.mark.req("I7")
-def test_an_answer_edited_by_a_person_is_judged_in_its_place(made, student, scores):
+def test_an_answer_edited_by_a_person_is_judged_in_its_place(made, student, scores, is_it_so, thread):
     check = scores(False, True)
     graph = made(student("no", "never asked"), [check], strategy="none", checkpointer=InMemorySaver())
-    graph.invoke(ASKED, thread(), interrupt_after=["attempt"])
+    graph.invoke(is_it_so, thread(), interrupt_after=["attempt"])
     graph.update_state(thread(), {"messages": [("ai", "perhaps")]}, as_node="attempt")
     result = graph.invoke(None, thread(), interrupt_before=["attempt"])
     assert check.answers == ["perhaps"]
@@ -158,20 +141,20 @@ def test_an_answer_edited_by_a_person_is_judged_in_its_place(made, student, scor
 
 
 @pytest.mark.req("I8", "D7")
-def test_a_second_task_on_a_thread_begins_with_a_clean_sheet(made, student, thinker, scores):
+def test_a_second_task_on_a_thread_begins_with_a_clean_sheet(made, student, thinker, scores, is_it_so, thread):
     worker = student("no", "yes", "again yes")
     graph = made(worker, [scores(False, True, True)], reflector=thinker(), checkpointer=InMemorySaver())
-    graph.invoke(ASKED, thread())
+    graph.invoke(is_it_so, thread())
     outcome = graph.invoke({"messages": [("user", "And now?")]}, thread())["outcome"]
     assert (len(outcome.attempts), outcome.reflections) == (1, [])
     assert [one.text for one in worker.asked[2].messages][:3] == ["Is it so?", "yes", "And now?"]
 
 
-def test_limits_are_those_of_the_trial_and_the_workers_its_own():
+def test_limits_are_those_of_the_trial_and_the_workers_its_own(is_it_so, right, look):
     inner = create_reflexion_agent(
         RoleModel([call("look", page=i) for i in range(4)]), [look], limits=Limits(max_steps=2)
     )
-    outcome = create_trial_graph(inner, [right], limits=Limits(max_attempts=2)).invoke(ASKED)["outcome"]
+    outcome = create_trial_graph(inner, [right], limits=Limits(max_attempts=2)).invoke(is_it_so)["outcome"]
     assert [len(one.failures) for one in outcome.attempts] == [1, 1]
     assert outcome.stop_reason == "max_attempts"
     assert "no steps left (2 were allowed)" in outcome.reason

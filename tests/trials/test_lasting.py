@@ -18,28 +18,14 @@ from langgraph.types import Command, interrupt
 from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
-ASKED = {"messages": [("user", "Is it so?")]}
-
-
-def right(answer, _run):
-    return "yes" in answer
-
-
-def thread(name="t"):
-    return {"configurable": {"thread_id": name}}
-
-
-@tool
-def look(page: int) -> str:
-    """Look at a page."""
-    return f"page {page}"
-
 
 @pytest.mark.req("I7")
-def test_a_trial_stopped_before_every_node_costs_what_it_costs_in_one_go(made, student, thinker, scores):
+def test_a_trial_stopped_before_every_node_costs_what_it_costs_in_one_go(
+    made, student, thinker, scores, is_it_so, thread
+):
     worker, reflector, check = student("one", "two", "three"), thinker(), scores(40, 65, 90)
     graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
-    result = graph.invoke(ASKED, thread(), interrupt_before="*")
+    result = graph.invoke(is_it_so, thread(), interrupt_before="*")
     stops = 0
     while graph.get_state(thread()).next:
         stops += 1
@@ -50,11 +36,11 @@ def test_a_trial_stopped_before_every_node_costs_what_it_costs_in_one_go(made, s
 
 
 @pytest.mark.req("I7", "I2")
-def test_a_trial_that_died_in_its_second_attempt_goes_on_there(made, student, thinker, scores):
+def test_a_trial_that_died_in_its_second_attempt_goes_on_there(made, student, thinker, scores, is_it_so, thread):
     worker, reflector, check = student("one", KeyboardInterrupt(), "two"), thinker(), scores(40, 90)
     graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
     with pytest.raises(KeyboardInterrupt):
-        graph.invoke(ASKED, thread())
+        graph.invoke(is_it_so, thread())
     kept = graph.get_state(thread()).values["run"]["attempts"]
     assert [(one.answer, one.score) for one in kept] == [("one", 40)], "what was done is kept, also when the run raised"
     result = graph.invoke(None, thread())
@@ -63,11 +49,11 @@ def test_a_trial_that_died_in_its_second_attempt_goes_on_there(made, student, th
 
 
 @pytest.mark.req("I7")
-def test_a_failed_call_is_not_paid_for_again_when_its_retry_dies(made, student, scores):
+def test_a_failed_call_is_not_paid_for_again_when_its_retry_dies(made, student, scores, is_it_so, thread):
     worker = student(RuntimeError("once"), KeyboardInterrupt(), "good")
     graph = made(worker, [scores(True)], retries=1, checkpointer=InMemorySaver())
     with pytest.raises(KeyboardInterrupt):
-        graph.invoke(ASKED, thread())
+        graph.invoke(is_it_so, thread())
     outcome = graph.invoke(None, thread())["outcome"]
     assert (outcome.status, len(outcome.attempts), len(worker.asked)) == ("success", 1, 3)
 
@@ -95,7 +81,7 @@ def test_a_trial_killed_at_any_moment_ends_as_if_it_had_not_been(tmp_path, momen
 
 @pytest.mark.req("I6", "I7")
 @pytest.mark.parametrize("where", ["worker", "check", "reflector"])
-async def test_a_cancelled_trial_leaves_a_checkpoint_that_goes_on(made, where):
+async def test_a_cancelled_trial_leaves_a_checkpoint_that_goes_on(made, where, is_it_so, right, thread):
     reached, hung = asyncio.Event(), []
 
     async def hang(here):
@@ -119,7 +105,7 @@ async def test_a_cancelled_trial_leaves_a_checkpoint_that_goes_on(made, where):
 
     reflector = Slow([], [reflection("Take the second of the two.")])
     graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
-    task = asyncio.create_task(graph.ainvoke(ASKED, thread()))
+    task = asyncio.create_task(graph.ainvoke(is_it_so, thread()))
     await asyncio.wait_for(reached.wait(), 10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -129,7 +115,7 @@ async def test_a_cancelled_trial_leaves_a_checkpoint_that_goes_on(made, where):
 
 
 @pytest.mark.req("J5", "I7")
-def test_a_worker_that_pauses_for_a_person_goes_on_without_repeating(made):
+def test_a_worker_that_pauses_for_a_person_goes_on_without_repeating(made, is_it_so, right, thread):
     seen = []
 
     def first(_state):
@@ -142,7 +128,7 @@ def test_a_worker_that_pauses_for_a_person_goes_on_without_repeating(made):
     graph = StateGraph(MessagesState).add_node(first).add_node(second)
     worker = graph.add_edge(START, "first").add_edge("first", "second").add_edge("second", END).compile()
     ready = made(worker, [right], checkpointer=InMemorySaver(), limits={"deadline": 5})
-    paused = ready.invoke(ASKED, thread())
+    paused = ready.invoke(is_it_so, thread())
     assert [one.value for one in paused["__interrupt__"]] == ["yes or no?"]
     inner = ready.get_state(thread(), subgraphs=True).tasks[0].state
     assert inner.next == ("second",), "the worker's own state can be looked into"
@@ -154,11 +140,11 @@ def test_a_worker_that_pauses_for_a_person_goes_on_without_repeating(made):
 
 
 @pytest.mark.req("J5", "K8")
-async def test_our_agent_as_a_worker_asks_for_leave_from_within_the_trial(made, thinker):
+async def test_our_agent_as_a_worker_asks_for_leave_from_within_the_trial(made, thinker, is_it_so, right, thread, look):
     model = RoleModel([call("look", page=1), say("yes")])
     inner = create_reflexion_agent(model, [look], approve=["look"])
     graph = made(inner, [right], reflector=thinker(), checkpointer=InMemorySaver())
-    paused = await graph.ainvoke(ASKED, thread())
+    paused = await graph.ainvoke(is_it_so, thread())
     assert paused["__interrupt__"][0].value["action_requests"][0]["name"] == "look"
     result = await graph.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
     assert result["outcome"].status == "success"
@@ -167,7 +153,7 @@ async def test_our_agent_as_a_worker_asks_for_leave_from_within_the_trial(made, 
 
 @pytest.mark.req("I5", "I7")
 @pytest.mark.parametrize("ready_made", [True, False])
-def test_what_a_worker_cost_before_it_paused_is_counted_too(made, thinker, ready_made):
+def test_what_a_worker_cost_before_it_paused_is_counted_too(made, thinker, ready_made, is_it_so, right, thread, look):
     @tool
     def leave() -> str:
         """Ask a person."""
@@ -177,7 +163,7 @@ def test_what_a_worker_cost_before_it_paused_is_counted_too(made, thinker, ready
         model = RoleModel([call("leave" if pauses else "look", **({} if pauses else {"page": 1})), say("yes")])
         worker = create_agent(model, [look, leave]) if ready_made else create_reflexion_agent(model, [look, leave])
         graph = made(worker, [right], reflector=thinker(), checkpointer=InMemorySaver())
-        result = graph.invoke(ASKED, thread())
+        result = graph.invoke(is_it_so, thread())
         return graph.invoke(Command(resume="page 1"), thread()) if pauses else result
 
     paused, in_one_go = tried(True)["outcome"].usage, tried(False)["outcome"].usage
@@ -185,7 +171,7 @@ def test_what_a_worker_cost_before_it_paused_is_counted_too(made, thinker, ready
     assert paused.calls == 2
 
 
-def test_a_function_that_pauses_and_a_check_that_pauses_are_resumed_each_in_its_turn(made):
+def test_a_function_that_pauses_and_a_check_that_pauses_are_resumed_each_in_its_turn(made, is_it_so, thread):
     def worker(_prompt):
         return interrupt("what?")
 
@@ -193,7 +179,7 @@ def test_a_function_that_pauses_and_a_check_that_pauses_are_resumed_each_in_its_
         return interrupt(f"is {answer} right?")
 
     graph = made(worker, [check], checkpointer=InMemorySaver())
-    asked = [graph.invoke(ASKED, thread())["__interrupt__"][0].value]
+    asked = [graph.invoke(is_it_so, thread())["__interrupt__"][0].value]
     for reply in ("no", False, "yes"):
         asked.append(graph.invoke(Command(resume=reply), thread())["__interrupt__"][0].value)
     assert graph.invoke(Command(resume=True), thread())["outcome"].status == "success"
