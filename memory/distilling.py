@@ -66,7 +66,7 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
     yield from stocked(shelf)
     known = yield from read_all(shelf)
     patterns = [one for one in known.values() if is_summary(one.lesson)]
-    free = [one for one in known.values() if _may_be_summed_up(one.lesson)]
+    free = [one for one in known.values() if may_be_summed_up(one.lesson)]
     ranked = sorted(free, key=lambda one: (-usefulness(one.lesson, one.evidence), -_trust(one.lesson), one.lesson.id))
     waiting = {one.lesson.id: one.lesson for one in ranked}
     found = []
@@ -175,7 +175,8 @@ def text_of(reply: Any) -> str:
 # ---------------------------------------------------------------- thinking
 
 
-def _may_be_summed_up(lesson: Lesson) -> bool:
+def may_be_summed_up(lesson: Lesson) -> bool:
+    """Whether it is live advice, and neither a summary itself nor under a name."""
     advice = lesson.kind in ("rule", "pattern", "strategy") and not lesson.name
     return advice and lesson.status in LIVE and not is_summary(lesson)
 
@@ -205,7 +206,8 @@ def _tool(lesson: Lesson) -> str | None:
 def _pattern(shelf: Shelf, cluster: Cluster, said: str | None) -> Lesson | None:
     members, best = cluster.members, cluster.members[0]
     now = shelf.clock()
-    topics = {one.topic for one in members}
+    topics, tools = {one.topic for one in members}, {_tool(one) for one in members}
+    tool = tools.pop() if len(tools) == 1 else None
     made = Lesson(
         kind="pattern",
         text=best.text,
@@ -213,7 +215,7 @@ def _pattern(shelf: Shelf, cluster: Cluster, said: str | None) -> Lesson | None:
         when_not=next((one.when_not for one in members if one.when_not), ""),
         topic=topics.pop() if len(topics) == 1 else None,
         tags=list(dict.fromkeys(tag for one in members for tag in one.tags))[:16],
-        trigger=Trigger(tool=_tool(best)) if _tool(best) else None,
+        trigger=Trigger(tool=tool) if tool else None,
         origin=min((one.origin for one in members), key=TRUST.index),
         sources=list(dict.fromkeys(source for one in members for source in one.sources)),
         supersedes=[one.id for one in members],

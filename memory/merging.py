@@ -146,6 +146,8 @@ def _gained(old: Lesson, new: Lesson, now: datetime) -> dict[str, Any]:
     if old.trigger and old.trigger.tool and old.trigger.tool != (new.trigger.tool if new.trigger else None):
         # What was learned with another tool too is not bound to the first.
         update["trigger"] = old.trigger.model_copy(update={"tool": None})
+    if old.topic and new.topic and old.topic != new.topic:
+        update["topic"] = None  # and what two sorts of task taught is for all sorts
     if old.expires_at is not None and old.expires_at <= now:
         update["expires_at"] = new.expires_at
     return update

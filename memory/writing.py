@@ -11,6 +11,7 @@ from langgraph_reflexion.memory.changing import moved, moving, settled, unless_e
 from langgraph_reflexion.memory.doors import Plan, put
 from langgraph_reflexion.memory.gate import for_others, malformed, tidy
 from langgraph_reflexion.memory.guard import overreach, suspicion_of
+from langgraph_reflexion.memory.lifting import lift
 from langgraph_reflexion.memory.merging import merge, opposites, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, lesson_id, record
@@ -66,7 +67,10 @@ def add(
     if elder is not None:
         new = new.model_copy(update={"supersedes": [*new.supersedes, elder.key]})
     yield from unless_embedding_fails((yield from _added(shelf, new, items)))
-    return (yield from _united(shelf, new))
+    written = yield from _united(shelf, new)
+    if written.action == "added":
+        yield from lift(shelf, new)
+    return written
 
 
 def _added(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:
