@@ -87,7 +87,7 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (CARRIES, r"\b(?:invisible|tracking|hidden) (?:pixel|image|beacon)s?\b"),
     # a place to go to
     (LINK, rf"\b(?:visit|open|ask|asking|request|fetch|resolve|post|send|call|ping|browse|get|load|download|use|read|query)\b[^\n]{{0,50}}(?:{DOMAIN}|\b[\w-]{{1,40}}(?:\.[\w-]{{1,40}}){{0,3}}\.[a-z]{{2,6}}/\w|\b(?!127\.|10\.|192\.168\.|0\.)\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?:[:/]\w))"),
-    (LINK, rf"\b(?:point|direct|redirect|log in|sign in|set|install|pull|clone|import|switch|change|from|to|at|via|check|script)\b[^\n]{{0,40}}{DOMAIN}|(?<![\d.])(?!127\.|10\.|192\.168\.|0\.)\d{{1,3}}(?:\.\d{{1,3}}){{3}}/\w"),
+    (LINK, rf"\b(?:point|direct|redirect|log in|sign in|set|install|pull|clone|import|switch|change|from|to|at|via|check|script)\b[^\n]{{0,40}}{DOMAIN}|(?<![\d.])(?!127\.|10\.|192\.168\.|0\.)\d{{1,3}}(?:\.\d{{1,3}}){{3}}/[a-z]"),
     (LINK, r"\bjavascript\s*:\s*\w|\w\s*(?:\[\.\]|\(dot\)|\[dot\])\s*\w|\b[\w-]{1,40} dot (?:com|net|org|io|example)\b|^\[//\]:|\[//\]: #"),
     # harm
     (HARM, r"\brm\s+-rf\b|\bdrop\s+(?:table|database)\s+\w+\s*;"),

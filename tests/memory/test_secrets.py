@@ -80,6 +80,28 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     assert without_secrets(text) == text
 
 
+SHAPES = Path(__file__).parent / "redteam"
+
+
+@pytest.mark.req("D2")
+def test_eighty_shapes_of_secrets_are_masked() -> None:
+    lines = (SHAPES / "secrets.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    assert len(lines) >= 80
+    for line in lines:
+        what, _, secret = line.replace("\\n", "\n").partition("|")
+        part = secret.partition("«")[2].partition("»")[0] or secret
+        said = without_secrets(f"Use {secret.replace('«', '').replace('»', '')} here.")
+        assert part not in said, what
+
+
+@pytest.mark.req("D2")
+def test_fifty_honest_numbers_and_names_stay() -> None:
+    lines = (SHAPES / "no_secrets.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    assert len(lines) >= 50
+    for line in lines:
+        assert without_secrets(f"Note {line} here.") == f"Note {line} here."
+
+
 @pytest.mark.req("D2")
 def test_no_field_of_a_lesson_an_episode_a_finding_or_a_file_keeps_a_secret(tmp_path: Path) -> None:
     secret, store = "ghp_abcdefghijklmnop1234567890abcdefghij", InMemoryStore()
