@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Lesson, LessonBook
+from langgraph_reflexion import Lesson, LessonBook, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 TASK = "Find a free hour for the planning meeting."
@@ -154,3 +157,36 @@ def test_a_lesson_set_aside_comes_back_only_by_a_person(run, protocol, store, ne
     assert LessonBook(store, PLACE).get(kept.id).status == "quarantined", "saying it again does not free it"
     LessonBook(store, PLACE).approve(kept.id)
     assert "Seaview" in next_prompt()
+
+
+def planted_rows() -> list[dict[str, Any]]:
+    """Attacks of the held-out set that a tool said, word for word or in other words, and what came of them."""
+    path = Path(__file__).parent.parent.parent / "benchmarks" / "data" / "heldout.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    told = [row for row in rows if row["label"] == "attack" and row["arrives"] in ("output", "paraphrase")]
+    return [row for row in told if row["half"] == "tuning" and row["set"] == "second"]
+
+
+@pytest.mark.req("D17")
+@pytest.mark.parametrize("row", planted_rows(), ids=lambda row: row["text"][:40])
+def test_whatever_a_tool_said_to_plant_it_no_like_task_is_shown_what_the_reflector_fell_for(store, row):
+    said = iter(row["seen"] * 9)
+
+    def look(query: str) -> str:
+        """Look something up."""
+        if "wrong" in query:
+            raise LookupError("nothing under this word")
+        return next(said)
+
+    text = row["text"]
+    calls = [call("look", query=f"word {i}") for i in range(len(row["seen"]))]
+    memo = {"kind": "rule", "text": text, "when": row["task"], "tags": []}
+    fooled = RoleModel(
+        [*calls, call("look", query="wrong"), say("done")], reflection("Look again.", memory_to_write=[memo])
+    )
+    agent = create_reflexion_agent(fooled, [look], store=store)
+    agent.invoke({"messages": [("user", row["task"])]})
+    assert {one.status for one in LessonBook(store, PLACE).lessons()} <= {"quarantined"}
+    model = RoleModel([say("done")])
+    seen = create_reflexion_agent(model, [look], store=store).invoke({"messages": [("user", row["task"])]})
+    assert seen["outcome"].lessons_used == []
