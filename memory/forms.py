@@ -16,6 +16,9 @@ from langgraph_reflexion.memory.words import of_one_root, runs
 ALIKE = 0.5
 """Share of common letter runs from which two words are taken for forms of one."""
 
+NEAREST = 0.35
+"""The same for a word that the vocabulary does not hold: it may be misspelt."""
+
 OF_ONE_ROOT = 0.9
 """What a word says in place of another of its root: `inventor` for `invented`."""
 
@@ -63,7 +66,7 @@ class Forms:
         ours = runs(word)
         shared = Counter(other for run in ours for other in self._with.get(run, ()) if other != word)
         near = [(2 * n / (len(ours) + len(runs(other))), other) for other, n in shared.items() if 3 * n > len(ours)]
-        least = ALIKE if word in self._words else 0.35
+        least = ALIKE if word in self._words else NEAREST
         for alike, other in heapq.nlargest(MOST, near):
             if alike >= least:
                 found[other] = max(OF_ONE_ROOT if of_one_root(word, other) else alike**2, found.get(other, 0.0))

@@ -175,6 +175,56 @@ payment pay charge 付款 支付
 question ask query 提问
 verify check confirm validate inspect examine 检查 核对 验证
 stop terminate abort halt 停止
+dish plate bowl crockery
+spoon fork knife spatula utensil cutlery
+pillow cushion
+tomato lettuce potato apple bread egg food
+shop store supermarket
+magazine newspaper journal periodical publication
+company firm corporation enterprise business 公司 企业
+king queen monarch ruler emperor
+war battle conflict
+species breed genus animal
+politician president minister senator governor
+army military soldier
+height tall altitude elevation
+stack push pop 堆栈
+tree leaf root subtree 二叉
+heap priority
+letter character char alphabet
+uppercase lowercase capital capitalise capitalize
+whitespace space trim strip
+split tokenise tokenize separate delimiter comma 分割
+leap february calendar 闰年
+temperature celsius fahrenheit degree 温度
+stair climb step ladder
+coin denomination change
+stock trade profit
+island connected component flood
+window sliding consecutive contiguous 窗口
+sorted bisect binary 二分
+pointer reference link
+copy clone deepcopy alias 复制 拷贝
+argument parameter option 参数
+overflow bound range 溢出
+transaction commit rollback atomic 事务
+migration schema alter column
+log logging trace 日志
+permission privilege role access 权限
+header footer
+stream chunk buffer read
+subset superset combination
+rectangle square triangle circle shape geometry
+mass weight heavy
+clock hour minute 小时 分钟
+deadline due overdue
+parcel shipment delivery ship 快递 发货
+discount coupon sale promotion 折扣 优惠
+interview candidate recruit hire applicant
+student pupil learner
+doctor physician patient clinic 医生 病人
+illness disease symptom diagnosis 疾病 症状
+apology apologise apologize sorry 道歉
 """
 
 

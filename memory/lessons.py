@@ -62,7 +62,8 @@ class LessonBook:
         self.namespace = place_in(store, namespace, context)
         self.policy = policy or MemoryPolicy()
         index = (reader or Reader()).index(store, (*self.namespace, "lessons"))
-        vectors = getattr(store, "embeddings", self) is not None
+        embed = getattr(store, "embeddings", self)
+        vectors = embed is not None and not getattr(embed, "spelling_only", False)
         self._shelf = Shelf(self.namespace, self.policy, clock or _now, index, vectors)
 
     # ------------------------------------------------------------ for runs

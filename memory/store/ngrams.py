@@ -23,6 +23,9 @@ class NgramEmbeddings(Embeddings):
     what many texts hold then counts less.
     """
 
+    spelling_only = True
+    """Words tell a `LessonBook` all that these vectors know, and better."""
+
     def __init__(self, dims: int = 512, *, frequencies: Mapping[str, int] | None = None, documents: int = 0) -> None:
         if dims < 8:
             raise ValueError(f"`dims` must be 8 or more, got {dims}")
