@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import sqlite3
@@ -22,16 +21,16 @@ from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result,
 from numpy.typing import NDArray
 
 from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.store.agreeing import agree
 from langgraph_reflexion.memory.store.embedding import aembed, embed
 from langgraph_reflexion.memory.store.file import File
 from langgraph_reflexion.memory.store.mirror import Mirror
 from langgraph_reflexion.memory.store.renewing import StaleError
-from langgraph_reflexion.memory.store.schema import set_setting, setting
 from langgraph_reflexion.memory.store.searching import Changes, Reader, changes
 from langgraph_reflexion.memory.store.settings import Durability, Settings, checked_ttl
 from langgraph_reflexion.memory.store.values import now
 from langgraph_reflexion.memory.store.work import Work, work_of
-from langgraph_reflexion.memory.store.writing import PUT, refresh, remember, row, sweep, write
+from langgraph_reflexion.memory.store.writing import PUT, refresh, row, sweep, write
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -75,7 +74,7 @@ class FaissStore(BaseStore):
         self.embeddings = self._settings.embedder
         self._file = File(path, durability)
         try:
-            self._agree()
+            agree(self._file, self._settings)
         except BaseException:
             self._file.close()
             raise
@@ -85,29 +84,6 @@ class FaissStore(BaseStore):
         self._swept = time.monotonic()
         self._threads: tuple[int, ThreadPoolExecutor] | None = None
         self._finalizer = weakref.finalize(self, self._file.close)
-
-    def _agree(self) -> None:
-        """Check the file against the index, and remember the fields for whoever opens it without one."""
-        settings = self._settings
-        with self._file.reading() as connection:
-            dims, fields = setting(connection, "dims"), setting(connection, "fields")
-            others = bool(settings.dims) and dims not in (None, settings.dims)
-            used = others and connection.execute("SELECT 1 FROM items WHERE vectors IS NOT NULL LIMIT 1").fetchone()
-            query = "SELECT 1 FROM recipes WHERE text = ?"
-            known = settings.usual is None or connection.execute(query, (settings.usual,)).fetchone()
-        wanted = None if settings.fields is None else json.dumps(settings.fields)
-        if used:
-            raise StoreError(
-                f"the store {self._file.path!r} holds vectors of {dims} dimensions, the index has {settings.dims}: "
-                "open it with the index it was made with, or export it into a new file"
-            )
-        if (settings.dims and dims != settings.dims) or (wanted and wanted != fields) or not known:
-            with self._file.writing() as connection:
-                remember(connection, [settings.usual])
-                if settings.dims:
-                    set_setting(connection, "dims", settings.dims)
-                if wanted:
-                    set_setting(connection, "fields", wanted)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do all of these or none; the results stand in the order of the operations."""
