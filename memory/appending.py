@@ -81,7 +81,7 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
         **({"undoes": change.undoes} if change.undoes else {}),
     }
     # Writers who come to the same conclusion at once leave one record of it.
-    own = _BY_CHANCE if change.by in ("evidence", "policy") else ()
+    own = _BY_CHANCE if change.by in ("evidence", "policy") else ("at", "run") if change.action == "opposed" else ()
     telling = {name: one for name, one in value.items() if name not in own}
     said = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()[:8]
     key = f"change/{place:06d}/{said}"

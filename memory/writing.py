@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from langgraph.store.base import Item, Op
 
@@ -63,9 +64,8 @@ def add(
     if doubt:
         yield from unless_embedding_fails(_kept(shelf, new, doubt)[1])
         return Written("quarantined", new, doubt)
-    elder = _namesake(new, items.values())
-    if elder is not None:
-        new = new.model_copy(update={"supersedes": [*new.supersedes, elder.key]})
+    if elders := _namesakes(new, items.values()):
+        new = new.model_copy(update={"supersedes": [*new.supersedes, *(one.key for one in elders)]})
     yield from unless_embedding_fails((yield from _added(shelf, new, items)))
     written = yield from _united(shelf, new)
     if written.action == "added":
@@ -82,38 +82,65 @@ def _added(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op
         why = f"{new.id} takes its place"
         ops += moving(shelf, elder, "superseded", "superseded", by="writer", why=why, run=run)
     rest = {key: item for key, item in items.items() if key not in new.supersedes}
-    for other in (yield from read_some(shelf, opposites(shelf, new, rest))).values():
-        for one, against in ((found, other), (other, found)):
-            why = f"{against.lesson.id} advises the opposite"
-            ops += moving(shelf, one, None, "opposed", by="writer", why=why, run=run)
+    ops += _linked(shelf, found, (yield from read_some(shelf, opposites(shelf, new, rest))).values())
     if sum(item.value.get("status") in LIVE for item in rest.values()) >= shelf.policy.max_kept:
         ops += yield from _making_room(shelf, found)
     return ops
 
 
+def _linked(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
+    """What records on both sides that they advise the opposite, where it is not recorded yet."""
+    ops: list[Op] = []
+    run = next(iter(new.lesson.sources), None)
+    for other in others:
+        for one, against in ((new, other), (other, new)):
+            why = f"{against.lesson.id} advises the opposite"
+            if why not in {change.why for change in one.evidence.changes}:
+                ops += moving(shelf, one, None, "opposed", by="writer", why=why, run=run)
+    return ops
+
+
 def _united(shelf: Shelf, new: Lesson) -> Plan[Written]:
-    """Where another writer added the same in the meantime, the elder of the two stays, and has the evidence of both."""
+    """Look once more for what other writers added in the meantime.
+
+    Where one says the same, the elder stays and has the evidence of both; of two under one name the later holds.
+    """
     items = yield from stocked(shelf)
-    twin = twin_of(shelf, new, {key: item for key, item in items.items() if key != new.id})
-    known = yield from settled(shelf, [new.id, *([twin.key] if twin is not None else [])])
-    if twin is None or len(known) < 2 or known[twin.key].lesson.name != new.name:
-        return Written("added", known[new.id].lesson if new.id in known else new)
-    ours, theirs = known[new.id], known[twin.key]
-    stays, goes = sorted((ours, theirs), key=lambda one: (one.lesson.created_at or shelf.clock(), one.lesson.id))
+    others = {key: item for key, item in items.items() if key != new.id}
+    twin, rivals = twin_of(shelf, new, others), [one.key for one in _namesakes(new, others.values())]
+    near = [*rivals, *([twin.key] if twin is not None else [])]
+    against = opposites(shelf, new, others)
+    known = yield from settled(shelf, dict.fromkeys([new.id, *near, *against]))
+    ours = known.get(new.id)
+    if ours is None:
+        return Written("added", new)
+    yield from unless_embedding_fails(_linked(shelf, ours, [known[key] for key in against if key in known]))
+    if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
+        stays, goes = sorted((ours, known[twin.key]), key=lambda one: _age(shelf, one))
+        yield from _gives_way(shelf, goes, f"{stays.lesson.id} says the same")
+        united = yield from merge(shelf, stays.item, goes.lesson, None)
+        return Written("merged", united.lesson if united is not None else stays.lesson)
+    *gone, stays = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda one: _age(shelf, one))
+    for goes in gone:
+        yield from _gives_way(shelf, goes, f"{stays.lesson.id} takes its place")
+    return Written("added", ours.lesson)
+
+
+def _gives_way(shelf: Shelf, goes: Read, why: str) -> Plan[None]:
     if goes.lesson.status in LIVE:
-        why = f"{stays.lesson.id} says the same"
         yield from moved(shelf, goes, "superseded", "superseded", by="writer", why=why)
-    united = yield from merge(shelf, stays.item, goes.lesson, None)
-    return Written("merged", united.lesson if united is not None else stays.lesson)
+
+
+def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
+    return found.lesson.created_at or shelf.clock(), found.lesson.id
 
 
 def _holds_again(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
     """Bring a named entry's former value back, in place of the one that had taken its place."""
     if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
         return False
-    elder = _namesake(new, items)
     run = next(iter(new.sources), None)
-    known = yield from read_some(shelf, [twin.key, *([elder.key] if elder is not None else [])])
+    known = yield from read_some(shelf, [twin.key, *(one.key for one in _namesakes(new, items))])
     again = known.pop(twin.key, None)
     if again is None:
         return False
@@ -143,13 +170,11 @@ def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:
     )
 
 
-def _namesake(new: Lesson, items: Iterable[Item]) -> Item | None:
-    """A named entry that the new one of that name takes the place of."""
-    for item in items:
-        value = item.value
-        if new.name and value.get("name") == new.name and value.get("kind") == new.kind and value.get("status") in LIVE:
-            return item
-    return None
+def _namesakes(new: Lesson, items: Iterable[Item]) -> list[Item]:
+    """The named entries that the new one of that name takes the place of; one, unless many write at once."""
+    alike = (new.kind, new.name)
+    live = (item for item in items if item.value.get("status") in LIVE)
+    return [item for item in live if new.name and (item.value.get("kind"), item.value.get("name")) == alike]
 
 
 def _kept(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:

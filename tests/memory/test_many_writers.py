@@ -152,6 +152,8 @@ def work(who):
             polish = book.add(rule(f"Polish the {noun} before the guests of the {noun} arrive.", run))
             own = book.add(rule(f"Label box{who}x{i} of crate{who}y{i} by its content.", run))
             book.add(rule(always if who % 2 else never, run))
+            named = rule(f"The user likes answers of {who} lines and {i} words.", run)
+            book.add(named.model_copy(update={"kind": "preference", "name": "length"}))
             won = (who + i) % 5 > 0
             shown = [slots[0].lesson.id, polish.lesson.id]
             book.credit(Episode(id=run, task="t", success=won, shown=shown, withheld=[own.lesson.id]))
@@ -219,6 +221,7 @@ def test_32_processes_write_credit_and_merge_in_one_store(tmp_path: Path) -> Non
         assert {ALWAYS, NEVER} <= set(live), "opposed ones stay apart"
         opposed = [one.action for text in (ALWAYS, NEVER) for one in book.history(live[text].id)]
         assert "opposed" in opposed
+        assert [one.name for one in book.profile()] == ["length"], "one value holds"
         assert book.stats()["episodes"] == len(runs)
         for lesson in kept:
             item = store.get(("team", "lessons"), lesson.id)
