@@ -62,6 +62,10 @@ def asked(check, answer="Bell, 1876", **settings):
         ("It does not pass. I give it a score of 30.", False, 30),
         ("不满意。得分：40", False, 40),
         ("满意，得分：90", None, 90),
+        ("The answer misses the year. is_satisfactory: false", False, None),
+        ("It reads well, **passed**: no. Score: 85", False, 85),
+        ("It reads well, `passed: yes`, and I give it 85%.", None, 85),
+        ("Overall score: 70 (90 for accuracy, 50 for clarity)", None, 70),
     ],
 )
 def test_a_judges_words_are_read(reply, passed, score):
@@ -92,6 +96,9 @@ def test_a_judges_words_are_read(reply, passed, score):
         "Verdict: pass\nVerdict: fail\nScore: 90",
         "It is correct. It is incorrect. Score: 90",
         "Score: 90\nScore: 20",
+        "It scores 85 on accuracy and 20 on clarity.",
+        "I give it 9/10 for accuracy but only 2/10 for clarity.",
+        "Score: 1e9",
         "It passes.",
         "It passes 50 % of what I looked for in 1876.",
         "[" * 5000,

@@ -57,7 +57,7 @@ _YES_IN_PROSE = re.compile(
     r"^\W*(?:yes|pass|satisfactory|correct|acceptable)\b|满意|通过|合格|正确",
     re.IGNORECASE,
 )
-_NUMBER = r"[-+−]?\d+(?:[.,]\d+)?"
+_NUMBER = r"[-+−]?\d+(?:[.,]\d+)?(?![.,]?\d|[eE][-+]?\d)"
 _SCORE = re.compile(
     rf"^\W*?({_NUMBER})\s*(?:(%|percent\b)|(?:/|out of|of|分之)\s*({_NUMBER})|分|points?)?\W*$", re.IGNORECASE
 )
@@ -70,6 +70,14 @@ _LINE = re.compile(
     r"^[\s>*#_\-•]*[\"'`]?([\w\u4e00-\u9fff][\w \u4e00-\u9fff-]{0,30}?)[\"'`]?[\s*_]*[:=：][\s*_]*(\S.*?)[\s,*_]*$",
     re.MULTILINE,
 )
+_INLINE = re.compile(
+    r"\b(?:is[_ ]?)?(?:satisfactory|satisfied|passed|pass|accepted|acceptable|correct|approved|valid)[\"'`*]*\s*[:=：]"
+    r"[\s\"'`*]*(true|false|yes|no)\b",
+    re.IGNORECASE,
+)
+"""A field in the midst of prose."""
+_OF_SIDES = re.compile(rf"{_NUMBER}\s*(?:%|/\s*\d+|out of \d+)?\s+(?:on|for|in)\s+[^\W\d]", re.IGNORECASE)
+_OF_ALL = re.compile(r"\b(?:overall|total|altogether)\b|总", re.IGNORECASE)
 _THINKING = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -261,8 +269,12 @@ def _of_text(text: str) -> Verdict:
     if not scores:
         short = [text] if len(text) <= 40 else []
         scores = {one for part in [*_SCORE_IN.findall(text), *short] if (one := _score(part)) is not None}
+        if len(_OF_SIDES.findall(text)) > 1 and not _OF_ALL.search(text):
+            return _nothing("it scores several sides, and not the whole")
     if len(scores) > 1:
         return _nothing("it gave several different scores")
+    if not any(key in _YES_KEYS or key in _NO_KEYS for key, _ in lines):
+        stated += [_truth(said) for said in _INLINE.findall(text)]
     prose = _LINE.sub(lambda found: " " if _key(found[1]) in _FIELDS else found[0], text)
     refuses = bool(_NO_IN_PROSE.search(prose))
     stated += [False] if refuses else []
