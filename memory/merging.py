@@ -123,7 +123,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
     found = (yield from settled(shelf, [old.id]))[old.id].lesson
     if old.status == "quarantined":
         return Written("quarantined", found, doubt or "it was set aside before")
-    reason = "" if found.status in LIVE else f"it is known and {found.status}"
+    reason = ("" if ops else "it is known") if found.status in LIVE else f"it is known and {found.status}"
     return Written("merged" if ops else "unchanged", found, reason)
 
 

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import Precedent, concrete, likeness, spares_a_reflection
-from langgraph_reflexion.nodes.acting.faults import model_fault
+from langgraph_reflexion.nodes.acting.faults import model_fault, told
 from langgraph_reflexion.nodes.acting.loops import loop_in
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
@@ -56,14 +56,14 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     earlier = state["reflections"]
     depth = depth_of(kit, state, failure)
     worked = yield from _precedent(kit, state, config, failure, depth)
-    reflection, spent = yield from _reflection(kit, state, config, model, failure, depth, worked)
+    reflection, why, spent = yield from _reflection(kit, state, config, model, failure, depth, worked)
     count, metas = 1, int(depth == "meta")
     alike = reflection is not None and _says_again(kit, reflection, earlier)
     may_change = alike and not state["tally"]["meta"] and depth != "meta"
     left = state["tally"]["reflections"] + count < kit.limits.max_reflections
     if may_change and left and not _is_late(kit, state, spent):
-        _tell(config, state, reflection, "said before", spent)
-        reflection, more = yield from _reflection(kit, state, config, model, failure, "meta", worked, spent)
+        _tell(config, state, reflection, "said before", ENDS["said before"]["reason"], spent)
+        reflection, why, more = yield from _reflection(kit, state, config, model, failure, "meta", worked, spent)
         spent, count, metas = plus(spent, more), 2, 1
         alike = reflection is not None and _says_again(kit, reflection, earlier)
     update: Update = {
@@ -71,14 +71,14 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         "tally": counted(state, kit.now(), reflecting=spent, reflections=count, meta=metas),
     }
     if reflection is None:
-        _tell(config, state, None, "unreadable", spent)
+        _tell(config, state, None, "unreadable", why, spent)
         # As if none had been left for this failure: what was repeated is not run again.
         loop = loop_in(state["trail"], kit.limits.loop_threshold) if failure.signal == "loop" else None
         return update if loop is None else {**update, "blocked": {**state["blocked"], **to_block(state, loop)}}
     update["reflections"] = [*earlier, reflection]
     update["tally"]["advised"] = [*state["tally"]["advised"], len(state["attempts"])]
     dropped = "said before" if alike else None if concrete(reflection.patch_prompt) else "no plan"
-    _tell(config, state, reflection, dropped, spent)
+    _tell(config, state, reflection, dropped, ENDS[dropped]["reason"] if dropped else "", spent)
     if dropped is not None:
         return update | ENDS[dropped]
     return update | {"patch": [*state["patch"], reflection.patch_prompt][-KEPT_PATCHES:]}
@@ -146,8 +146,8 @@ def _reflection(
     depth: Depth,
     worked: Precedent | None,
     before: Spent | None = None,
-) -> Waits[tuple[Reflection | None, Spent]]:
-    """One reflection, asked for once more where it cannot be read, with what it cost."""
+) -> Waits[tuple[Reflection | None, str, Spent]]:
+    """One reflection, asked for once more where it cannot be read, or why there is none; with what it cost."""
     free = kit.reflecting == "free"
     native = knows_schemas(model) and not free
     schema = reply_schema(between_trials=kit.reflecting == "trial")
@@ -159,6 +159,7 @@ def _reflection(
     asking = model.bind(response_format=form) if native else model
     messages: list[AnyMessage] = [HumanMessage(asked_for if native else in_words)]
     spent: Spent = [0, 0, 0, 0]
+    reason = ""
     for again in (False, True):
         if again and _is_late(kit, state, plus(before or [0, 0, 0, 0], spent)):
             break
@@ -167,7 +168,7 @@ def _reflection(
             reply = yield from asked(asking, messages, config, seconds=seconds, aside="reflect")
         except Exception as fault:
             let_pass(fault)
-            spent = plus(spent, [0, 0, 0, 1])
+            spent, reason = plus(spent, [0, 0, 0, 1]), told(fault)
             if model_fault(fault) == "setting":
                 if not native:
                     raise
@@ -177,10 +178,10 @@ def _reflection(
         read = read_freely if free else read_reflection
         reflection, reason = read(reply.message.text, failure, depth)
         if reflection is not None:
-            return reflection, spent
+            return reflection, "", spent
         said = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
         messages = [messages[0], *said, HumanMessage(kit.words.render("repair", reason=reason))]
-    return None, spent
+    return None, reason, spent
 
 
 def _is_late(kit: Kit, state: State, spent: Spent) -> bool:
@@ -190,13 +191,14 @@ def _is_late(kit: Kit, state: State, spent: Spent) -> bool:
 
 
 def _tell(
-    config: RunnableConfig, state: State, reflection: Reflection | None, dropped: str | None, spent: Spent
+    config: RunnableConfig, state: State, reflection: Reflection | None, dropped: str | None, why: str, spent: Spent
 ) -> None:
     emit(
         config,
         "reflection",
         reflection=None if reflection is None else reflection.model_dump(mode="json"),
         dropped=dropped,
+        reason=why,
         step=state["tally"]["steps"],
         node="reflect",
         run_id=state["about"]["id"],

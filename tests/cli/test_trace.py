@@ -66,7 +66,9 @@ def test_a_thought_is_told_before_its_call():
 
 def test_a_reflection_that_cannot_be_read_is_told():
     model = ScriptedModel([call("look", where="nowhere"), "no form", "again none", say("Nothing.")])
-    assert "      ↻ reflects, and nothing of it can be read" in lines_of(model)
+    lines = lines_of(model)
+    at = lines.index("      ↻ reflects, and nothing of it can be read")
+    assert "no JSON object" in lines[at + 1]
 
 
 def test_a_reflection_without_a_plan_is_told_as_not_followed():

@@ -106,6 +106,28 @@ def test_a_first_reflection_and_a_run_that_does_not_read_memory_are_told_of_no_o
         assert "A run of a like task succeeded" not in asked.text
 
 
+@pytest.mark.req("C14")
+def test_the_ladder_another_lesson_then_a_deeper_reflection_that_may_ask_the_user(run, shy, book):
+    trigger = Trigger(signal="tool_error", tool="search", fingerprint=MARK)
+    other = book.add(
+        Lesson(kind="rule", text=OTHER, when="booking the west wing", origin="verified", trigger=trigger)
+    ).lesson
+    wrong, again = call("search", query="2026-08-08"), call("search", query="2026-09-09")
+    model = RoleModel([wrong, again, call("search", query="Friday"), say("11:00")], reflection("Leave the year out."))
+    seen = run(model, [shy.search], task=TASK, store=book.store, controls=["ask_user"], checks=[lambda *_: True])
+    [known] = [one for one in book.lessons(kind="rule") if one.text == KNOWN]
+    decided = [one for one in model.asked if one.role == "decide"]
+    assert [KNOWN in one.text for one in decided] == [True, True, True, True]
+    assert [OTHER in one.text for one in decided] == [False, True, True, True], (
+        "after the failure, and no model was asked"
+    )
+    [asked] = [one for one in model.asked if one.role == "reflect"]
+    assert f"<lessons>\n- {KNOWN}\n- {OTHER}\n</lessons>" in asked.text
+    assert "let the next decision be to ask them" in asked.text
+    assert [one.depth for one in seen.outcome.reflections] == ["normal"]
+    assert [(one.wins, one.losses) for one in (book.get(known.id), book.get(other.id))] == [(0, 1), (0, 1)]
+
+
 @pytest.mark.req("C10", "C14")
 def test_a_deep_reflection_is_told_of_it_too(run, book):
     book.credit(past("r1", "Find a free hour for the budget meeting.", "Name the week in the query first."))

@@ -37,7 +37,10 @@ def test_a_reflection_that_stays_unreadable_is_dropped_counts_and_never_ends_the
     assert seen.answer == "11:00"
     assert not seen.outcome.reflections
     assert len(reflected(model)) == 2, "asked and repaired once, and not again: it counts"
-    assert seen.told("reflection")[0]["dropped"] == "unreadable"
+    [told] = seen.told("reflection")
+    assert told["dropped"] == "unreadable"
+    assert told["reason"], "it is said why"
+    assert seen.outcome.usage.reflection.calls == 2
 
 
 @pytest.mark.req("C2", "C3")
@@ -228,6 +231,7 @@ def test_without_a_concrete_plan_the_run_stops_and_keeps_nothing(run, protocol, 
     assert seen.outcome.answer == "10:00"
     assert seen.nodes.count("decide") == 1
     assert seen.told("reflection")[-1]["dropped"] == "no plan"
+    assert seen.told("reflection")[-1]["reason"] == seen.outcome.reason
 
 
 @pytest.mark.req("C1", "F1")

@@ -130,6 +130,7 @@ class Trace:
         reflection = event["reflection"]
         if reflection is None:
             self._line("↻", "reflects, and nothing of it can be read", "magenta")
+            self._line("·", brief(event["reason"]), "dim")
             return
         cause = reflection["explanation"] or reflection["root_cause"].replace("_", " ")
         self._line("↻", f"reflects: {brief(cause)}", "magenta")
