@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
@@ -18,18 +15,16 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.graph.auditors import DEADLINE, Audited, Build, Graph, Parts, audit_graph
 from langgraph_reflexion.graph.background import Background
+from langgraph_reflexion.graph.jobs import Job
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.questions import as_messages, plain_failures, since_the_task
 from langgraph_reflexion.nodes.begin import run_id
-from langgraph_reflexion.nodes.host import emit, runtime_of, saver_of, thread_of
+from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import Wait
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import laid_open
-
-logger = logging.getLogger(__name__)
 
 MOST_NOTEBOOKS = 64
 """Notebooks that are kept open at once, one for each namespace."""
@@ -136,7 +131,7 @@ class Audits:
         given = self.given(state, config)
         if given is None:
             return Wait(_nothing, _later_nothing)
-        job = _Job(self.graph, given, config)
+        job = Job(self.graph, given, config)
         return Wait(lambda: self.jobs.begin(job.work, job.thread), lambda: _begun_here(self.jobs, job))
 
 
@@ -222,74 +217,7 @@ def _told(config: RunnableConfig, result: Any) -> dict[str, Any]:
     return {"learned": result["learned"]}
 
 
-class _Job:
-    """One audit in the background, in a checkpointed thread of its own where the run had one."""
-
-    def __init__(self, graph: Graph, given: Audited, config: RunnableConfig) -> None:
-        self.given = given
-        runtime = runtime_of(config)
-        self.context = runtime.context
-        self.saver = saver_of(config)
-        thread = thread_of(config)
-        self.thread = str(uuid5(NAMESPACE_OID, f"after_run/{thread}")) if thread and self.saver else None
-        self._graph, self._store = graph, runtime.store
-        self.config: RunnableConfig = {"configurable": {"thread_id": self.thread}} if self.thread else {}
-
-    @cached_property
-    def plain(self) -> Graph:
-        """The auditors, with the store of the run; copied when the answer is on its way."""
-        return self._graph.copy({"store": self._store}) if self._store is not None else self._graph
-
-    @cached_property
-    def kept(self) -> Graph | None:
-        """The same with the run's checkpointer."""
-        return self.plain.copy({"checkpointer": self.saver}) if self.thread else None
-
-    def work(self, pause: Callable[[], Any]) -> None:
-        """By the sync door. What a crash must not lose is written before the pause."""
-        if self.kept is not None and self.saver is not None and self.thread is not None:
-            try:
-                before = self.kept.get_state(self.config)
-                if not before.next:
-                    self.kept.update_state(self.config, self.given, as_node=START)
-                pause()
-                self.kept.invoke(None, self.config, context=self.context)
-                if before.next and before.values.get("session") != self.given["session"]:
-                    self.kept.invoke(self.given, self.config, context=self.context)
-                self.saver.delete_thread(self.thread)
-                return
-            except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
-                logger.warning("An audit in the background goes on without checkpoints: %s", told(fault))
-        pause()
-        self.plain.invoke(self.given, context=self.context)
-
-    async def later(self, pause: Callable[[], Awaitable[Any]]) -> None:
-        """By the async door."""
-        if self.kept is not None and self.saver is not None and self.thread is not None:
-            try:
-                before = await self.kept.aget_state(self.config)
-                if not before.next:
-                    await self.kept.aupdate_state(self.config, self.given, as_node=START)
-                await pause()
-                await self.kept.ainvoke(None, self.config, context=self.context)
-                if before.next and before.values.get("session") != self.given["session"]:
-                    await self.kept.ainvoke(self.given, self.config, context=self.context)
-                await self.saver.adelete_thread(self.thread)
-                return
-            except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
-                logger.warning("An audit in the background goes on without checkpoints: %s", told(fault))
-        await pause()
-        await self.plain.ainvoke(self.given, context=self.context)
-
-    def after_the_loop(self, pause: Callable[[], Any]) -> None:
-        """By the sync door, when the loop has ended: with it, a checkpointer that lives in it."""
-        if "async" in type(self.saver).__name__.lower():
-            self.plain.invoke(self.given, context=self.context)
-        else:
-            self.work(pause)
-
-
-async def _begun_here(jobs: Background, job: _Job) -> None:
+async def _begun_here(jobs: Background, job: Job) -> None:
     jobs.begin_here(job.later, job.after_the_loop, job.thread)
 
 
