@@ -1,6 +1,6 @@
 """Which memory earns its place: ours and seven others on the same simulated stream of tasks.
 
-`python benchmarks/lessons.py [--short] [--tasks 1000] [--seeds 2] [--sweep] [--plot FILE.png]`
+`python benchmarks/lessons.py [--short] [--tasks 1000] [--seeds 2] [--first 1] [--sweep] [--plot FILE.png]`
 
 No model takes part. Families of tasks have hidden rules, a policy follows advice at stated rates, a reflector errs in
 stated ways and a check errs as well (`stream/world.py`, `stream/reflector.py`). So this measures the mechanics of a
@@ -58,11 +58,11 @@ CELLS: Mapping[str, Odds] = {
 Streams = dict[str, list[Record]]
 
 
-def cell(odds: Odds, tasks: int, seeds: int, store: str, cap: int) -> tuple[Streams, list[Ours]]:
+def cell(odds: Odds, tasks: int, seeds: Sequence[int], store: str, cap: int) -> tuple[Streams, list[Ours]]:
     """Every memory on the same streams, and our books as they ended."""
     streams: Streams = {}
     books = []
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         ours = Ours(STORES[store](), MemoryPolicy(max_kept=cap))
         books.append(ours)
         for name, memory in {**{name: made() for name, made in OTHERS.items()}, "ours": ours}.items():
@@ -147,20 +147,22 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="a stream of 150 tasks, once")
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first", type=int, default=1, help="the first of the seeds")
     parser.add_argument("--families", type=int, default=USUAL.families)
     parser.add_argument("--cap", type=int, default=1000, help="lessons that our book may keep")
     parser.add_argument("--store", choices=STORES, default="memory")
     parser.add_argument("--sweep", action="store_true", help="every cell, not the usual one alone")
     parser.add_argument("--plot", type=Path, help="a PNG of the usual cell")
     given = parser.parse_args()
-    tasks, seeds = (150, 1) if given.short else (given.tasks, given.seeds)
+    tasks, many = (150, 1) if given.short else (given.tasks, given.seeds)
+    seeds = range(given.first, given.first + many)
     print("A simulation without a model: it measures the mechanics of a memory, not a model's wit.\n")
     losses: list[str] = []
     kept = []
     for name, odds in CELLS.items() if given.sweep else [("usual", USUAL)]:
         began = time.perf_counter()
         streams, books = cell(replace(odds, families=given.families), tasks, seeds, given.store, given.cap)
-        print(f"{name}: {tasks} tasks, {seeds} seeds, {odds.families} families")
+        print(f"{name}: {tasks} tasks, {many} seeds, {given.families} families")
         print("\n".join(table(streams)))
         found = beaten(streams)
         losses += [f"{name}: {one}" for one in found]

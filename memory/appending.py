@@ -28,11 +28,12 @@ def source_record(source: str, origin: Origin, at: datetime) -> tuple[str, dict[
 
 
 def run_record(
-    run: str, *, withheld: bool, result: str | None, at: datetime, beside: int = 0
+    run: str, *, result: str | None, at: datetime, withheld: bool = False, beside: int = 0, tried: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """The key and value that say what came of a run; the last to finish under a run id stands.
 
-    `beside` says how many other lessons it was shown with that may as well have been the reason.
+    `beside` says how many other lessons it was shown with that may as well have been the reason; `tried`, that the run
+    had written the lesson itself, so that it is no proof and counts in the ranking alone.
     """
     value: dict[str, Any] = {
         "type": "run",
@@ -41,6 +42,7 @@ def run_record(
         "result": result,
         "at": at.isoformat(),
         **({"beside": beside} if beside else {}),
+        **({"tried": True} if tried else {}),
     }
     return run_key(run), value
 

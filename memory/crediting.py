@@ -45,10 +45,12 @@ def _counted(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[O
     """Write, and with it what an episode says of its lessons, in place of what it said before."""
     now = shelf.clock()
     concerned = dict.fromkeys([*episode.shown, *episode.withheld])
-    known = yield from read_some(shelf, concerned)
+    wrote = [one for one in episode.written if one not in concerned]
+    read = yield from read_some(shelf, [*concerned, *wrote])
+    known = {one: found for one, found in read.items() if one in concerned}
     if before is not None:
-        for old in dict.fromkeys([*before.shown, *before.withheld]):
-            if old not in concerned:
+        for old in dict.fromkeys([*before.shown, *before.withheld, *before.written]):
+            if old not in concerned and old not in wrote:
                 ops.append(PutOp(shelf.evidence_of(old), f"run/{episode.id}", None))
     for one, found in known.items():
         if found.lesson.name:  # what is remembered of a user is shown in run after run, and proven by none
@@ -58,6 +60,9 @@ def _counted(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[O
         result = result_of(episode, found.lesson)
         key, value = run_record(episode.id, withheld=went_without, result=result, at=now, beside=beside)
         ops += [put(shelf.evidence_of(one), key, value), *following(shelf, found.with_run(value), episode.id)]
+    for one in (one for one in wrote if one in read):
+        key, value = run_record(episode.id, result=tried(episode, read[one].lesson), at=now, tried=True)
+        ops.append(put(shelf.evidence_of(one), key, value))
     exempt = [one for one, (_, lesson, about) in known.items() if lesson.name or about.vouched]
     yield from unless_embedding_fails([*ops, *placed(shelf, episode, exempt, now)])
     # Read again after writing: of several writers at once, the last one to read sees what all have written.
@@ -75,6 +80,11 @@ def following(shelf: Shelf, found: Read, run: str | None) -> list[Op]:
     status, why = step
     rises = status == "active" or (found.lesson.status == "probation" and status == "candidate")
     return moving(shelf, found, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
+
+
+def tried(episode: Episode, lesson: Lesson) -> str | None:
+    """What came of a run that had written the lesson: what it was learned from came before, `failed` tells the rest."""
+    return result_of(episode.model_copy(update={"failures": []}), lesson)
 
 
 def company(lesson: Lesson, known: Iterable[Lesson], episode: Episode) -> int:

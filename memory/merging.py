@@ -17,7 +17,7 @@ from langgraph_reflexion.memory.records import ALSO, FIELDS, LIVE, fingerprints,
 from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about, nearest
 from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.memory.words import fold, tokens
-from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 CLOSE_LOOKS = 12
 """Lessons that a new one is compared with word by word."""
@@ -116,15 +116,20 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
             change = Change("", old.id, "merged", now, "writer", "", None, _run(new), before, after)
             ops.append(put(shelf.evidence_of(old.id), *change_record(evidence, change)))
             ops.append(put(shelf.lessons, old.id, record(better, [*fingerprints(item.value), *also]), FIELDS))
-    elif old.status == "retired" and not doubt and (last := evidence.last_move) and last.by == "policy":
-        again = Read(item, old, evidence)
-        ops += moving(shelf, again, "candidate", "restored", by="writer", why="it was learned again", run=_run(new))
+    elif old.status == "retired" and not doubt and (last := evidence.last_move) and last.by in ("policy", "evidence"):
+        again, status = Read(item, old, evidence), _candidate_or_worse(last)
+        ops += moving(shelf, again, status, "restored", by="writer", why="it was learned again", run=_run(new))
     yield from unless_embedding_fails(ops)
     found = (yield from settled(shelf, [old.id]))[old.id].lesson
     if old.status == "quarantined":
         return Written("quarantined", found, doubt or "it was set aside before")
     reason = ("" if ops else "it is known") if found.status in LIVE else f"it is known and {found.status}"
     return Written("merged" if ops else "unchanged", found, reason)
+
+
+def _candidate_or_worse(retired: Change) -> LessonStatus:
+    """Where a lesson is back: one that had to make room as if it were new, one that had lost too often on probation."""
+    return "candidate" if retired.by == "policy" else "probation"
 
 
 def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, Any]]]:

@@ -12,7 +12,6 @@ from langgraph.store.base import Item
 from langgraph_reflexion.memory.index import Index, Words
 from langgraph_reflexion.memory.likeness import likeness, opposed
 from langgraph_reflexion.memory.words import count_tokens, weight
-from langgraph_reflexion.memory.worth import hurts, usefulness
 from langgraph_reflexion.schemas import Lesson
 
 DENSE = 0.6
@@ -116,27 +115,33 @@ def choose(
     *,
     most: int,
     budget: int,
-    vouched: Callable[[Lesson], bool],
-    worth: Callable[[Lesson], float] = usefulness,
+    doubtful: Callable[[Lesson], bool],
+    worth: Callable[[Lesson], float],
     told: Sequence[str] = (),
 ) -> list[Lesson]:
     """The lessons to show, the best first: few, different, in agreement, within the budget of tokens.
 
-    A record of wins lifts a lesson. One on probation, or that hurt more than it helped, is shown only where no other
-    fits; a summary that has proved nothing yet comes after all lessons. `told` holds texts shown before: they are
-    neither repeated nor contradicted.
+    A record of wins lifts a lesson; a doubtful one is shown only where no other fits. Of several remedies for one
+    failure the one with the best record is shown alone, so that its run says which of them works; the others have
+    their turn when it fails. A summary that has proved nothing yet comes after all lessons. `told` holds texts shown
+    before: they are neither repeated nor contradicted.
     """
     weighed = sorted(ranked, key=lambda one: (_is_unproven_summary(one[0]), -one[1] * (0.5 + worth(one[0]))))
-    sound = [lesson for lesson, _ in weighed if vouched(lesson) or not _doubtful(lesson)]
+    sound = [lesson for lesson, _ in weighed if not doubtful(lesson)]
     gone = _replaced(sound)
     gone |= {lesson.id for lesson in sound if lesson.kind == "strategy" and _is_a_rule(lesson.text, sound)}
     chosen: list[Lesson] = []
-    for lesson in sound or [lesson for lesson, _ in weighed]:
+    offered = [lesson for lesson in sound or [lesson for lesson, _ in weighed] if lesson.id not in gone]
+    for first in offered:
         if len(chosen) == most:
             break
+        if any(_rivals(first, other) for other in chosen):
+            continue
+        rivals = [first, *(one for one in offered if _rivals(one, first))]
+        lesson = max(rivals, key=lambda one: (worth(one), one.created_at.timestamp() if one.created_at else 0.0))
         cost = tokens_of(lesson)
         said = [*told, *(other.text for other in chosen)]
-        if lesson.id in gone or cost > budget or any(_clash(lesson.text, other) for other in said):
+        if cost > budget or any(_clash(lesson.text, other) for other in said):
             continue
         chosen.append(lesson)
         budget -= cost
@@ -186,8 +191,12 @@ def _is_unproven_summary(lesson: Lesson) -> bool:
     return lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
 
 
-def _doubtful(lesson: Lesson) -> bool:
-    return lesson.status == "probation" or hurts(lesson)
+def _rivals(one: Lesson, other: Lesson) -> bool:
+    """Whether two lessons each say what to do about the same failure on the same occasion."""
+    bound = one.trigger.fingerprint if one.trigger else None
+    if one.id == other.id or not bound or not one.when or other.trigger is None or other.trigger.fingerprint != bound:
+        return False
+    return likeness(one.when, other.when) >= TOO_ALIKE
 
 
 def _clash(text: str, other: str) -> bool:

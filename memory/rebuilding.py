@@ -15,7 +15,7 @@ from langgraph.store.base import Item, PutOp
 
 from langgraph_reflexion.memory.appending import evidence_in, run_key, run_record
 from langgraph_reflexion.memory.changing import as_recorded, settled, unless_embedding_fails
-from langgraph_reflexion.memory.crediting import company, following
+from langgraph_reflexion.memory.crediting import company, following, tried
 from langgraph_reflexion.memory.doors import GIVE_WAY, SPELL, Plan, every, put
 from langgraph_reflexion.memory.floor import LABEL
 from langgraph_reflexion.memory.records import FIELDS, Evidence, folded, lesson_in
@@ -74,7 +74,11 @@ def _read(shelf: Shelf) -> Plan[Kept]:
             yield GIVE_WAY
     told = yield from every(shelf.episodes)
     episodes = [one for item in told if (one := episode_in(item)) is not None]
-    return Kept(about, of, {one.id: refuted(one) if one.id in wrong else one for one in episodes})
+    return Kept(
+        about,
+        of,
+        {one.id: refuted(one) if one.id in wrong else one for one in sorted(episodes, key=lambda one: one.id)},
+    )
 
 
 def _row(shelf: Shelf, id: str, kept: Kept, item: Item | None) -> Mended | None:
@@ -109,7 +113,8 @@ def _lesson(shelf: Shelf, id: str, value: dict[str, Any], kept: Kept) -> Lesson 
 def _of_a_run(shelf: Shelf, episode: Episode, lessons: Mapping[str, Lesson], kept: Kept) -> Iterable[Mended]:
     """The records of a run that are not what its episode makes of them."""
     concerned = [one for id in dict.fromkeys([*episode.shown, *episode.withheld]) if (one := lessons.get(id))]
-    for lesson in concerned:
+    wrote = [one for id in episode.written if (one := lessons.get(id)) and one not in concerned]
+    for lesson in (*concerned, *wrote):
         about = kept.about.get(lesson.id, Evidence())
         item = next((one for one in kept.items.get(lesson.id, []) if one.key == run_key(episode.id)), None)
         # One that was forgotten, and learned again since, begins anew. What is remembered under a name is not counted.
@@ -118,13 +123,21 @@ def _of_a_run(shelf: Shelf, episode: Episode, lessons: Mapping[str, Lesson], kep
         if lesson.name or (item is None and later) or (item is not None and item.value.get("undone")):
             continue
         known = next((one for one in about.runs if one.get("run") == episode.id), None)
-        went_without, result = lesson.id not in episode.shown, result_of(episode, lesson)
-        if known is not None and (known.get("withheld"), known.get("result")) == (went_without, result):
+        went_without = lesson.id in episode.withheld and lesson.id not in episode.shown
+        result = tried(episode, lesson) if lesson in wrote else result_of(episode, lesson)
+        as_it_was = {"withheld": went_without, "result": result, "tried": lesson in wrote}
+        if known is not None and all(known.get(name, False) == value for name, value in as_it_was.items()):
             continue
         at = datetime.fromisoformat(known["at"]) if known is not None else ended or shelf.clock()
         beside = known.get("beside", 0) if known is not None else company(lesson, concerned, episode)
+        alone = went_without or lesson in wrote
         key, value = run_record(
-            episode.id, withheld=went_without, result=result, at=at, beside=0 if went_without else beside
+            episode.id,
+            withheld=went_without,
+            result=result,
+            at=at,
+            beside=0 if alone else beside,
+            tried=lesson in wrote,
         )
         why = "it was lost what came of a run" if item is None else "a run was counted otherwise than it ended"
         yield Mended(Repair(lesson.id, why, episode.id), put(shelf.evidence_of(lesson.id), key, value))
@@ -135,7 +148,7 @@ def _surplus(kept: Kept) -> Iterable[Mended]:
     for id, about in kept.about.items():
         for run in about.runs:
             episode = kept.episodes.get(str(run.get("run")))
-            if episode is None or id in (*episode.shown, *episode.withheld) or id.startswith(LABEL):
+            if episode is None or id in (*episode.shown, *episode.withheld, *episode.written) or id.startswith(LABEL):
                 continue
             item = next(one for one in kept.items[id] if one.key == run_key(episode.id))
             why = "a run was counted that had nothing to do with it"

@@ -19,7 +19,7 @@ from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_la
 from langgraph_reflexion.memory.showing import doubt_of
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.memory.words import weight
-from langgraph_reflexion.memory.worth import promise
+from langgraph_reflexion.memory.worth import Standing, promise, standing
 from langgraph_reflexion.schemas import Failure, Lesson
 
 logger = logging.getLogger(__name__)
@@ -70,17 +70,21 @@ def recall(
     evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best]))
     rules = within([one for key in always if (one := _shown(items[key], evidence[key], None))], policy.lesson_tokens)
     fit: list[tuple[Lesson, float]] = []
+    stands: dict[str, Standing] = {}
     for key in best:
         if any(key == rule.id for rule in rules):
             continue
         lesson = _shown(items[key], evidence[key], failure)
-        if lesson is not None:
+        if lesson is None:
+            continue
+        stands[key] = standing(lesson, evidence[key], failed=failure is not None)
+        if stands[key] != "out":
             fit.append((lesson, _in_topic(scores[key], items[key], topic)))
     chosen = choose(
         fit,
         most=policy.max_lessons,
         budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
-        vouched=lambda lesson: bool(lesson.name) or evidence[lesson.id].vouched,
+        doubtful=lambda lesson: stands[lesson.id] == "doubtful",
         worth=lambda lesson: promise(lesson, evidence[lesson.id]),
         told=[*(str(items[key].value.get("text")) for key in exclude if key in items), *(one.text for one in rules)],
     )

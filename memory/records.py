@@ -49,7 +49,12 @@ class Evidence:
     @property
     def shown(self) -> tuple[dict[str, Any], ...]:
         """The runs it was shown in, the latest last."""
-        return tuple(run for run in self.runs if not run.get("withheld"))
+        return tuple(run for run in self.runs if not run.get("withheld") and not run.get("tried"))
+
+    @property
+    def counted(self) -> list[dict[str, Any]]:
+        """The runs that were won or lost with it, those that wrote it and went on with it as well; the latest last."""
+        return [run for run in self.runs if not run.get("withheld") and run.get("result") in ("win", "loss")]
 
     def with_run(self, run: dict[str, Any]) -> Evidence:
         """The same once a run is counted, in place of what was counted for it before."""

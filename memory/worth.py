@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from langgraph_reflexion.memory.records import Evidence
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
@@ -27,8 +27,12 @@ RECENT = range(2, 7)
 """How many of the latest runs are looked at for one."""
 
 
+COIN = 0.501
+
 FADES = 0.6
 """What is left of a run's weight when one more has come after it."""
+
+Standing = Literal["sound", "doubtful", "out"]
 
 
 class Uplift(NamedTuple):
@@ -46,6 +50,10 @@ def bounds(wins: float, losses: float) -> tuple[float, float]:
     middle = share + 1 / (2 * runs)
     half = math.sqrt(share * (1 - share) / runs + 1 / (4 * runs * runs))
     return (middle - half) / (1 + 1 / runs), (middle + half) / (1 + 1 / runs)
+
+
+NEW, LOST_ONCE = bounds(0, 0)[0], bounds(0, 1)[0]
+"""What is at least to be hoped of a lesson that no run was shown, and of one that was shown once, in vain."""
 
 
 def interval(lesson: Lesson) -> tuple[float, float]:
@@ -90,24 +98,53 @@ def usefulness(lesson: Lesson, evidence: Evidence | None = None) -> float:
 
 
 def promise(lesson: Lesson, evidence: Evidence) -> float:
-    """How useful a lesson is as of late: a run counts less with every one that came after it.
+    """How useful a lesson is as of late, by its runs; one without any is as useful as its record says.
 
-    So one that a changed world has made wrong gives way after a run or two to one that was learned since.
+    So one that a changed world has made wrong gives way after a run or two to one that was learned since; and one
+    that its own run tried in vain comes after one that nobody has tried.
     """
-    counted = [run for run in evidence.shown if run.get("result") in ("win", "loss")]
-    if not counted:
+    if not evidence.counted:
         return usefulness(lesson, evidence)
+    added = uplift(lesson)
+    least = lately(evidence)
+    return least if added is None else min(least, max(added.mean, 0.0))
+
+
+def lately(evidence: Evidence) -> float:
+    """The share of good runs that is at least to be hoped for, where a run counts less with each that came after."""
     wins = losses = 0.0
-    for run in counted:
+    for run in evidence.counted:
         part = 1 / (1 + run["beside"]) if isinstance(run.get("beside"), int) else 1.0
         wins = FADES * wins + part * (run["result"] == "win")
         losses = FADES * losses + part * (run["result"] == "loss")
-    return min(usefulness(lesson, evidence), bounds(wins, losses)[0])
+    return bounds(wins, losses)[0]
+
+
+def standing(lesson: Lesson, evidence: Evidence, *, failed: bool = False) -> Standing:
+    """Whether a lesson may be shown: freely, only where no other fits, or for now not at all.
+
+    A new one is sound. One whose latest runs were lost is doubtful, and out where it lost more than once and won
+    nothing since: it comes back when a run learns it again and wins. Against a failure of the run (`failed`) one that
+    lost the last time is no help. Runs without it may say that it helps all the same, or that it harms; a person's
+    word outranks all of it.
+    """
+    if evidence.vouched or lesson.name:
+        return "sound"
+    added, runs = uplift(lesson), evidence.counted
+    if added and added.high < 0:
+        return "out"
+    if runs and not (added and added.low > 0):
+        hoped = lately(evidence)
+        if hoped < LOST_ONCE or (failed and runs[-1]["result"] == "loss"):
+            return "out"
+        if hoped < NEW:
+            return "doubtful"
+    return "doubtful" if lesson.status == "probation" or hurts(lesson) else "sound"
 
 
 def hurts(lesson: Lesson) -> bool:
     """Whether it probably does worse than a coin."""
-    return interval(lesson)[1] <= 0.501
+    return interval(lesson)[1] <= COIN
 
 
 def spares_a_reflection(lesson: Lesson) -> bool:
@@ -152,7 +189,7 @@ def next_status(lesson: Lesson, evidence: Evidence) -> tuple[LessonStatus, str] 
     record = f"{lesson.wins} won, {lesson.losses} lost"
     if evidence.vouched or lesson.name:  # what a user wants is not refuted by how runs end
         return None
-    if lesson.status in ("candidate", "active") and hurts(lesson):
+    if lesson.status in ("candidate", "active") and bounds(*shared(lesson, evidence))[1] <= COIN:
         return "probation", f"it loses more than it wins: {record}"
     if lesson.status in ("candidate", "active") and (drop := dropped(evidence)):
         return "probation", drop
@@ -160,7 +197,7 @@ def next_status(lesson: Lesson, evidence: Evidence) -> tuple[LessonStatus, str] 
         return "active", f"{proof}: {record}"
     if lesson.status == "probation":
         wins, losses, stood = _since_probation(evidence)
-        if interval(lesson)[1] < 0.4 or bounds(wins, losses)[1] < 0.4:
+        if bounds(*shared(lesson, evidence))[1] < 0.4 or bounds(wins, losses)[1] < 0.4:
             return "retired", f"it goes on losing: {record}"
         if wins >= 2 and wins > losses:
             back: LessonStatus = "active" if stood == "active" or _proof(lesson, evidence) else "candidate"

@@ -18,7 +18,7 @@ from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, lesson_id, record
 from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, read_some, stocked
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
-from langgraph_reflexion.memory.worth import usefulness
+from langgraph_reflexion.memory.worth import promise
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 
@@ -60,6 +60,9 @@ def add(
     if twin is not None:
         written = yield from merge(shelf, twin, new, doubt)
         if written is not None:
+            if twin.value.get("status") not in LIVE and written.lesson is not None and written.lesson.status in LIVE:
+                ops = yield from _making_room(shelf, (yield from read_one(shelf, twin.key)))
+                yield from unless_embedding_fails(ops)
             return written
     if doubt:
         yield from unless_embedding_fails(_kept(shelf, new, doubt)[1])
@@ -208,7 +211,7 @@ def _making_room(shelf: Shelf, new: Read) -> Plan[list[Op]]:
 
 def _use(shelf: Shelf, found: Read) -> tuple[bool, float, float, str]:
     """The order in which lessons go: the expired first, then the least useful, then those long unused."""
-    _, lesson, _ = found
+    _, lesson, evidence = found
     now = shelf.clock()
     seen = lesson.last_used_at or lesson.created_at or now
-    return lesson.expires_at is None or lesson.expires_at > now, usefulness(lesson), seen.timestamp(), lesson.id
+    return lesson.expires_at is None or lesson.expires_at > now, promise(lesson, evidence), seen.timestamp(), lesson.id

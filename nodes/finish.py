@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -20,7 +21,7 @@ from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, is_pai
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.nodes.tally import elapsed, seconds_left, usage_of
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short
-from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason
+from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
 from langgraph_reflexion.state import State, Update, last_turn, task_in
 
 LONGEST_TASK = 4_000
@@ -158,7 +159,11 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
         score=outcome.score,
         shown=[one.lesson.id for one in state["recalled"] if one.shown],
         withheld=[one.lesson.id for one in state["recalled"] if not one.shown],
-        failed=[one.lesson.id for one in state["recalled"] if has_failed(one, outcome.failures)],
+        written=outcome.lessons_written,
+        failed=[
+            *(one.lesson.id for one in state["recalled"] if has_failed(one, outcome.failures)),
+            *(one for one, at in state["tally"]["wrote"].items() if _came_back(outcome.failures, at)),
+        ],
         recalled_at={one.lesson.id: one.step for one in state["recalled"]},
         memory=outcome.memory,
         failures=outcome.failures,
@@ -168,6 +173,12 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
         status=outcome.status,
         stop_reason=outcome.stop_reason,
     )
+
+
+def _came_back(failures: Sequence[Failure], at: int) -> bool:
+    """Whether the failure that was the latest of so many came back after a lesson had been written of it."""
+    mark = failures[at - 1].fingerprint if 0 < at <= len(failures) else ""
+    return bool(mark) and any(one.fingerprint == mark for one in failures[at:])
 
 
 def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:

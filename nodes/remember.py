@@ -43,6 +43,7 @@ def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
                 written.append(found)
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
+        update["tally"]["wrote"] = {**state["tally"]["wrote"], **dict.fromkeys(written, len(state["failures"]))}
     return update
 
 

@@ -29,6 +29,7 @@ def fresh(now: float) -> Tally:
         reflections=0,
         meta=0,
         remembered=0,
+        wrote={},
         advised=[],
         at=now,
         waited=0.0,

@@ -273,7 +273,8 @@ class Episode(Value):
     score: float | None = None
     shown: list[str] = Field(default_factory=list, description="Ids of the lessons the run was shown.")
     withheld: list[str] = Field(default_factory=list, description="Ids of those it was meant to go without.")
-    failed: list[str] = Field(default_factory=list, description="Ids of those shown whose own failure came back.")
+    written: list[str] = Field(default_factory=list, description="Ids of those it wrote, and went on with.")
+    failed: list[str] = Field(default_factory=list, description="Ids of those whose own failure came back after that.")
     recalled_at: dict[str, int] = Field(default_factory=dict, description="The step at which each came up; 0 at first.")
     memory: str = Field(default="", description="Why lessons that fit were held back, where memory does no good.")
     failures: list[Failure] = Field(default_factory=list)

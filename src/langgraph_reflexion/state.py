@@ -64,6 +64,8 @@ class Tally(TypedDict):
     """Reflections that judged the strategy itself; they count among `reflections` too."""
     remembered: int
     """How many reflections `remember` has seen."""
+    wrote: dict[str, int]
+    """How many failures there were when each lesson was written."""
     advised: list[int]
     """How many attempts there were when each reflection was made."""
     at: float
