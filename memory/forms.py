@@ -19,11 +19,17 @@ ALIKE = 0.5
 NEAREST = 0.35
 """The same for a word that the vocabulary does not hold: it may be misspelt."""
 
+OF_ITS_LETTERS = 0.6
+"""What a word says in place of one of the same letters in another order: `receive` for `recieve`."""
+
 OF_ONE_ROOT = 0.9
 """What a word says in place of another of its root: `inventor` for `invented`."""
 
 OF_KIN = 0.5
 """What a word says in place of its kin: `parenthesis` for `bracket`."""
+
+SHORTEST = 4
+"""Letters of a word that may have been put in a wrong order."""
 
 MOST = 8
 REMEMBERED = 10_000
@@ -36,12 +42,14 @@ class Forms:
     def __init__(self) -> None:
         self._words: set[str] = set()
         self._with: dict[str, set[str]] = {}
+        self._of_letters: dict[str, set[str]] = {}
         self._found: dict[str, Mapping[str, float]] = {}
 
     def add(self, word: str) -> None:
         """Know a word."""
         self._words.add(word)
         self._found = {}
+        self._of_letters.setdefault(_letters(word), set()).add(word)
         for run in runs(word):
             self._with.setdefault(run, set()).add(word)
 
@@ -49,6 +57,7 @@ class Forms:
         """Forget it."""
         self._words.discard(word)
         self._found = {}
+        self._of_letters[_letters(word)].discard(word)
         for run in runs(word):
             self._with[run].discard(word)
 
@@ -71,5 +80,12 @@ class Forms:
             if alike >= least:
                 found[other] = max(OF_ONE_ROOT if of_one_root(word, other) else alike**2, found.get(other, 0.0))
         if word in self._words:
-            found[word] = 1.0
+            return {**found, word: 1.0}
+        if len(word) >= SHORTEST:
+            swapped = (other for other in self._of_letters.get(_letters(word), ()) if other[0] == word[0])
+            found.update((other, max(OF_ITS_LETTERS, found.get(other, 0.0))) for other in sorted(swapped))
         return found
+
+
+def _letters(word: str) -> str:
+    return "".join(sorted(word))

@@ -153,7 +153,7 @@ def stem(word: str) -> str:
 @lru_cache(maxsize=100_000)
 def runs(word: str) -> frozenset[str]:
     """The runs of three letters in a word, its ends counted as letters; none for what has no forms."""
-    if len(word) < 4 or word.isdigit() or not word.isascii():
+    if len(word) < 4 or word.isdigit() or _DENSE.search(word):
         return frozenset()
     framed = f"^{word}$"
     return frozenset(framed[i : i + 3] for i in range(len(framed) - 2))

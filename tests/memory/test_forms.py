@@ -10,6 +10,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion import FaissStore, Lesson, LessonBook
 from langgraph_reflexion.memory.forms import Forms
 from langgraph_reflexion.memory.kin import GROUPS, KIN
+from langgraph_reflexion.memory.words import listed
 
 NOTES = {
     "depth": "Track the nesting depth of brackets and refuse it below zero.",
@@ -27,6 +28,26 @@ def test_a_word_stands_for_itself_first_then_its_root_then_what_is_spelled_alike
     assert 0.25 <= forms.of("tracto")["tractor"] < 0.9
     forms.drop("bracket")
     assert forms.of("parenthesis") == {}
+
+
+@pytest.mark.parametrize("pair", sorted(listed("recieve:receive cahce:cache qeury:query adress:address "
+                                        "calender:calendar databse:database fucntion:function единиц:единицы Längen:Länge")))  # fmt: skip
+def test_a_store_without_an_index_finds_what_a_misspelt_or_inflected_word_means(pair: str) -> None:
+    asked, meant = pair.split(":")
+    with FaissStore(":memory:") as store:
+        for word in (meant, "violin", "glacier", "formal", "trailer"):
+            store.put(("notes",), word, {"text": f"Mind the {word}."})
+        assert [item.key for item in store.search(("notes",), query=asked)] == [meant]
+
+
+def test_letters_in_another_order_are_another_word_where_it_is_one() -> None:
+    forms = Forms()
+    for word in ("form", "from", "trail"):
+        forms.add(word)
+    assert forms.of("form") == {"form": 1.0}
+    assert forms.of("trial") == {"trail": 0.6}
+    forms.drop("trail")
+    assert forms.of("trial") == {}
 
 
 def test_kin_is_mutual() -> None:
