@@ -223,3 +223,24 @@ def test_blame_is_shared_by_those_that_were_shown_together(book: LessonBook, clo
     now = [book.get(one.id) for one in (alone, *others)]
     assert [one and one.status for one in now] == ["probation", "candidate", "candidate"]
     assert [one and one.losses for one in now] == [2, 2, 2], "what happened is counted as it was"
+
+
+# ---------------------------------------------------------------- where there is little room
+
+
+def test_a_full_book_keeps_what_helped_and_lets_back_what_is_learned_again(book_on: Any, clock: Any) -> None:
+    book: LessonBook = book_on(InMemoryStore(), max_kept=4)
+    useful = [remedy(book, text, trigger=None, sources=[text]) for text in (BUSY, ROOM)]
+    for lesson in useful:
+        credited(book, clock, "ww", lesson.id, shown=[lesson.id])
+    for word in ("violin", "glacier", "turnip", "lantern", "harbour", "pebble"):
+        clock.pass_by(minutes=1)
+        remedy(book, f"Polish the {word} with a dry cloth.", when=f"a {word} is dirty")
+    live = {lesson.id for lesson in book.lessons(status=("candidate", "active"))}
+    assert len(live) == 4
+    assert live >= {lesson.id for lesson in useful}
+    gone = book.lessons(status="retired")[0]
+    again = book.add(Lesson(kind="rule", text=gone.text, when=gone.when, origin="verified", sources=["again"]))
+    assert again.lesson is not None
+    assert len(book.lessons(status=("candidate", "active"))) == 4
+    assert {lesson.id for lesson in book.lessons(status="active")} == {lesson.id for lesson in useful}
