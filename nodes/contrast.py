@@ -1,4 +1,4 @@
-"""Contrast: what a run changed between its last refusal and its success, kept as a strategy."""
+"""Contrast: what a run changed between its last failure and its success, kept as a strategy."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook) -> Waits[list[str]]:
     """The lessons of a run that succeeded, with the strategy among them where it failed before.
 
-    The strategy is the advice whose very next attempt was accepted, in the first of its wordings that would help
-    somebody else's task.
+    The strategy is the advice after which nothing failed any more and the answer was accepted, in the first of its
+    wordings that would help somebody else's task.
     """
     written = state["lessons_written"]
     reflection = _followed(kit, state)
@@ -34,7 +34,7 @@ def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook
             kind="strategy",
             text=text,
             when=when,
-            why=f"{reflection.explanation} The answer before it failed, and the one after it was accepted.".strip(),
+            why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
             topic=topic_in(state),
             origin=origin_of(state, state["failures"][-1], text),
             confidence=reflection.confidence,
@@ -47,10 +47,10 @@ def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook
 
 
 def _followed(kit: Kit, state: State) -> Reflection | None:
-    """The advice between a refused attempt and the accepted one, if it is sure enough to outlast the run."""
+    """The advice between the last failure and the accepted answer, if it is sure enough to outlast the run."""
     made, advised = state["reflections"], state["tally"]["advised"]
     refused = len(state["attempts"]) - 1
-    if not made or not refused or advised[-1] != refused:
+    if not made or advised[-1] != refused or (not refused and len(state["failures"]) != len(made)):
         return None
     sure = kit.memory.policy.min_confidence if made[-1].confidence is None else made[-1].confidence
     return made[-1] if sure >= kit.memory.policy.min_confidence else None

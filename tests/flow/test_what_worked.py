@@ -6,7 +6,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import LessonBook
-from langgraph_reflexion.testing import RoleModel, reflection, say
+from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 PLAN = "List the busy times of every guest, and take the first hour in none of them."
 
@@ -98,4 +98,42 @@ def test_advice_that_was_refused_once_more_is_no_strategy(run):
     store = InMemoryStore()
     model = RoleModel([say("9:00"), say("10:00"), say("11:00")], [reflection(PLAN)])
     run(model, checks=[until_eleven], store=store, limits={"max_reflections": 1})
+    assert kept(store) == []
+
+
+@pytest.mark.req("D9")
+def test_a_run_whose_tool_failed_leaves_what_it_changed_too(run, desk):
+    store, plan = InMemoryStore(), "Ask for a weekday in place of a date."
+    desk.answers = lambda query: LookupError("no such day") if "2031" in query else "eleven is free"
+    model = RoleModel(
+        [call("search", query="2031-03-04"), call("search", query="Tuesday"), say("11:00")], [reflection(plan)]
+    )
+    run(model, [desk.search], checks=[until_eleven], store=store)
+    assert kept(store) == [("strategy", plan)]
+
+
+@pytest.mark.req("D9")
+def test_advice_after_which_a_tool_failed_once_more_is_no_strategy(run, desk):
+    store, plan = InMemoryStore(), "Ask for a weekday in place of a date."
+    desk.answers = lambda query: LookupError(f"no such day as {query}") if query != "Tuesday" else "eleven is free"
+    asked = [call("search", query=one) for one in ("Someday", "Doomsday", "Tuesday")]
+    limits = {"max_reflections": 1}
+    run(
+        RoleModel([*asked, say("11:00")], [reflection(plan)]),
+        [desk.search],
+        checks=[until_eleven],
+        store=store,
+        limits=limits,
+    )
+    assert kept(store) == []
+
+
+@pytest.mark.req("D9")
+def test_where_no_check_says_that_it_succeeded_nothing_is_left(run, desk):
+    store = InMemoryStore()
+    desk.answers = lambda query: LookupError("no such day") if "2031" in query else "eleven is free"
+    model = RoleModel(
+        [call("search", query="2031-03-04"), call("search", query="Tuesday"), say("11:00")], [reflection(PLAN)]
+    )
+    run(model, [desk.search], store=store)
     assert kept(store) == []
