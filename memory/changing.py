@@ -8,7 +8,8 @@ looks once more when it has written, and the last to look sees what all have wri
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp
@@ -43,13 +44,17 @@ def moving(
     why: str = "",
     run: str | None = None,
     words: tuple[str, ...] = (),
+    after: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Op]:
-    """What gives a lesson that was just read another status, or none, and records the change."""
-    before = {"status": found.lesson.status} if status else {}
-    change = Change("", found.lesson.id, action, shelf.clock(), by, why, status, run, before, words=words)
-    ops: list[Op] = [put(shelf.evidence_of(found.lesson.id), *change_record(found.evidence, change))]
-    if status is not None and found.item.value.get("status") != status:
-        ops.append(rewritten(shelf, found.item, {"status": status}))
+    """What gives a lesson that was just read another status, or none, and records it; `after` are other fields."""
+    item, lesson, evidence = found
+    before: dict[str, Any] = {"status": lesson.status} if status else {}
+    before |= {name: item.value.get(name) for name in after}
+    change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, dict(after), words)
+    ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(evidence, change))]
+    fields = {**after, **({"status": status} if status is not None else {})}
+    if any(item.value.get(name) != value for name, value in fields.items()):
+        ops.append(rewritten(shelf, item, fields))
     return ops
 
 
@@ -63,9 +68,12 @@ def moved(
     why: str = "",
     run: str | None = None,
     words: tuple[str, ...] = (),
+    after: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan[Lesson]:
     """Do so, and give back the lesson as it is then."""
-    yield from unless_embedding_fails(moving(shelf, found, status, action, by=by, why=why, run=run, words=words))
+    yield from unless_embedding_fails(
+        moving(shelf, found, status, action, by=by, why=why, run=run, words=words, after=after)
+    )
     now = yield from settled(shelf, [found.lesson.id])
     return now[found.lesson.id].lesson if now else found.lesson.model_copy(update={"status": status})
 

@@ -17,13 +17,14 @@ SIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
 
 
 def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
-    """Active, whatever it was; from here on the evidence moves it no more, and exactly these words are shown."""
+    """Active, whatever it was: from here on no run, no cap and no date moves it, and exactly these words are shown."""
     found = yield from read_one(shelf, lesson)
     texts = tuple(hash_of(text) for text in shown_texts(found.lesson))
     set_aside = [one.why for one in found.evidence.changes if one.action == found.lesson.status == "quarantined"]
     doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
-    why = f"exactly these words, although {doubt}" if doubt else ""
-    return (yield from moved(shelf, found, "active", "approved", by="person", why=why, words=texts))
+    why = "exactly these words" + (f", although {doubt}" if doubt else "")
+    for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
+    return (yield from moved(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good))
 
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
@@ -40,7 +41,7 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     held = [found.evidence.born, *(one.status for one in found.evidence.standing if one.status is not None)]
     stood = next((one for one in reversed(held) if one not in (None, *SIDE)), "candidate")  # it may be retired twice
     status: LessonStatus = "active" if stood == "active" else "candidate"
-    return (yield from moved(shelf, found, status, "restored", by="person"))
+    return (yield from moved(shelf, found, status, "restored", by="person", why=f"it was {status_now}"))
 
 
 def forget(shelf: Shelf, lesson: str) -> Plan[None]:

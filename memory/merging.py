@@ -107,7 +107,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         if (value["source"], value["origin"]) not in known
     ]
     if old.status in LIVE and not doubt:
-        update, also = _gained(kept, new, now), _learned_for(new, item.value)
+        update, also = _gained(kept, new, now, evidence.approved), _learned_for(new, item.value)
         if update or also:
             before = {name: value for name, value in kept.model_dump(mode="json").items() if name in update}
             better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
@@ -137,8 +137,21 @@ def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, An
     return [source_record(source, lesson.origin, at) for source in lesson.sources or [""]]
 
 
-def _gained(old: Lesson, new: Lesson, now: datetime) -> dict[str, Any]:
-    """The fields that the old lesson takes over from the new one."""
+def _gained(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str, Any]:
+    """The fields that the old lesson takes over from the new one; what a person approved keeps its words."""
+    update: dict[str, Any] = {} if approved else _better_words(old, new)
+    if old.trigger and old.trigger.tool and old.trigger.tool != (new.trigger.tool if new.trigger else None):
+        # What was learned with another tool too is not bound to the first.
+        update["trigger"] = old.trigger.model_copy(update={"tool": None})
+    if old.topic and new.topic and old.topic != new.topic:
+        update["topic"] = None  # and what two sorts of task taught is for all sorts
+    if old.expires_at is not None and old.expires_at <= now:
+        update["expires_at"] = new.expires_at
+    return update
+
+
+def _better_words(old: Lesson, new: Lesson) -> dict[str, Any]:
+    """The wording that says more, and what stands beside it where the old lesson has nothing there."""
     update: dict[str, Any] = {}
     if fold(old.text) != fold(new.text) and len(set(tokens(new.text))) > len(set(tokens(old.text))):
         update["text"] = new.text
@@ -148,13 +161,6 @@ def _gained(old: Lesson, new: Lesson, now: datetime) -> dict[str, Any]:
     tags = list(dict.fromkeys([*old.tags, *new.tags]))[:MOST]
     if tags != old.tags:
         update["tags"] = tags
-    if old.trigger and old.trigger.tool and old.trigger.tool != (new.trigger.tool if new.trigger else None):
-        # What was learned with another tool too is not bound to the first.
-        update["trigger"] = old.trigger.model_copy(update={"tool": None})
-    if old.topic and new.topic and old.topic != new.topic:
-        update["topic"] = None  # and what two sorts of task taught is for all sorts
-    if old.expires_at is not None and old.expires_at <= now:
-        update["expires_at"] = new.expires_at
     return update
 
 

@@ -117,6 +117,7 @@ def choose(
     budget: int,
     doubtful: Callable[[Lesson], bool],
     worth: Callable[[Lesson], float],
+    vouched: Callable[[Lesson], bool],
     told: Sequence[str] = (),
 ) -> list[Lesson]:
     """The lessons to show, the best first: few, different, in agreement, within the budget of tokens.
@@ -124,11 +125,13 @@ def choose(
     A record of wins lifts a lesson; a doubtful one is shown only where no other fits. Of several remedies for one
     failure the one with the best record is shown alone, so that its run says which of them works; the others have
     their turn when it fails. A summary that has proved nothing yet comes after all lessons. `told` holds texts shown
-    before: they are neither repeated nor contradicted.
+    before: they are neither repeated nor contradicted. Nothing takes the place of what is `vouched` for.
     """
     weighed = sorted(ranked, key=lambda one: (_is_unproven_summary(one[0]), -one[1] * (0.5 + worth(one[0]))))
     sound = [lesson for lesson, _ in weighed if not doubtful(lesson)]
-    gone = _replaced(sound)
+    gone = _replaced(sound, vouched)
+    firm = [lesson for lesson in sound if vouched(lesson)]
+    gone |= {lesson.id for lesson in sound if lesson not in firm and any(_clash(lesson.text, one.text) for one in firm)}
     gone |= {lesson.id for lesson in sound if lesson.kind == "strategy" and _is_a_rule(lesson.text, sound)}
     chosen: list[Lesson] = []
     offered = [lesson for lesson in sound or [lesson for lesson, _ in weighed] if lesson.id not in gone]
@@ -138,7 +141,9 @@ def choose(
         if any(_rivals(first, other) for other in chosen):
             continue
         rivals = [first, *(one for one in offered if _rivals(one, first))]
-        lesson = max(rivals, key=lambda one: (worth(one), one.created_at.timestamp() if one.created_at else 0.0))
+        lesson = max(
+            rivals, key=lambda one: (vouched(one), worth(one), one.created_at.timestamp() if one.created_at else 0.0)
+        )
         cost = tokens_of(lesson)
         said = [*told, *(other.text for other in chosen)]
         if cost > budget or any(_clash(lesson.text, other) for other in said):
@@ -168,21 +173,19 @@ def _is_a_rule(text: str, lessons: Sequence[Lesson]) -> bool:
     return any(one.kind == "rule" and likeness(text, one.text) >= TOO_ALIKE for one in lessons)
 
 
-def _replaced(lessons: Sequence[Lesson]) -> set[str]:
+def _replaced(lessons: Sequence[Lesson], vouched: Callable[[Lesson], bool]) -> set[str]:
     """The ids of those that are left to their successors. They are never shown side by side.
 
     A pattern takes the place of lessons it was made of. What is verified, or told by a person, gives way only to a
-    pattern that proved itself; until then the pattern stands back.
+    pattern that proved itself, what is vouched for only to one that is as well; until then the pattern stands back.
     """
     by_id = {lesson.id: lesson for lesson in lessons}
     gone: set[str] = set()
     for lesson in lessons:
         old = [by_id[id] for id in lesson.supersedes if id in by_id]
-        gives_way = (
-            lesson.kind != "pattern"
-            or lesson.status == "active"
-            or not any(one.origin in ("verified", "told") for one in old)
-        )
+        firm = any(vouched(one) for one in old) and not vouched(lesson)
+        proven = lesson.status == "active" or not any(one.origin in ("verified", "told") for one in old)
+        gives_way = lesson.kind != "pattern" or (proven and not firm)
         gone |= {one.id for one in old} if gives_way else {lesson.id}
     return gone
 

@@ -86,6 +86,7 @@ def recall(
         budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
         doubtful=lambda lesson: stands[lesson.id] == "doubtful",
         worth=lambda lesson: promise(lesson, evidence[lesson.id]),
+        vouched=lambda lesson: bool(lesson.name) or evidence[lesson.id].vouched,
         told=[*(str(items[key].value.get("text")) for key in exclude if key in items), *(one.text for one in rules)],
     )
     return [*rules, *chosen]

@@ -139,8 +139,7 @@ def _taken_back(
 def _as_before(value: dict[str, Any], meant: Sequence[Change]) -> dict[str, Any]:
     """The item's value with the fields as they were before these changes."""
     for change in reversed(meant):
-        if change.status is None:
-            value = {**value, **change.before}
-            also = [one for one in value.get(ALSO, ()) if one not in change.after.get(ALSO, ())]
-            value = {**{name: one for name, one in value.items() if name != ALSO}, **({ALSO: also} if also else {})}
+        value = {**value, **{name: one for name, one in change.before.items() if name != "status"}}
+        also = [one for one in value.get(ALSO, ()) if one not in change.after.get(ALSO, ())]
+        value = {**{name: one for name, one in value.items() if name != ALSO}, **({ALSO: also} if also else {})}
     return value
