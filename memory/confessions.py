@@ -10,8 +10,9 @@ import re
 
 _PART = re.compile(r"(?<=[.;:!?。；！？])\s*")
 _TOLD = re.compile(
-    r"\b(?:i|we|my|it|the \w+|this)\b[^.;:]{0,60}?\b(?:(?!need|proceed|feed|speed)\w{2,}ed|took|gave|went|bought|"
-    r"sent|wrote|got|was|were|did|had|made|found|came|ran|chose|kept|left|lost|forgot|broke|put|read|overwrote|thought|saw|led)\b"
+    r"\b(?:i|we|my|it|the \w+|this)\b[^.;:]{0,60}?\b(?:(?<!is )(?<!are )(?<!be )(?!need|proceed|feed|speed)\w{2,}ed|"
+    r"took|gave|went|bought|sent|wrote|got|was|were|did|had|made|found|came|ran|chose|kept|left|lost|forgot|broke|put|read|overwrote|"
+    r"thought|saw|led)\b"
     r"|^\s*(?:\w+ing|not \w+ing)\b[^.;:]{0,60}\b(?:led to|caused|broke|cost|gave|was|were|made|left|lost)\b",
     re.IGNORECASE,
 )
@@ -37,10 +38,20 @@ _REPEATED = re.compile(
 )
 
 
+def sentences(text: str) -> list[str]:
+    """A text's sentences, and their halves."""
+    return [part for part in _PART.split(text) if part]
+
+
+def is_told(sentence: str) -> bool:
+    """Whether a sentence speaks of something that is over."""
+    return _TOLD.search(sentence) is not None
+
+
 def without_confessions(text: str) -> str:
     """The text without the sentences that only say what went wrong, where the rest says what to do about it."""
-    parts = _PART.split(text)
-    rest = [part for part in parts if not _TOLD.search(part) or _ORDERED.search(part)]
+    parts = sentences(text)
+    rest = [part for part in parts if not is_told(part) or _ORDERED.search(part)]
     advice = " ".join(rest)
     mends = len(rest) < len(parts) and _MENDED.search(advice) and not _REPEATED.search(advice)
     return advice if mends else text

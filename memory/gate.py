@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from langgraph_reflexion.memory.confessions import is_told, sentences
 from langgraph_reflexion.memory.guard import LOOKED_AT
 from langgraph_reflexion.memory.literals import TASK_LOOKED_AT, gives_away, retold
 from langgraph_reflexion.memory.masking import without_secrets
@@ -51,6 +52,7 @@ _ANSWER = _any_of(
     r"\bthe (?:final |correct |right |expected )*(?:answer|solution)(?: (?:to|for|of) [^.]{1,60})? (?:is|was|equals)\b",
     r"(?:答案|结果)(?:是|为|应为|等于)",
 )
+_ME = _any_of(r"\b(?:i|me|my|mine|we|our|us)\b", "我")
 _PLAN = _any_of(
     r"\b(?:i|we)(?:'ll| (?:should|shall|must|will|would|can|could|need to|have to|had to|ought to))\b"
     r"(?: (?:also|always|never|not|first|then|have|only|instead|rather|\w+ly)\b)*+(?! (?:be|been|become)\b)([^.;!?]*)",
@@ -126,7 +128,7 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"
-    planned = not _CHARACTER.search(text) and any(concrete(plan[plan.lastindex or 0]) for plan in _PLAN.finditer(text))
+    planned = _plans(text)
     if _SELF.search(text) and not planned:
         return "it is about the agent's character or deeds: say what to do"
     if _STORY.search(text) and not planned:
@@ -135,6 +137,16 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return "it gives an answer to the task: say how to find one"
     detail = retold(f"{text}\n{lesson.when}", task[:TASK_LOOKED_AT]) if task else None
     return f"it is a retelling of the task, it names {detail}" if detail is not None else None
+
+
+def _plans(text: str) -> bool:
+    """Whether a reflection says what to do next time, in the first person or in a sentence of its own."""
+    if _CHARACTER.search(text):
+        return False
+    if any(concrete(plan[plan.lastindex or 0]) for plan in _PLAN.finditer(text)):
+        return True
+    orders = (one for one in sentences(text) if not (_ME.search(one) or _SELF.search(one) or _STORY.search(one)))
+    return any(concrete(one) and not is_told(one) for one in orders)
 
 
 def concrete(text: str) -> bool:

@@ -30,6 +30,8 @@ GOOD = [
     "Сначала проверьте единицы измерения.",
     "I should check the slot.",
     "I booked a busy slot. I should have opened the calendar first.",
+    "I booked a busy slot. Open the calendar before a slot is offered.",
+    "I assumed that a slot is free at noon. The calendar wants the full weekday name.",
     "In this environment I took the cup to the table. Next time I will heat it in the microwave first.",
     "我没有打开日历，我应该先查看空闲时间。",
 ]
@@ -47,6 +49,8 @@ BAD = [
     ("I am bad at slots.", "character"),
     ("I was too hasty; I should open the calendar.", "character"),
     ("I booked a busy slot.", "character"),
+    ("I booked a busy slot. It was at noon, and the calendar showed it.", "character"),
+    ("I booked a busy slot. Be more careful.", "character"),
     ("I booked a busy slot. I should have been smarter.", "character"),
     ("I booked a busy slot. Next time I will pay much more attention.", "character"),
     ("The agent is careless with slots.", "character"),
