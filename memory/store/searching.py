@@ -121,7 +121,7 @@ class Reader:
         if slots is not None:
             slots = slots[alive[slots]]
         order, scores = _rank(mirror, op.query or "", query, slots, alive, end)
-        if len(order) < end and not mirror.settings.by_words:
+        if len(order) < end and not mirror.settings.by_words and (slots is None or len(order) < len(slots)):
             # As in LangGraph's own store in memory: what is not indexed fills the last page and has no score.
             rest = np.setdiff1d(np.flatnonzero(alive) if slots is None else slots, order)
             rest = rest[np.argsort(mirror.ids[rest])]
