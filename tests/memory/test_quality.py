@@ -69,3 +69,15 @@ def test_no_reflection_keeps_a_detail_of_its_task_and_most_that_hold_for_others_
     assert (literal.precision, literal.recall) == (1, 1)
     assert slots.precision >= 0.95
     assert slots.recall >= 0.85
+
+
+@pytest.mark.slow
+@pytest.mark.req("D18")
+def test_beside_seven_other_memories_none_is_better_than_ours() -> None:
+    """In the simulation of `benchmarks/lessons.py`: a short stream, with room for fewer lessons than it teaches."""
+    lessons = benchmark("lessons")
+    streams, books = lessons.cell(lessons.USUAL, 400, [21], "memory", 50)
+    assert not lessons.beaten(streams)
+    said = [one for one, holds in lessons.aims(streams, books, 50) if not holds and "level is back" not in one]
+    assert not said
+    assert streams["ours"][0].useful > 0.85

@@ -110,7 +110,7 @@ def test_a_run_under_the_same_id_that_did_not_write_it_takes_that_back(book: Les
     assert recalled(book) == [BUSY]
 
 
-@pytest.mark.req("C14", "D12")
+@pytest.mark.req("C14")
 def test_after_a_change_the_lesson_that_worked_in_the_run_takes_the_place_of_the_one_that_failed(
     book: LessonBook, clock: Any
 ) -> None:
