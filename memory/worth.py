@@ -135,7 +135,7 @@ def standing(lesson: Lesson, evidence: Evidence, *, failed: bool = False) -> Sta
         return "out"
     if runs and not (added and added.low > 0):
         hoped = lately(evidence)
-        if hoped < LOST_ONCE or (failed and runs[-1]["result"] == "loss"):
+        if hoped < LOST_ONCE or (failed and evidence.shown and runs[-1]["result"] == "loss"):
             return "out"
         if hoped < NEW:
             return "doubtful"
