@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
 import shlex
@@ -87,6 +88,9 @@ def evaluate(wanted: Wanted, page: Page) -> int:
         if wanted.dry_run:
             _tell_plan(page, experiment)
             return 0
+        # What is imported stays, and need not be looked through again and again.
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
         with asyncio.Runner() as runner:
             runner.get_loop().set_default_executor(Daemons())
             return runner.run(_evaluate(wanted, experiment, _plan(wanted, every), page))
