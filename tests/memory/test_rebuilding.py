@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -242,6 +243,18 @@ class Books(RuleBasedStateMachine):
         self.book.credit(run(f"r{self.run}", success, shown=shown, withheld=without, failures=failures))
         return f"r{self.run}"
 
+    @rule(target=ids, text=st.sampled_from(["Read the fine print first.", SLOT]), wins=st.integers(0, 5))
+    def load(self, text: str, wins: int) -> str:
+        line = a_rule(text, wins=wins, shown=wins, status="active", sources=["elsewhere"]).model_dump_json()
+        self.book.load(StringIO(line))
+        return next(one.id for one in self.book.lessons() if one.text == text)
+
+    @rule(id=ids, why=st.sampled_from(["It cannot be taken back.", "Somebody else may have booked."]))
+    def edit(self, id: str, why: str) -> None:
+        lesson = self.book.get(id)
+        if lesson is not None:
+            self.book.load(StringIO(lesson.model_copy(update={"why": why}).model_dump_json()), update=True)
+
     @rule(run=runs)
     def feedback(self, run: str) -> None:
         self.book.feedback(run)
@@ -302,4 +315,4 @@ class Books(RuleBasedStateMachine):
 
 
 class TestBooks(Books.TestCase):
-    settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+    settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
