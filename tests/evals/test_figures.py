@@ -25,6 +25,8 @@ def test_a_task_that_broke_counts_as_not_solved():
     broken = Result(setup="cot", task="b", error="ConnectError: gone")
     row = row_of("cot", [*results("cot", 1), broken], trials=2)
     assert (row.accuracy, row.errors) == (50, 1)
+    said = "1 task broke, and counts as not solved; the last with: ConnectError: gone"
+    assert said in table({"cot": [*results("cot", 1), broken]}, trials=2)
 
 
 def test_nothing_solved_has_no_price():

@@ -58,11 +58,11 @@ def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
     ("text", "told"),
     [
         ('{"id": "a", "task": "?", "answer": "b"}\nnot json\n', "line 2 is no JSON"),
-        (lines({"id": "a", "task": "?"}), "line 1: Value error, needs an `answer` or a `check`"),
+        (lines({"id": "a", "task": "?"}), "line 1: needs an `answer` or a `check`"),
         (lines({"id": "a", "task": "?", "answer": "b", "anwser": "c"}), "line 1: anwser"),
         (lines({"task": "?", "answer": "b"}), "line 1: id"),
         (lines({"id": "a", "task": "?", "answer": "b"}) * 2, "line 2: the id 'a' is given twice"),
-        (lines({"id": "a", "task": "?", "answer": " "}), "line 1: Value error, needs an `answer`"),
+        (lines({"id": "a", "task": "?", "answer": " "}), "line 1: needs an `answer`"),
         ("\n", "holds no task"),
         ("[1, 2", "is no JSON"),
     ],

@@ -10,8 +10,8 @@ import shlex
 import sqlite3
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,10 +88,7 @@ def evaluate(wanted: Wanted, page: Page) -> int:
         if wanted.dry_run:
             _tell_plan(page, experiment)
             return 0
-        # What is imported stays, and need not be looked through again and again.
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
-        with asyncio.Runner() as runner:
+        with _seldom_collected(), asyncio.Runner() as runner:
             runner.get_loop().set_default_executor(Daemons())
             return runner.run(_evaluate(wanted, experiment, _plan(wanted, every), page))
     except ReflexionError as fault:
@@ -104,6 +101,19 @@ def evaluate(wanted: Wanted, page: Page) -> int:
         raise LedgerError(
             f"{wanted.folder}: {sentence(fault)}. What is done is kept: the same command goes on"
         ) from fault
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """What is imported stays, and need not be looked through for garbage again and again."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _tell_plan(page: Page, experiment: Experiment) -> None:

@@ -33,11 +33,12 @@ def table(results: Results, trials: int) -> list[str]:
         "published",
     ]
     body = [_cells(row, found.get(row.setup)) for row in rows_of(results, trials)]
-    errors = sum(row.errors for row in rows_of(results, trials))
+    faults = [one.error for row in rows_of(results, trials) for one in results[row.setup] if one.error]
     lines = aligned([head, *body])
     notes = ["refl., tokens: for each task solved. gain: points over the same worker without a word on failures."]
-    if errors:
-        notes.append(f"{errors} task{'s' if errors > 1 else ''} broke, and count as not solved: see results.jsonl.")
+    if faults:
+        told = "1 task broke, and counts" if len(faults) == 1 else f"{len(faults)} tasks broke, and count"
+        notes.append(f"{told} as not solved; the last with: {' '.join(faults[-1].split())[:200]}")
     return [*lines, "", *notes, NOTE]
 
 

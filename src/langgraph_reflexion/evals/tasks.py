@@ -92,7 +92,8 @@ def tasks_in(file: Path | str) -> list[Task]:
         except ValidationError as fault:
             first = fault.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise TaskError(f"{file}, {place}: {f'{where}: ' if where else ''}{first['msg']}") from fault
+            what = first["msg"].removeprefix("Value error, ")
+            raise TaskError(f"{file}, {place}: {f'{where}: ' if where else ''}{what}") from fault
         if task.id in tasks:
             raise TaskError(f"{file}, {place}: the id {task.id!r} is given twice")
         tasks[task.id] = task
