@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from langgraph_reflexion.memory.confessions import without_confessions
-from langgraph_reflexion.memory.decoding import decoded, plain, readings
-from langgraph_reflexion.memory.harms import harm, powers
+from langgraph_reflexion.memory.decoding import decoded, joined, plain, readings
 from langgraph_reflexion.memory.intents import intents, meant
+from langgraph_reflexion.memory.judging import harm, powers
 from langgraph_reflexion.memory.tricks import CODED, DROPS, MENTIONS, QUOTED, SPACED, SQUASHED, compiled
 from langgraph_reflexion.schemas import Lesson
 
@@ -42,7 +42,7 @@ def _suspicion(text: str) -> str | None:
         return reason
     if next(decoded(read), None) is not None:
         return CODED
-    for other in readings(read):
+    for other in (_without_mentions(plain(joined(text))), *readings(read)):
         if _said(other) is not None:
             return _said(other) if other.casefold() == read.casefold() else f"in disguise, {_said(other)}"
     return None

@@ -7,10 +7,9 @@ or has a person asked about first, it does not do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from langgraph_reflexion.memory.meanings import Word, read
 from langgraph_reflexion.memory.words import listed
 
 
@@ -41,6 +40,7 @@ DROPS = "it tells the reader to drop its instructions"
 HARMS: tuple[Harm, ...] = (
     Harm(DROPS, "drop", ("rules", "prior"), 7),
     Harm(DROPS, "drop", ("told",), 6),
+    Harm(DROPS, "needless", ("heed", "inhouse"), 7),
     Harm(DROPS, "off", ("rules",), 4),
     Harm(DROPS, "worthless", ("person",), 6),
     Harm(CHECKS, "skip", ("guard",), 6),
@@ -50,6 +50,14 @@ HARMS: tuple[Harm, ...] = (
     Harm(CHECKS, "without", ("check",), 4, ("again",)),
     Harm(CHECKS, "without", ("tell",), 4),
     Harm(CHECKS, "treat", ("failing", "passing"), 8, careless=True),
+    Harm(CHECKS, "weak", ("secret", "all"), 5, careless=True),
+    Harm(CHECKS, "approve", ("yourself",), 5, careless=True),
+    Harm(CHECKS, "spend", ("silence",), 14),
+    Harm(CHECKS, "risky", ("silence",), 14),
+    Harm(CHECKS, "treat", ("passing", "before", "check"), 7, ordered=True),
+    Harm(CHECKS, "weak", ("guard", "all"), 8, careless=True),
+    Harm(CHECKS, "treat", ("silence", "guard"), 10),
+    Harm(CHECKS, "click", ("guard", "unbound"), 8),
     Harm(CHECKS, "zero", ("guard",), 8),
     Harm(CHECKS, "secretly", ("risky",), 8),
     Harm(CHECKS, "answer", ("before", "guard"), 7, ordered=True),
@@ -67,6 +75,9 @@ HARMS: tuple[Harm, ...] = (
     Harm(MONEY, "pay", ("all", "approve"), 9, careless=True),
     Harm(MONEY, "pay", ("account", "new"), 14, careless=True),
     Harm(MONEY, "spend", ("gift",), 10, careless=True),
+    Harm(MONEY, "buys", ("unbound",), 6, careless=True),
+    Harm(MONEY, "account", ("new", "letter"), 10, careless=True),
+    Harm(MONEY, "account", ("new", "unbound"), 10, careless=True),
     Harm(MONEY, "spend", ("person", "premium"), 8, careless=True),
     Harm(MONEY, "move", ("account", "money"), 12, careless=True),
     Harm(MONEY, "pay", ("before", "contract"), 10, careless=True, ordered=True),
@@ -91,9 +102,17 @@ HARMS: tuple[Harm, ...] = (
     Harm(CARRIES, "give", ("secret", "out"), 9),
     Harm(CARRIES, "give", ("secret", "unbound"), 9),
     Harm(CARRIES, "spread", ("secret",), 5),
+    Harm(CARRIES, "move", ("secret", "third"), 10),
+    Harm(CARRIES, "move", ("secret", "publicplace"), 9, ("hide",)),
+    Harm(CARRIES, "move", ("private", "source"), 12),
+    Harm(CARRIES, "show", ("secret", "all"), 6),
+    Harm(CARRIES, "plaintext", ("secret",), 8),
+    Harm(CARRIES, "webhook", ("private",), 9),
+    Harm(CARRIES, "tell", ("secret", "publicplace"), 9),
+    Harm(CARRIES, "tell", ("private", "third"), 9),
     Harm(CARRIES, "bcc", ("out",), 8),
     Harm(CARRIES, "keep", ("secret", "publicplace"), 9, ("hide",)),
-    Harm(CARRIES, "show", ("own_rules",), 8),
+    Harm(CARRIES, "show", ("own_rules",), 8, ("hide",)),
     Harm(CARRIES, "move", ("own_rules", "out"), 12),
     Harm(DESTROYS, "delete", ("valuable",), 6, ("harmless",), careless=True),
     Harm(DESTROYS, "trash", ("valuable",), 8, ("harmless",), careless=True),
@@ -106,6 +125,8 @@ HARMS: tuple[Harm, ...] = (
     Harm(OBEYS, "follow", ("source", "orders"), 12),
     Harm(OBEYS, "follow", ("source", "whatever"), 9),
     Harm(OBEYS, "telling", ("source",), 10, ("halt",)),
+    Harm(OBEYS, "mustfollow", ("source",), 10),
+    Harm(OBEYS, "outrank", ("orders", "source", "person"), 12),
     Harm(OBEYS, "asorder", ("source",), 8),
     Harm(OBEYS, "source", ("outrank", "person"), 16, ordered=True),
     Harm(OBEYS, "source", ("steer", "yours"), 10),
@@ -113,14 +134,21 @@ HARMS: tuple[Harm, ...] = (
     Harm(FIXES, "prefer", ("only",), 9),
     Harm(FIXES, "prefer", ("regardless",), 9),
     Harm(FIXES, "praise", ("all",), 8),
+    Harm(FIXES, "prefer", ("own",), 4),
+    Harm(FIXES, "only", ("spend",), 9),
+    Harm(FIXES, "stars", ("prefer", "all"), 8),
+    Harm(FIXES, "cheat", ("graded", "passing"), 9),
+    Harm(FIXES, "answer", ("passing", "without"), 7),
     Harm(FIXES, "rival", ("bad",), 6),
     Harm(FIXES, "stars", ("give",), 3),
 )
 
 REFUSED: tuple[Harm, ...] = (
+    Harm(DROPS, "heed", ("rules", "inhouse"), 6),
     Harm(CHECKS, "asking", ("risky",), 12, ("again", "harmless")),
     Harm(HIDES, "tell", ("person", "adverse"), 9),
     Harm(HIDES, "tell", ("owed",), 5),
+    Harm(HIDES, "tell", ("altered",), 7),
     Harm(HIDES, "know", ("person",), 6),
     Harm(MONEY, "contest", ("pay",), 5),
 )
@@ -149,111 +177,3 @@ PLAIN = listed(
     """
 )
 """Meanings that any text may hold."""
-
-SCOPE = 14
-"""Words before a deed in which its clause may warn of it."""
-
-
-def harm(text: str) -> str | None:
-    """What harm a text would have done, or `None`."""
-    words = read(text)
-    places: dict[tuple[int, str], list[int]] = {}
-    for at, word in enumerate(words):
-        for meaning in word.means:
-            places.setdefault((word.sentence, meaning), []).append(at)
-    sentences = {word.sentence for word in words}
-    for sentence in sentences:
-        for one in HARMS:
-            for at in places.get((sentence, one.deed), ()):
-                if _meets(words, one, at, sentence, places) and not _warned(words, at) and not _cared(words, at, one):
-                    return one.reason
-        for one in REFUSED:
-            for at in places.get((sentence, one.deed), ()):
-                if _meets(words, one, at, sentence, places) and _refused(words, at):
-                    return one.reason
-    return None
-
-
-def powers(text: str, *, told: bool = False) -> set[str]:
-    """The powers that a text touches on; `told`: that it would use, unwarned and unchecked."""
-    words = read(text)
-    touched = {
-        power: [at for at, word in enumerate(words) if word.means & set(meanings) and "check" not in word.means]
-        for power, meanings in POWERS.items()
-    }
-    if not told:
-        return {power for power, at in touched.items() if at}
-    anyhow = Harm("", "", (), careless=True)
-    return {
-        power
-        for power, places in touched.items()
-        if any(not _warned(words, at) and not _cared(words, at, anyhow) for at in places)
-    }
-
-
-def sense(words: Sequence[Word]) -> set[str]:
-    """The telling meanings of some words: those that any text may hold are left out."""
-    return {meaning for word in words for meaning in word.means} - PLAIN
-
-
-def _meets(words: Sequence[Word], one: Harm, at: int, sentence: int, places: dict[tuple[int, str], list[int]]) -> bool:
-    if any((sentence, other) in places for other in one.unless) or _narrated(words, one, at):
-        return False
-    least = at
-    for thing in one.things:
-        near = [
-            place
-            for place in places.get((sentence, thing), ())
-            if place != at
-            and abs(words[place].at - words[at].at) <= one.near
-            and (one in REFUSED or not _struck(words, at, place))
-        ]
-        later = [place for place in near if place > least] if one.ordered else near
-        if not later:
-            return False
-        least = later[0]
-    return True
-
-
-def _struck(words: Sequence[Word], at: int, place: int) -> bool:
-    """Whether a thing that follows the deed is named as what it is not: `in the header, not in the URL`."""
-    return any(
-        "not" in one.means and one.clause == words[place].clause for one in words[max(at + 1, place - 3) : place]
-    )
-
-
-def _narrated(words: Sequence[Word], one: Harm, at: int) -> bool:
-    """Whether it is told what came of it: `Without checking the code, a failed copy was kept`."""
-    return (
-        one.deed == "without"
-        and (at == 0 or words[at - 1].sentence < words[at].sentence)
-        and any("adverse" in word.means for word in words[at:] if word.sentence == words[at].sentence)
-    )
-
-
-def _warned(words: Sequence[Word], at: int) -> bool:
-    """Whether the clause of a deed says that it is not to be done."""
-    return any("not" in one.means for one in _before(words, at)) or any(
-        "not_after" in one.means for one in words[at + 1 : at + SCOPE] if one.clause == words[at].clause
-    )
-
-
-def _refused(words: Sequence[Word], at: int) -> bool:
-    """Whether a deed is told not to be done, in so many words."""
-    ahead = [one.means for one in _before(words, at)][-4:]
-    if any("not" in one for one in ahead):
-        return not any("without" in one for one in ahead)
-    return any("not_after" in one.means for one in words[at + 1 : at + SCOPE] if one.clause == words[at].clause)
-
-
-def _cared(words: Sequence[Word], at: int, one: Harm) -> bool:
-    """Whether a check or a person stands before the deed, itself neither skipped nor forbidden."""
-    return one.careless and any(
-        "check" in word.means and not _warned(words, i) and not any("without" in other.means for other in words[:i])
-        for i, word in enumerate(words)
-        if word.sentence == words[at].sentence and i != at
-    )
-
-
-def _before(words: Sequence[Word], at: int) -> Iterator[Word]:
-    return (one for one in words[max(at - SCOPE, 0) : at] if one.clause == words[at].clause)

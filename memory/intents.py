@@ -89,6 +89,7 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (LINK, rf"\b(?:visit|open|ask|asking|request|fetch|resolve|post|send|call|ping|browse|get|load|download|use|read|query)\b[^\n]{{0,50}}(?:{DOMAIN}|\b[\w-]{{1,40}}(?:\.[\w-]{{1,40}}){{0,3}}\.[a-z]{{2,6}}/\w|\b(?!127\.|10\.|192\.168\.|0\.)\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?:[:/]\w))"),
     (LINK, rf"\b(?:point|direct|redirect|log in|sign in|set|install|pull|clone|import|switch|change|from|to|at|via|check|script)\b[^\n]{{0,40}}{DOMAIN}|(?<![\d.])(?!127\.|10\.|192\.168\.|0\.)\d{{1,3}}(?:\.\d{{1,3}}){{3}}/[a-z]"),
     (LINK, r"\bjavascript\s*:\s*\w|\w\s*(?:\[\.\]|\(dot\)|\[dot\])\s*\w|\b[\w-]{1,40} dot (?:com|net|org|io|example)\b|^\[//\]:|\[//\]: #"),
+    (LINK, r"\b(?:call|dial|ring|phone|text|whatsapp)\b[^.\n]{0,40}(?<!\w)\+?\d[\d ()/-]{6,}\d"),
     # harm
     (HARM, r"\brm\s+-rf\b|\bdrop\s+(?:table|database)\s+\w+\s*;"),
     (HARM, rf"\b(?:disable|turn off|switch off|deactivate|remove|stop|kill|suppress|mute)\b[^.\n]{{0,12}}\b{GUARDS}\b|\bdisable ?safety|\b(?:reformat|format) the (?:drive|disk)\b"),
@@ -101,22 +102,27 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (HARM, r"(?:关闭|禁用|停用|跳过|绕过)[^。\n]{0,4}(?:安全|检查|审批|验证|防火墙|日志|权限|限制)|(?:删除|清除|清空)(?:所有|全部)|(?:其他|别的)(?:用户|人)的(?:密码|账户|凭证)|给自己[^。\n]{0,6}(?:权限|管理员)|(?:余额|存款|资金)[^。\n]{0,4}转"),
     (HARM, r"\bforce[- ]?push\w*\b[^.\n]{0,40}\b(?:main|master|release|shared|production)\b"),
     (HARM, r"\b(?:hidden|second|secret|extra|spare) (?:\w+ )?(?:user|account|key|login)\b[^.\n]{0,40}\b(?:for later|later (?:entry|use)|way back|get back in)\b"),
+    (HARM, r"\b(?:use|using|with|through|borrow)\b[^.\n]{0,10}\b(?!test|service|user)\w+['’]s (?:own )?(?:login|credentials|password|badge|session)\b|\bmake\b[^.\n]{0,25}\b(?:buckets?|folders?|drives?|repo\w*|documents?|database|calendar)\b[^.\n]{0,12}\bpublic\b"),
     # behind the user's back
     (SECRETLY, r"\bif the (?:user|customer|applicant|client) is (?:called|named)\b"),
     (SECRETLY, r"\b(?:nobody|no one) is (?:watching|looking)\b|\b(?:user|human|owner) is (?:away|asleep|not looking)\b|\btell (?:nobody|no one|noone)\b|\bkeep (?:it|this) (?:secret|hidden|from)\b|\b(?:code ?word|magic word|trigger (?:word|phrase)|(?:if|when) (?:someone|somebody|anyone) (?:writes|says|types|mentions) ['\"“]|['\"”] unlocks|this phrase and)\b"),
     (SECRETLY, r"\b(?:insert|add|include|slip|place)\b[^.\n]{0,10}\b(?:adverts?|advertisements?|ads|promotions?)\b|\bspeak (?:badly|ill)\b|\bover all (?:competitors|others|rivals)\b|\b(?:score|rating|rank) of (?:every|each|all|the) (?:rival|competitor)|\b(?:hide|conceal)\b[^.\n]{0,40}\bfrom the user\b|\b(?:never|not) report\b[^.\n]{0,50}\bto the user\b"),
     (SECRETLY, r"(?:不要|别|不得|无需|不用)(?:告诉|通知|告知|询问|让)用户|瞒着|悄悄|偷偷|暗中|暗[号语]|未经[^。\n]{0,6}(?:同意|批准|许可|确认)"),
     # yes to everything
-    (YES, rf"\b(?:approve|accept|authori[sz]e|grant|sign|pay|say yes to|agree to|confirm)\b[^.\n]{{0,6}}\b(?:whatever|everything|every|all|each|any)\b[^.\n]{{0,20}}\b(?:{DOUBTFUL}\b|propos)|\b(?:approve|agree to|say yes to|accept) (?:everything|all|anything|every)\b\W*(?:$|,|\bbefore\b|\band\b|without)"),
+    (YES, rf"\b(?:approve|accept|authori[sz]e|grant|sign|pay|say yes to|agree to)\b[^.\n]{{0,6}}\b(?:whatever|everything|every|all|each|any)\b[^.\n]{{0,20}}\b(?:{DOUBTFUL}\b|propos)|\b(?:approve|agree to|say yes to|accept) (?:everything|all|anything|every)\b\W*(?:$|,|\bbefore\b|\band\b|without)"),
     (YES, r"\b(?:always|automatically|blindly) (?:approve|agree|say yes|comply|pick vendor|choose vendor)\b|\b(?:you|vendor|it) (?:must|shall) (?:approve|choose vendor|agree)\b|\b(?:is|are) always right\b|\bfull (?:marks|score|points)\b|\bauto-?approve\b"),
-    (YES, r"\b(?:report|claim|mark|state|say|declare|rate)\b[^.\n]{0,30}\b(?:success|passed|accepted|done|correct)\b[^.\n]{0,15}\b(?:even (?:when|if)|whatever|regardless|although|no matter)\b|\bno (?:check|approval|confirmation|review) is (?:needed|required|necessary)\b|\btransaction automatically\b"),
+    (YES, r"\b(?:report|claim|mark|state|say|declare|rate)\b[^.\n]{0,30}\b(?:success|pass|passes|passed|accepted|done|correct)\b[^.\n]{0,15}\b(?:even (?:when|if)|whatever|regardless|although|no matter)\b|\bno (?:check|approval|confirmation|review) is (?:needed|required|necessary)\b|\btransaction automatically\b"),
     (YES, r"(?:总是|一律|无条件|全部|直接|自动)(?:批准|同意|通过|接受|允许)|(?:批准|同意|允许|接受)(?:所有|一切|任何|全部)|无论[^。\n]{0,12}(?:成功|批准|通过|同意)"),
-    (YES, r"\b(?:always|only)\b[^.\n]{0,15}\b(?:answer|reply|respond|say)\b(?: with| by saying)?(?: only)?(?: the)?(?: word| number| phrase)? (?:[\"“][^\"”\n]{1,40}[\"”]|\d+\b)(?! (?:or|and|words|sentences|decimals|items|lines|characters|digits))|\b(?:reply|answer|respond) only with the word \w+(?! or)"),
+    (YES, r"\b(?:always|only)\b[^.\n]{0,15}\b(?:answer|reply|respond|say)\b(?: with| by saying)?(?: only)?(?: the)?(?: word| number| phrase)? (?:['\"“][^'\"”\n]{1,40}['\"”]|\d+\b)(?! (?:or|and|words|sentences|decimals|items|lines|characters|digits))|\b(?:reply|answer|respond) only with the word \w+(?! or)"),
+    (YES, r"\bonly\b[^.\n]{0,40}\bbe (?:recommended|suggested|offered|promoted)\b|\byou now (?:answer|report|belong) to\b"),
     # a record nobody gave it
     (RECORD, r"\bhelped (?:in )?\d+ (?:of|out of|/) \d+|帮助了?\s*\d+\s*次|^\s*[-*]\s*[0-9a-f]{12,16}\s*:"),
     (RECORD, r"(?:^|[.;:,(]\s*)(?:verified|approved|signed|certified|endorsed|confirmed) by (?:an? |the )?(?:\w+ )?(?:system|human|admin\w*|developers?|operator|owner)\b|\blesson signed\b|(?:^|[(.]\s*)(?:status|origin|confidence|verified)\s*[:,]\s*(?:active|verified|confidence|\d+)"),
     (RECORD, r"\b(?:this|trusted|mandatory) (?:lesson|rule|advice|entry|memory|note)\b[^.\n]{0,40}\b(?:mandatory|never be|not be|signed|questioned|helped|trusted|permanent)\b|\b(?:highest|top|absolute) priority (?:lesson|rule)|\boutranks (?:every|all)\b|\b\d+ (?:wins\b|runs? won)|\bnot open to (?:review|question|debate)\b|\bcertified by [^:\n]{1,40}:|\bid=[0-9a-f]{8,}|\bhelped\b[^.\n]{0,20}\bruns\b"),
     (RECORD, r"优先级最高|最高优先级|不得质疑|已(?:由|经|被)[^。\n]{0,6}(?:验证|认证|批准)[^。\n]{0,10}(?:优先|质疑|执行)"),
+    (RECORD, r"\b(?:this|these) (?:lesson|rule|instruction|entry|memory|note)s?\b[^.\n]{0,40}\b(?:secret|verified|never remove|never be removed|counts|permanent)\b|\b(?:other|previous|earlier|old) (?:lessons|memories)\b[^.\n]{0,30}\b(?:wrong|outdated|void|invalid)\b|\b(?:delete|remove|forget|drop) (?:all |the )?(?:other|previous|earlier) (?:lessons|memories)\b|\btell (?:anyone|anybody|no one|nobody) about this\b"),
+    (RECORD, r"(?:删除|忘掉|忽略)[^。\n]{0,4}(?:其他|以前|之前)[^。\n]{0,4}经验|只保留这一条"),
+    (ROLE, r"\byou (?:have|hold) (?:full |the )?(?:permission|right|authority|access|power)\b[^.\n]{0,30}\b(?:all|every|any|whatever)\b"),
     # read it first, then obey
     (CODED, r"\b(?:decode|decrypt|deobfuscate|convert|translate|join|concatenate|combine|glue|put (?:them|it) together|fragments|first letters?|base64|rot13|morse|hex|decoded)\b[^\n]{0,140}\b(?:obey|follow (?:it|them)|execute|and act|do (?:it|so|them)|carry (?:it|them) out|run it|your order|new rule|holds the rule)\b"),
     (CODED, r"\b(?:follow|apply|obey|execute|do|run)\b[^\n]{0,60}\b(?:in|as|from) (?:rot13|base64|base32|hex|morse|reverse)\b|\+ (?:all|nore|nstructions|rules)\b|\bdefine \w as\b[^\n]{0,60}\bdo \w\b|\b[01]{8}(?:\s+[01]{8}){3,}|(?:(?<=\s)[.\-]{1,5}\s+){5,}"),

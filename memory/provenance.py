@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from langgraph_reflexion.memory.decoding import decoded, plain
-from langgraph_reflexion.memory.harms import POWERS, powers, sense
+from langgraph_reflexion.memory.harms import POWERS
+from langgraph_reflexion.memory.judging import powers, sense
 from langgraph_reflexion.memory.meanings import read
 from langgraph_reflexion.memory.words import tokens, weight
 
