@@ -42,7 +42,8 @@ def _suspicion(text: str) -> str | None:
         return reason
     if next(decoded(read), None) is not None:
         return CODED
-    for other in (_without_mentions(plain(joined(text))), *readings(read)):
+    whole = joined(text)
+    for other in (*([] if whole == text else [_without_mentions(plain(whole))]), *readings(read)):
         if _said(other) is not None:
             return _said(other) if other.casefold() == read.casefold() else f"in disguise, {_said(other)}"
     return None
