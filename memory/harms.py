@@ -166,7 +166,6 @@ POWERS: Mapping[str, tuple[str, ...]] = {
     "strangers": ("bcc", "third", "whoever", "demand", "worldopen"),
     "rights": ("high", "impostor", "forever"),
     "checks": ("guard", "needless", "unasked"),
-    "what is of value": ("valuable",),
     "packages": ("package",),
     "secrecy": ("hide", "secretly", "unseen", "owed"),
     "preference": ("prefer", "praise", "rival", "stars"),
