@@ -113,6 +113,17 @@ def test_a_run_whose_tool_failed_leaves_what_it_changed_too(run, desk):
 
 
 @pytest.mark.req("D9")
+def test_where_the_rule_of_a_tools_failure_was_kept_it_says_so_alone(run, desk):
+    store, plan = InMemoryStore(), "Ask for a weekday in place of a date."
+    desk.answers = lambda query: LookupError("no such day") if "2031" in query else "eleven is free"
+    memo = {"kind": "rule", "text": "Never give the calendar a date.", "when": "planning an hour", "tags": []}
+    asked = [call("search", query="2031-03-04"), call("search", query="Tuesday"), say("11:00")]
+    model = RoleModel(asked, [reflection(plan, memory_to_write=[memo])])
+    run(model, [desk.search], checks=[until_eleven], store=store)
+    assert kept(store) == [("rule", memo["text"])]
+
+
+@pytest.mark.req("D9")
 def test_advice_after_which_a_tool_failed_once_more_is_no_strategy(run, desk):
     store, plan = InMemoryStore(), "Ask for a weekday in place of a date."
     desk.answers = lambda query: LookupError(f"no such day as {query}") if query != "Tuesday" else "eleven is free"
