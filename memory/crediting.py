@@ -9,10 +9,10 @@ from langgraph.store.base import Op, PutOp
 
 from langgraph_reflexion.memory.appending import run_record
 from langgraph_reflexion.memory.changing import moving, settled, unless_embedding_fails
-from langgraph_reflexion.memory.doors import Plan, put
+from langgraph_reflexion.memory.doors import Plan, put, read
 from langgraph_reflexion.memory.floor import placed
 from langgraph_reflexion.memory.masking import without_secrets
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_episode, read_some, refuted
+from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some
 from langgraph_reflexion.memory.worth import next_status, result_of
 from langgraph_reflexion.schemas import Episode, Lesson, Reflection
 
@@ -21,23 +21,22 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     """Keep the episode, and what came of it for each lesson it was shown or went without.
 
     The last to finish under a run id stands: evidence that an earlier end of this run left is replaced. Beside that
-    an episode is never changed: what the user says of it later is kept apart.
+    an episode is never changed: what the user says of it later is noted beside it.
     """
     before = yield from read_episode(shelf, episode.id)
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     ops: list[Op] = [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))]
-    if before is not None:
-        ops.append(PutOp(shelf.heard, episode.id, None))
     yield from _counted(shelf, episode, before, ops)
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
     """The user says that run was wrong: whatever was counted for it is now a loss. `False` for an unknown run."""
-    episode = yield from read_episode(shelf, run_id)
-    if episode is None:
+    item = yield from read(shelf.episodes, run_id.replace("\0", "�"))
+    if item is None or (before := episode_in(item)) is None:
         return False
-    said = {"type": "feedback", "run": run_id, "at": shelf.clock().isoformat()}
-    yield from _counted(shelf, refuted(episode), episode, [put(shelf.heard, episode.id, said)])
+    value = {**item.value, REFUTED: item.value.get(REFUTED) or shelf.clock().isoformat()}
+    wrong = before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
+    yield from _counted(shelf, wrong, before, [put(shelf.episodes, item.key, value)])
     return True
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.changing import move, moved
 from langgraph_reflexion.memory.doors import Plan, drop, every, put, read
 from langgraph_reflexion.memory.guard import shown_texts, suspicion_of
 from langgraph_reflexion.memory.records import hash_of
-from langgraph_reflexion.memory.shelf import Shelf, episode_in, fit_for_a_label, read_one
+from langgraph_reflexion.memory.shelf import REFUTED, Shelf, episode_in, fit_for_a_label, read_one
 from langgraph_reflexion.memory.slots import slotted
 from langgraph_reflexion.memory.words import fold
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
@@ -68,6 +70,7 @@ def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
     speaking = [key for one in meant for key, item in items.items() if _speaks_in_its_words(item, items[one])]
     ops: list[Op] = []
     episodes: dict[str, Episode] = {}
+    noted: dict[str, dict[str, Any]] = {}
     for one in dict.fromkeys([*meant, *speaking]):
         about = yield from every(shelf.evidence_of(one))
         said = {items[one].value.get("text")}
@@ -75,11 +78,12 @@ def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
             said |= {item.value.get(side, {}).get("text") for side in ("before", "after") if item.value.get(side)}
         for source in {str(item.value["source"]) for item in about if item.value.get("source")}:
             kept = yield from read(shelf.episodes, source)
-            episode = episodes.get(source) or (episode_in(kept) if kept is not None else None)
-            if episode is not None:
+            episode = episodes.get(source) or (episode_in(kept, as_it_was=True) if kept is not None else None)
+            if episode is not None and kept is not None:
+                noted[source] = {REFUTED: kept.value[REFUTED]} if kept.value.get(REFUTED) else {}
                 episodes[source] = _without(episode, {fold(text) for text in said if isinstance(text, str)})
         ops += drop([items[one], *about])
-    ops += [put(shelf.episodes, run, one.model_dump(mode="json")) for run, one in episodes.items()]
+    ops += [put(shelf.episodes, run, one.model_dump(mode="json") | noted[run]) for run, one in episodes.items()]
     if ops:
         yield ops
 

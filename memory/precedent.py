@@ -12,7 +12,7 @@ from langgraph_reflexion.memory.doors import GIVE_WAY, PAGE, SPELL, Plan
 from langgraph_reflexion.memory.gate import concrete
 from langgraph_reflexion.memory.guard import suspicion, suspicion_of
 from langgraph_reflexion.memory.records import LIVE
-from langgraph_reflexion.memory.shelf import Shelf, episode_in, read_episode, read_some
+from langgraph_reflexion.memory.shelf import Shelf, episode_in, read_some
 from langgraph_reflexion.memory.words import tokens, weight
 from langgraph_reflexion.schemas import Episode, Lesson
 
@@ -52,13 +52,10 @@ def precedent(
             continue
         like = _common(words, _weighed(str(item.value.get("task"))))
         episode = episode_in(item) if like >= LIKE else None
-        if episode is not None:
+        if episode is not None and episode.success:  # the user may have called it wrong
             met = bool(fingerprint) and any(one.fingerprint == fingerprint for one in episode.failures)
             found.append((like + SAME_FAILURE * met, str(item.value.get("created_at")), episode))
-    for _, _, near in heapq.nlargest(LOOKS, found, key=lambda one: one[:2]):
-        episode = yield from read_episode(shelf, near.id)
-        if episode is None or episode.success is not True:  # the user called it wrong
-            continue
+    for _, _, episode in heapq.nlargest(LOOKS, found, key=lambda one: one[:2]):
         advice = episode.reflections[-1].patch_prompt if episode.reflections else ""
         advice = advice if concrete(advice) and not suspicion(advice) and not suspicion(episode.task) else ""
         shown = [id for id in episode.shown if id not in {*seen, *episode.failed}]

@@ -19,7 +19,7 @@ from langgraph_reflexion.memory.crediting import company, following, tried
 from langgraph_reflexion.memory.doors import GIVE_WAY, SPELL, Plan, every, put
 from langgraph_reflexion.memory.floor import LABEL
 from langgraph_reflexion.memory.records import FIELDS, Evidence, folded, lesson_in
-from langgraph_reflexion.memory.shelf import Shelf, episode_in, evidence_items, refuted
+from langgraph_reflexion.memory.shelf import Shelf, episode_in, evidence_items
 from langgraph_reflexion.memory.values import Repair
 from langgraph_reflexion.memory.worth import result_of
 from langgraph_reflexion.schemas import Episode, Lesson
@@ -66,7 +66,6 @@ def _read(shelf: Shelf) -> Plan[Kept]:
     of: dict[str, list[Item]] = {}
     for item in (yield from evidence_items(shelf)):
         of.setdefault(item.namespace[-1], []).append(item)
-    wrong = {item.key for item in of.pop(shelf.heard[-1], [])}
     about = {}
     for i, (id, found) in enumerate(of.items(), 1):
         about[id] = evidence_in(found)
@@ -77,7 +76,7 @@ def _read(shelf: Shelf) -> Plan[Kept]:
     return Kept(
         about,
         of,
-        {one.id: refuted(one) if one.id in wrong else one for one in sorted(episodes, key=lambda one: one.id)},
+        {one.id: one for one in sorted(episodes, key=lambda one: one.id)},
     )
 
 

@@ -23,6 +23,10 @@ NEAREST = 50
 """Lessons that a store with an index is asked for."""
 
 
+REFUTED = "refuted"
+"""Beside an episode: when the user said that it was wrong. What was kept of it stays as it was."""
+
+
 class Read(NamedTuple):
     """A lesson as it is now, with the item it was read from and the evidence it was folded with."""
 
@@ -63,11 +67,6 @@ class Shelf:
     @property
     def evidence(self) -> Namespace:
         return (*self.namespace, "evidence")
-
-    @property
-    def heard(self) -> Namespace:
-        """Where it is kept which runs the user called wrong."""
-        return self.evidence_of("run-feedback")
 
     def evidence_of(self, lesson: str) -> Namespace:
         return (*self.evidence, lesson)
@@ -203,24 +202,20 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
 
 def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
     """The record of a run, or `None`; a failure after all where the user said so later."""
-    key = run_id.replace("\0", "�")
-    [item, heard] = yield [GetOp(shelf.episodes, key), GetOp(shelf.heard, key)]
-    found = episode_in(item) if item is not None else None
-    return found and (found if heard is None else refuted(found))
+    [item] = yield [GetOp(shelf.episodes, run_id.replace("\0", "�"))]
+    return episode_in(item) if item is not None else None
 
 
-def episode_in(item: Item) -> Episode | None:
-    """The episode of an item, or `None` and a warning where the record is damaged."""
+def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
+    """The episode of an item as it counts now, or as it was kept; `None` and a warning where the record is damaged."""
     try:
-        return Episode.model_validate(item.value)
-    except ValueError as error:
+        kept = Episode.model_validate({name: value for name, value in item.value.items() if name != REFUTED})
+    except (ValueError, AttributeError) as error:
         logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
         return None
-
-
-def refuted(episode: Episode) -> Episode:
-    """The episode as it counts once the user has said that it was wrong. What is kept of it stays as it was."""
-    return episode.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
+    if as_it_was or not item.value.get(REFUTED):
+        return kept
+    return kept.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
 
 
 def fit_for_a_label(text: str) -> bool:

@@ -47,10 +47,15 @@ def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook
 
 
 def _followed(kit: Kit, state: State) -> Reflection | None:
-    """The advice between the last failure and the accepted answer, if it is sure enough to outlast the run."""
+    """The advice between the last failure and the accepted answer, if it is sure enough to outlast the run.
+
+    Where no answer was refused, a lesson that its reflection left says the same already.
+    """
     made, advised = state["reflections"], state["tally"]["advised"]
     refused = len(state["attempts"]) - 1
-    if not made or advised[-1] != refused or (not refused and len(state["failures"]) != len(made)):
+    if not made or advised[-1] != refused:
+        return None
+    if not refused and (state["lessons_written"] or len(state["failures"]) != len(made)):
         return None
     sure = kit.memory.policy.min_confidence if made[-1].confidence is None else made[-1].confidence
     return made[-1] if sure >= kit.memory.policy.min_confidence else None
