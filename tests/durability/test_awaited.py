@@ -205,8 +205,7 @@ async def test_a_cancelled_run_leaves_a_checkpoint_that_goes_on(
         hang = False
         result = await agent.ainvoke(None, config)
     assert result["outcome"].status == "success"
-    assert len(result["outcome"].reflections) == 1
-    assert len(result["outcome"].lessons_written) == 2, "the rule, and the strategy that worked; nothing twice"
+    assert len(result["outcome"].reflections) == len(result["outcome"].lessons_written) == 1
     assert is_paired(result["messages"])
 
 

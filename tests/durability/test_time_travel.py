@@ -179,7 +179,7 @@ def test_every_checkpoint_can_be_replayed_and_forked_to_an_outcome(make: Make, t
         forked = agent.invoke(None, agent.update_state(state.config, None))
         assert (forked["outcome"].status, is_paired(forked["messages"])) == ("success", True), state.next
     assert agent.invoke({"messages": [("user", "And on Friday?")]}, config)["outcome"].status == "success"
-    assert len(agent.store.search(("reflexion", "reflexion_agent", "lessons"))) == 2
+    assert len(agent.store.search(("reflexion", "reflexion_agent", "lessons"))) == 1
 
 
 @pytest.mark.slow
