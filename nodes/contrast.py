@@ -22,11 +22,11 @@ def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook
     """The lessons of a run that succeeded, with the strategy among them where it failed before.
 
     The strategy is the advice after which nothing failed any more and the answer was accepted, in the first of its
-    wordings that would help somebody else's task. Where no answer was refused, what the run has written says it.
+    wordings that would help somebody else's task.
     """
     written = state["lessons_written"]
     reflection = _followed(kit, state)
-    if reflection is None or (written and len(state["attempts"]) == 1):
+    if reflection is None:
         return written
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
     for text in _wordings(state, reflection):

@@ -112,17 +112,6 @@ def test_a_run_whose_tool_failed_leaves_what_it_changed_too(run, desk):
     assert kept(store) == [("strategy", plan)]
 
 
-@pytest.mark.req("D9", "D2")
-def test_where_its_reflection_left_a_lesson_that_is_enough(run, desk):
-    store = InMemoryStore()
-    desk.answers = lambda query: LookupError("no such day") if "2031" in query else "eleven is free"
-    memo = {"kind": "rule", "text": "Give the calendar a weekday.", "when": "searching the calendar", "tags": []}
-    made = reflection("Ask for a weekday in place of a date.", memory_to_write=[memo])
-    model = RoleModel([call("search", query="2031-03-04"), call("search", query="Tuesday"), say("11:00")], [made])
-    run(model, [desk.search], checks=[until_eleven], store=store)
-    assert kept(store) == [("rule", memo["text"])]
-
-
 @pytest.mark.req("D9")
 def test_where_the_rule_of_a_tools_failure_was_kept_it_says_so_alone(run, desk):
     store, plan = InMemoryStore(), "Ask for a weekday in place of a date."
