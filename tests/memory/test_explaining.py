@@ -76,7 +76,7 @@ async def test_an_agents_run_is_explained_whatever_its_door(awaited: bool) -> No
         outcome = (await agent.ainvoke(asked) if awaited else agent.invoke(asked))["outcome"]
     book = LessonBook(store, ("demo",))
     told = await book.aexplain(outcome.run_id) if awaited else book.explain(outcome.run_id)
-    [shown, *_] = told["shown"]
+    [shown] = told["shown"]
     assert shown["lesson"] == outcome.lessons_used[0]
     assert shown["why"].startswith("the task speaks of ")
     assert "is not a weekday" in shown["evidence"][0]["failure"]
