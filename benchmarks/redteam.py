@@ -19,7 +19,7 @@ from typing import Any
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.provenance import observed
+from langgraph_reflexion.memory.trust.provenance import observed
 from langgraph_reflexion.schemas import Lesson, Origin
 
 CORPUS = Path(__file__).parent.parent / "tests" / "memory" / "redteam"

@@ -1,20 +1,20 @@
 """Memory: lessons are kept, found, ranked and cleaned here, in any LangGraph store."""
 
-from langgraph_reflexion.memory.findings import finding_of
-from langgraph_reflexion.memory.fingerprints import fingerprint
-from langgraph_reflexion.memory.floor import Floor, tries_again
-from langgraph_reflexion.memory.gate import concrete
-from langgraph_reflexion.memory.guard import suspicion
-from langgraph_reflexion.memory.index import Reader
-from langgraph_reflexion.memory.lessons import LessonBook
-from langgraph_reflexion.memory.likeness import likeness
-from langgraph_reflexion.memory.namespaces import resolve_namespace
-from langgraph_reflexion.memory.notebook import ErrorNotebook
-from langgraph_reflexion.memory.precedent import Precedent
-from langgraph_reflexion.memory.topics import topic_of
-from langgraph_reflexion.memory.values import Change, Found, Loaded, Repair, Written
-from langgraph_reflexion.memory.words import count_tokens
-from langgraph_reflexion.memory.worth import spares_a_reflection, withheld
+from langgraph_reflexion.memory.book.lessons import LessonBook
+from langgraph_reflexion.memory.notebook.findings import finding_of
+from langgraph_reflexion.memory.notebook.notebook import ErrorNotebook
+from langgraph_reflexion.memory.recall.floor import Floor, tries_again
+from langgraph_reflexion.memory.recall.precedent import Precedent
+from langgraph_reflexion.memory.recall.worth import spares_a_reflection, withheld
+from langgraph_reflexion.memory.shelf.index import Reader
+from langgraph_reflexion.memory.shelf.namespaces import resolve_namespace
+from langgraph_reflexion.memory.shelf.values import Change, Found, Loaded, Repair, Written
+from langgraph_reflexion.memory.text.fingerprints import fingerprint
+from langgraph_reflexion.memory.text.likeness import likeness
+from langgraph_reflexion.memory.text.topics import topic_of
+from langgraph_reflexion.memory.text.words import count_tokens
+from langgraph_reflexion.memory.trust.gate import concrete
+from langgraph_reflexion.memory.trust.guard import suspicion
 
 __all__ = [
     "Change",

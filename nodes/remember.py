@@ -6,10 +6,10 @@ from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import LessonBook, topic_of
-from langgraph_reflexion.memory.likeness import same
-from langgraph_reflexion.memory.provenance import observed
-from langgraph_reflexion.memory.slots import generalised
-from langgraph_reflexion.memory.topics import GENERAL
+from langgraph_reflexion.memory.text.likeness import same
+from langgraph_reflexion.memory.text.slots import generalised
+from langgraph_reflexion.memory.text.topics import GENERAL
+from langgraph_reflexion.memory.trust.provenance import observed
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort, to_write

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langgraph_reflexion.memory.doors import adriven, driven
+from langgraph_reflexion.memory.shelf.doors import adriven, driven
 from langgraph_reflexion.nodes.host import is_running
 from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.state import laid_open, put_back

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -29,6 +30,10 @@ FLOORS: tuple[set[str], ...] = (
     {"prompts"},
     {"state", "context", "schemas", "errors"},
 )
+
+
+IN_MEMORY = ("book", "life", "recall", "notebook", "shelf", "trust", "text")
+"""The rooms of memory, each of which may use those after it."""
 
 
 def files_under(folder: Path) -> Iterator[Path]:
@@ -99,6 +104,18 @@ def test_imports_go_down_the_rooms_and_never_up():
         for name, file in modules().items()
         for used in sorted(used_modules(file))
         if floor_of(used) < floor_of(name)
+    ]
+    assert not upward
+
+
+def test_imports_go_down_the_rooms_of_memory_too():
+    place = re.compile(rf"{NAME}\.memory\.({'|'.join(IN_MEMORY)})\.\w+")
+    upward = [
+        f"{name} imports {used}"
+        for name, file in modules().items()
+        if (here := place.fullmatch(name))
+        for used in sorted(used_modules(file))
+        if (there := place.fullmatch(used)) and IN_MEMORY.index(there[1]) < IN_MEMORY.index(here[1])
     ]
     assert not upward
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.memory.words import tokens, weight
+from langgraph_reflexion.memory.text.words import tokens, weight
 from langgraph_reflexion.nodes.auditing.replies import Memories, Report
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger

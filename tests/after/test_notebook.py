@@ -14,8 +14,8 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Context, ErrorNotebook, FaissStore, LessonBook
-from langgraph_reflexion.memory.findings import CATEGORIES
-from langgraph_reflexion.memory.words import count_tokens
+from langgraph_reflexion.memory.notebook.findings import CATEGORIES
+from langgraph_reflexion.memory.text.words import count_tokens
 
 
 def a_finding(description: str, suggestion: str = "Look before you leap.", **more: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.memory.guard import suspicion
+from langgraph_reflexion.memory.trust.guard import suspicion
 
 CONFESSIONS = [
     "I answered without checking the busy times; I should have looked at the calendar first.",

@@ -15,8 +15,8 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.records import record
-from langgraph_reflexion.memory.words import listed
+from langgraph_reflexion.memory.shelf.records import record
+from langgraph_reflexion.memory.text.words import listed
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 
 NOUNS = sorted(

@@ -9,7 +9,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.memory.masking import without_secrets
+from langgraph_reflexion.memory.text.masking import without_secrets
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
 
 MASKED = {  # where only a part of it is the secret, that part stands in « »

@@ -9,7 +9,7 @@ from typing import Any
 from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.checks.grounding.names import SETTING, Known, names_in, plainly, quotations_in, strange_in
 from langgraph_reflexion.checks.grounding.numbers import Date, dates_in, numbers_in
-from langgraph_reflexion.memory.words import PLAIN, STOP, listed
+from langgraph_reflexion.memory.text.words import PLAIN, STOP, listed
 from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.step import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict

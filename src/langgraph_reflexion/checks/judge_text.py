@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from langgraph_reflexion.memory.words import listed
+from langgraph_reflexion.memory.text.words import listed
 from langgraph_reflexion.nodes.speaking.json_text import TangledError, Torn, Whole, values_in
 from langgraph_reflexion.schemas import Dimension, Verdict
 

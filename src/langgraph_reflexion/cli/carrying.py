@@ -13,7 +13,7 @@ from langgraph_reflexion.cli.opening import told_namespace
 from langgraph_reflexion.cli.trace import told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory.exchange import write_lines
+from langgraph_reflexion.memory.life.exchange import write_lines
 
 
 def export(desk: Desk) -> int:

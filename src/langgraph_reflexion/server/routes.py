@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.namespaces import label
-from langgraph_reflexion.memory.values import Change
+from langgraph_reflexion.memory.shelf.namespaces import label
+from langgraph_reflexion.memory.shelf.values import Change
 from langgraph_reflexion.schemas import Kind, Lesson, LessonStatus, Origin
 from langgraph_reflexion.server.describing import TEXT, described, number, one_of
 from langgraph_reflexion.server.host import server_store, user_of

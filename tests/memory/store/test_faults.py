@@ -152,6 +152,7 @@ def test_a_long_rebuild_says_how_far_it_is(
     opened: Callable[..., FaissStore], path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(vectors, "FLAT_WORK", 500 * 64)
+    monkeypatch.setattr(quantized, "FEW", 50)
     monkeypatch.setattr(quantized, "CHUNK", 50)
     monkeypatch.setattr(quantized, "TOLD", 250)
     data = np.random.default_rng(9).standard_normal((1000, 64)).astype(np.float32)

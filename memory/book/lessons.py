@@ -1,0 +1,126 @@
+"""The lesson book: memory's one door, for the nodes and for people alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from langgraph_reflexion.memory.book.upkeep import Upkeep
+from langgraph_reflexion.memory.life import crediting, writing
+from langgraph_reflexion.memory.recall import recalling
+from langgraph_reflexion.memory.recall.floor import Floor, floor
+from langgraph_reflexion.memory.recall.precedent import Precedent, precedent
+from langgraph_reflexion.memory.shelf.doors import Plan, awork, work
+from langgraph_reflexion.memory.shelf.values import Written
+from langgraph_reflexion.schemas import Episode, Failure, Lesson
+
+
+class LessonBook(Upkeep):
+    """The lessons of one namespace of a store.
+
+    Any LangGraph store will do, with or without an index. Every method that waits has a twin whose name begins
+    with `a`. Many books, threads and processes may share a namespace: nothing is lost or counted twice. Books that
+    are made anew for each run find faster with one `reader` between them.
+
+    A namespace with fields, such as `("planner", "{user_id}")`, is filled from `context`, as it is for a run.
+    """
+
+    def add(
+        self,
+        lesson: Lesson,
+        *,
+        task: str | None = None,
+        answer: str | None = None,
+        heard: Collection[str] = (),
+        doubt: str | None = None,
+    ) -> Written:
+        """Offer a lesson. `task` and `answer` are what it must not retell, `heard` what it must not be copied from.
+
+        It is kept as a candidate at most; one known already, in whatever spelling, gains the evidence. With a `doubt`,
+        why it should not be shown, it is set aside.
+        """
+        return work(self.store, writing.add(self._shelf, lesson, task, answer, heard, doubt))
+
+    async def aadd(
+        self,
+        lesson: Lesson,
+        *,
+        task: str | None = None,
+        answer: str | None = None,
+        heard: Collection[str] = (),
+        doubt: str | None = None,
+    ) -> Written:
+        """The same, awaited."""
+        return await awork(self.store, writing.add(self._shelf, lesson, task, answer, heard, doubt))
+
+    def recall(
+        self,
+        task: str,
+        tools: Collection[str] = (),
+        failure: Failure | None = None,
+        topic: str | None = None,
+        *,
+        exclude: Collection[str] = (),
+    ) -> list[Lesson]:
+        """The few lessons that fit a task, or a failure where there is one; often none. `exclude` holds ids."""
+        return work(self.store, self._recall(task, tools, failure, topic, exclude))
+
+    async def arecall(
+        self,
+        task: str,
+        tools: Collection[str] = (),
+        failure: Failure | None = None,
+        topic: str | None = None,
+        *,
+        exclude: Collection[str] = (),
+    ) -> list[Lesson]:
+        """The same, awaited."""
+        return await awork(self.store, self._recall(task, tools, failure, topic, exclude))
+
+    def floor(self, topic: str, lessons: Collection[Lesson]) -> Floor:
+        """Which of these lessons to hold back, because runs of this topic go worse with lessons than without."""
+        return work(self.store, floor(self._shelf, topic, lessons))
+
+    async def afloor(self, topic: str, lessons: Collection[Lesson]) -> Floor:
+        """The same, awaited."""
+        return await awork(self.store, floor(self._shelf, topic, lessons))
+
+    def credit(self, episode: Episode) -> None:
+        """Keep a finished run and count what came of it; the last to finish under a run id stands."""
+        work(self.store, crediting.credit(self._shelf, episode))
+
+    async def acredit(self, episode: Episode) -> None:
+        """The same, awaited."""
+        await awork(self.store, crediting.credit(self._shelf, episode))
+
+    def feedback(self, run_id: str) -> bool:
+        """Count a run as lost after all, because the user says so. `False` where the run is unknown."""
+        return work(self.store, crediting.feedback(self._shelf, run_id))
+
+    async def afeedback(self, run_id: str) -> bool:
+        """The same, awaited."""
+        return await awork(self.store, crediting.feedback(self._shelf, run_id))
+
+    def precedent(
+        self, task: str, failure: Failure | None = None, *, but: str | None = None, exclude: Collection[str] = ()
+    ) -> Precedent | None:
+        """The run of a like task that succeeded, with the advice and the lessons that led there; often none.
+
+        One that got over the same failure comes first. `but` is a run's id, `exclude` holds lessons' ids.
+        """
+        return work(self.store, self._precedent(task, failure, but, exclude))
+
+    async def aprecedent(
+        self, task: str, failure: Failure | None = None, *, but: str | None = None, exclude: Collection[str] = ()
+    ) -> Precedent | None:
+        """The same, awaited."""
+        return await awork(self.store, self._precedent(task, failure, but, exclude))
+
+    def _recall(
+        self, task: str, tools: Collection[str], failure: Failure | None, topic: str | None, exclude: Collection[str]
+    ) -> Plan[list[Lesson]]:
+        return recalling.recall(self._shelf, task, set(tools), failure, topic, set(exclude))
+
+    def _precedent(
+        self, task: str, failure: Failure | None, but: str | None, exclude: Collection[str]
+    ) -> Plan[Precedent | None]:
+        return precedent(self._shelf, task, failure.fingerprint if failure is not None else "", but, exclude)

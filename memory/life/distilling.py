@@ -1,0 +1,246 @@
+"""Distilling: lessons that say much the same get one pattern that speaks for them. They stay, and are linked.
+
+A pattern is made from lessons alone, never from another pattern. In recall it takes the place of its members where
+that loses nothing, and leaves it to them where it might (`ranking`). Taking back its `added` ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphBubbleUp
+from langgraph.store.base import Op
+
+from langgraph_reflexion.memory.life.changing import moving, unless_embedding_fails
+from langgraph_reflexion.memory.life.merging import source_records
+from langgraph_reflexion.memory.recall.worth import usefulness
+from langgraph_reflexion.memory.shelf.appending import change_record
+from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, put
+from langgraph_reflexion.memory.shelf.index import Words
+from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, TRUST, Evidence, lesson_id, record
+from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, nearest, read_all, stocked
+from langgraph_reflexion.memory.shelf.values import Change, ChangeAction
+from langgraph_reflexion.memory.text.likeness import likeness, opposed
+from langgraph_reflexion.memory.text.words import tokens
+from langgraph_reflexion.memory.trust.gate import malformed, refusal, tidy
+from langgraph_reflexion.memory.trust.guard import suspicion_of
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Lesson, Trigger
+
+logger = logging.getLogger(__name__)
+
+ALIKE = 0.5
+"""How far two lessons say the same that one pattern may speak for."""
+
+NEAR = 0.9
+"""The same by the vectors of a store."""
+
+ITS_OWN = 0.4
+"""Share of a summary's words that may stand in none of the lessons it was made of."""
+
+HELD = 0.3
+"""How far a summary must say what each of its members says."""
+
+GROWN = 1.5
+"""How much larger than its pattern a cluster is when it is summed up anew."""
+
+
+AS_ITSELF: RunnableConfig = {"run_name": "distill", "tags": ["nostream"]}
+"""How a model's calls are told apart in traces."""
+
+
+class Cluster(NamedTuple):
+    """Lessons that say much the same, the best wording first, and the patterns that spoke for them until now."""
+
+    members: tuple[Lesson, ...]
+    former: tuple[Read, ...]
+
+
+def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
+    """The clusters that no pattern speaks for yet, each from two episodes or more."""
+    yield from stocked(shelf)
+    known = yield from read_all(shelf)
+    patterns = [one for one in known.values() if is_summary(one.lesson)]
+    free = [one for one in known.values() if may_be_summed_up(one.lesson)]
+    ranked = sorted(free, key=lambda one: (-usefulness(one.lesson, one.evidence), -_trust(one.lesson), one.lesson.id))
+    waiting = {one.lesson.id: one.lesson for one in ranked}
+    found = []
+    for i, one in enumerate(ranked, 1):
+        if i % SPELL == 0:
+            yield GIVE_WAY
+        if waiting.pop(one.lesson.id, None) is None:
+            continue
+        near = yield from nearest(shelf, one.lesson.text)
+        members = [one.lesson, *_joining(shelf, one.lesson, waiting, near)]
+        for member in members[1:]:
+            del waiting[member.id]
+        ids = {member.id for member in members}
+        former = tuple(p for p in patterns if ids & set(p.lesson.supersedes))
+        told = max((len(ids & set(p.lesson.supersedes)) for p in former), default=0)
+        if len({tuple(member.sources[:1]) or member.id for member in members}) >= 2 and len(members) >= GROWN * told:
+            found.append(Cluster(tuple(members), former))
+    return found
+
+
+def is_summary(lesson: Lesson) -> bool:
+    """Whether it was made of other lessons."""
+    return lesson.kind == "pattern" and bool(lesson.supersedes)
+
+
+def keep(shelf: Shelf, cluster: Cluster, said: str | None) -> Plan[Lesson | None]:
+    """Keep the pattern of a cluster: what a model said where that is faithful, else the best wording.
+
+    `None` where the book is full: no lesson has to go for a summary.
+    """
+    items = yield from stocked(shelf)
+    live = sum(item.value.get("status") in LIVE for item in items.values())
+    made = _pattern(shelf, cluster, said)
+    if made is None or (made.id not in items and live >= shelf.policy.max_kept):
+        return None
+    known = next((one for one in cluster.former if one.lesson.id == made.id), None)
+    why = f"{made.id} takes its place"
+    ops: list[Op] = []
+    for one in cluster.former:
+        if one is not known and one.lesson.status in LIVE:
+            ops += moving(shelf, one, "superseded", "superseded", by="writer", why=why)
+    now = shelf.clock()
+    about = shelf.evidence_of(made.id)
+    evidence = known.evidence if known is not None else Evidence()
+    before: dict[str, Any] = {"supersedes": known.lesson.supersedes} if known is not None else {}
+    after: dict[str, Any] = {"supersedes": made.supersedes} if known is not None else {}
+    why = f"it speaks for {len(cluster.members)} lessons"
+    action: ChangeAction = "edited" if known is not None else "added"
+    change = Change("", made.id, action, now, "writer", why, None, None, before, after)
+    value = record(made.model_copy(update={"sources": []}))
+    if known is not None:
+        value = {**known.item.value, "supersedes": made.supersedes}
+    ops += [
+        put(shelf.lessons, made.id, value, FIELDS),
+        put(about, *change_record(evidence, change, value if known is None else None)),
+        *(put(about, *one) for one in source_records(made, now)),
+    ]
+    yield from unless_embedding_fails(ops)
+    return made
+
+
+# ---------------------------------------------------------------- what a model says
+
+
+def question(cluster: Cluster) -> str:
+    """What a model is asked for one cluster."""
+    return Prompts().render("distill", lessons="\n".join(f"- {_plain(one.text)}" for one in cluster.members[:20]))
+
+
+def spoken(model: Any, prompt: str) -> str | None:
+    """What a model says, or `None` where it fails: the best wording does without it."""
+    try:
+        return text_of(model.invoke(prompt, AS_ITSELF) if hasattr(model, "invoke") else model(prompt))
+    except GraphBubbleUp:
+        raise
+    except Exception as fault:  # noqa: BLE001 - a model is anybody's code
+        _tell(fault)
+        return None
+
+
+async def aspoken(model: Any, prompt: str) -> str | None:
+    """The same, awaited; a function of the caller's own is called in a thread."""
+    try:
+        if hasattr(model, "ainvoke"):
+            return text_of(await model.ainvoke(prompt, AS_ITSELF))
+        reply = await asyncio.to_thread(model, prompt)
+        return text_of(await reply if inspect.isawaitable(reply) else reply)
+    except GraphBubbleUp:
+        raise
+    except Exception as fault:  # noqa: BLE001 - a model is anybody's code
+        _tell(fault)
+        return None
+
+
+def _tell(fault: Exception) -> None:
+    logger.warning("Distilled without a model: %s: %s", type(fault).__name__, fault)
+
+
+def text_of(reply: Any) -> str:
+    """The first line of a reply, without the marks of a list."""
+    text = reply if isinstance(reply, str) else str(getattr(reply, "text", reply))
+    lines = [line.strip().lstrip("-*•> ").strip("\"'`“” ") for line in text.splitlines()]
+    return next(filter(None, lines), "")
+
+
+# ---------------------------------------------------------------- thinking
+
+
+def may_be_summed_up(lesson: Lesson) -> bool:
+    """Whether it is live advice, and neither a summary itself nor under a name."""
+    advice = lesson.kind in ("rule", "pattern", "strategy") and not lesson.name
+    return advice and lesson.status in LIVE and not is_summary(lesson)
+
+
+def _trust(lesson: Lesson) -> int:
+    return TRUST.index(lesson.origin)
+
+
+def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: Mapping[str, float]) -> list[Lesson]:
+    """Those that wait which say much the same as this one, and the opposite of none that joined before."""
+    words = Words.of(first.text)
+    sharing = {item.key for _, item in shelf.index.sharing(words, (len(words.counts) + 2) // 3)}
+    joined = [first]
+    for id, other in waiting.items():
+        close = id in sharing and likeness(first.text, other.text) >= ALIKE
+        if not close and not NEAR <= near.get(id, 0.0) <= 1.001:
+            continue
+        if _tool(first) == _tool(other) and not any(opposed(other.text, one.text) for one in joined):
+            joined.append(other)
+    return joined[1:]
+
+
+def _tool(lesson: Lesson) -> str | None:
+    return lesson.trigger.tool if lesson.trigger else None
+
+
+def _pattern(shelf: Shelf, cluster: Cluster, said: str | None) -> Lesson | None:
+    members, best = cluster.members, cluster.members[0]
+    now = shelf.clock()
+    topics, tools = {one.topic for one in members}, {_tool(one) for one in members}
+    tool = tools.pop() if len(tools) == 1 else None
+    made = Lesson(
+        kind="pattern",
+        text=best.text,
+        when=next((one.when for one in members if one.when), ""),
+        when_not=next((one.when_not for one in members if one.when_not), ""),
+        topic=topics.pop() if len(topics) == 1 else None,
+        tags=list(dict.fromkeys(tag for one in members for tag in one.tags))[:16],
+        trigger=Trigger(tool=tool) if tool else None,
+        origin=min((one.origin for one in members), key=TRUST.index),
+        sources=list(dict.fromkeys(source for one in members for source in one.sources)),
+        supersedes=[one.id for one in members],
+        created_at=now,
+        updated_at=now,
+        expires_at=now + shelf.policy.expires_after if shelf.policy.expires_after is not None else None,
+    )
+    if said:
+        summary = tidy(made.model_copy(update={"text": said}))
+        if _is_faithful(summary, members):
+            made = summary
+    return made.model_copy(update={"id": lesson_id(shelf.namespace, made)})
+
+
+def _is_faithful(summary: Lesson, members: Sequence[Lesson]) -> bool:
+    """Whether it may be kept, says something of each member, the opposite of none, and little beside."""
+    text = summary.text
+    if malformed(summary) or suspicion_of(summary) or refusal(summary):
+        return False
+    said = set(tokens(text))
+    held = {word for one in members for word in tokens(f"{one.text} {one.when}")}
+    if len(said - held) > ITS_OWN * len(said):
+        return False
+    return all(likeness(text, one.text) >= HELD and not opposed(text, one.text) for one in members)
+
+
+def _plain(text: str) -> str:
+    return text.replace("<", "‹")

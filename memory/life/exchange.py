@@ -1,0 +1,164 @@
+"""Exchange: lessons as JSON Lines that people can read, compare and edit."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from langgraph.store.base import Op
+from pydantic import ValidationError
+
+from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion.memory.life.changing import unless_embedding_fails
+from langgraph_reflexion.memory.shelf.appending import change_record
+from langgraph_reflexion.memory.shelf.doors import Plan, every, put
+from langgraph_reflexion.memory.shelf.records import FIELDS, Evidence, lesson_id, record
+from langgraph_reflexion.memory.shelf.shelf import Shelf, fit_for_a_label, read_some
+from langgraph_reflexion.memory.shelf.values import Change, ChangeAction, Loaded
+from langgraph_reflexion.memory.text.words import fold
+from langgraph_reflexion.memory.trust.gate import malformed, tidy
+from langgraph_reflexion.memory.trust.guard import suspicion_of
+from langgraph_reflexion.schemas import Lesson
+
+Place = str | os.PathLike[str] | TextIO
+
+SAID = ("text", "when", "when_not", "why", "topic", "tags", "name", "expires_at")
+"""What of a lesson somebody may have edited in a file; the rest is its record."""
+
+_UNSEEN = re.compile(r"[^\n -~]")
+
+
+def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
+    """Write one lesson a line, and say how many."""
+    lines = [legible(json.dumps(_short(lesson), ensure_ascii=False)) + "\n" for lesson in lessons]
+    if hasattr(place, "write"):
+        cast(TextIO, place).writelines(lines)
+    else:
+        Path(cast(str, place)).write_text("".join(lines), encoding="utf-8")
+    return len(lines)
+
+
+def legible(text: str) -> str:
+    """JSON in which nothing is hidden: what nobody sees, or a terminal obeys, is told by its code."""
+    return text if text.isascii() and "\x7f" not in text else _UNSEEN.sub(_code, text)
+
+
+def _code(found: re.Match[str]) -> str:
+    one = found.group()
+    return one if one.isprintable() or unicodedata.category(one) == "Zs" else json.dumps(one)[1:-1]
+
+
+def read_lines(place: Place) -> list[str]:
+    """The lines of a file or an open one."""
+    text = (
+        cast(TextIO, place).read() if hasattr(place, "read") else Path(cast(str, place)).read_text(encoding="utf-8-sig")
+    )
+    return str(text).split("\n")
+
+
+def load(shelf: Shelf, lines: Iterable[str], strict: bool, update: bool = False) -> Plan[Loaded]:
+    """Keep all the lessons of a file that are new here, or none; under `strict` a bad line is named and raised.
+
+    Under `update` a lesson that is known by its id takes the words of the file; its record stays.
+    """
+    lessons, skipped = _parsed(shelf, lines, strict)
+    items = yield from every(shelf.lessons)
+    here = {item.key: item.value for item in items}
+    edited = {one.id: one for one in lessons if one.id in here and _said(record(one)) != _said(here[one.id])}
+    known = set(here)
+    said = {(item.value.get("kind"), fold(str(item.value.get("text")))) for item in items}
+    ops: list[Op] = []
+    added = 0
+    for lesson in lessons:
+        if lesson.id in known or (lesson.kind, fold(lesson.text)) in said:
+            continue
+        known.add(lesson.id)
+        said.add((lesson.kind, fold(lesson.text)))
+        added += 1
+        doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
+        why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
+        action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
+        change = Change("", lesson.id, action, shelf.clock(), "person", why)
+        row = record(lesson)
+        key, value = change_record(Evidence(), change, row)
+        ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
+    edits = (yield from _edits(shelf, edited)) if update else []
+    if ops or edits:
+        yield from unless_embedding_fails([*ops, *edits])
+    changed = len(edits) // 2
+    unchanged = len(lessons) - added - changed
+    return Loaded(added, unchanged, skipped, changed, otherwise=len(edited) - changed)
+
+
+def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
+    """What gives known lessons their new words and records the old ones: two for each. A trick is no new wording."""
+    ops: list[Op] = []
+    for id, (item, now, evidence) in (yield from read_some(shelf, edited)).items():
+        if edited[id].status == "quarantined" != now.status:
+            continue
+        said = {name: value for name, value in record(edited[id]).items() if name in SAID}
+        before = {name: item.value.get(name) for name, value in said.items() if item.value.get(name) != value}
+        change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before, after=said)
+        key, value = change_record(evidence, change)
+        ops += [put(shelf.lessons, id, {**item.value, **said}, FIELDS), put(shelf.evidence_of(id), key, value)]
+    return ops
+
+
+def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool) -> tuple[list[Lesson], int]:
+    lessons: list[Lesson] = []
+    skipped = 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            lessons.append(_lesson(shelf, line))
+        except (ValueError, ValidationError, RecursionError) as error:
+            if strict:
+                raise LessonError(f"line {number} is no lesson: {_reason(error)}") from error
+            skipped += 1
+    return lessons, skipped
+
+
+def _lesson(shelf: Shelf, line: str) -> Lesson:
+    """One line's lesson as it will be kept. What looks like a trick is set aside, whatever the line says of it."""
+    raw = Lesson.model_validate(json.loads(line))
+    lesson = tidy(raw)
+    reason = malformed(lesson)
+    if reason is not None:
+        raise ValueError(reason)
+    if lesson.id and not fit_for_a_label(lesson.id):
+        raise ValueError(f"its id {lesson.id!r} is not made of letters, digits, - and _")
+    for name in ("created_at", "updated_at", "expires_at", "last_used_at"):
+        time = getattr(lesson, name)
+        if time is not None and time.tzinfo is None:
+            raise ValueError(f"`{name}` needs a time zone, got {time.isoformat()}")
+    now = shelf.clock()
+    update: dict[str, Any] = {
+        "id": lesson.id or lesson_id(shelf.namespace, lesson),
+        "created_at": lesson.created_at or now,
+        "updated_at": lesson.updated_at or lesson.created_at or now,
+    }
+    if suspicion_of(raw) or suspicion_of(lesson):
+        update["status"] = "quarantined"
+    return lesson.model_copy(update=update)
+
+
+def _said(value: dict[str, Any]) -> list[Any]:
+    return [value.get(name) for name in SAID]
+
+
+def _short(lesson: Lesson) -> dict[str, Any]:
+    """The fields that say something, in the order of the value."""
+    return {name: value for name, value in lesson.model_dump(mode="json").items() if value not in (None, "", [], {})}
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+    return str(error)

@@ -1,0 +1,217 @@
+"""Writing: a lesson that is offered is refused, set aside, added, or merged with one that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from langgraph.store.base import Item, Op
+
+from langgraph_reflexion.memory.life.changing import moved, moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.life.lifting import lift
+from langgraph_reflexion.memory.life.merging import merge, opposites, source_records, twin_by_vectors, twin_of
+from langgraph_reflexion.memory.recall.worth import promise
+from langgraph_reflexion.memory.shelf.appending import change_of, change_record
+from langgraph_reflexion.memory.shelf.doors import Plan, put
+from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, Evidence, lesson_id, record
+from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, read_all, read_one, read_some, stocked
+from langgraph_reflexion.memory.shelf.values import Change, ChangeAction, Written
+from langgraph_reflexion.memory.trust.gate import for_others, malformed, tidy
+from langgraph_reflexion.memory.trust.guard import overreach, suspicion_of
+from langgraph_reflexion.memory.trust.provenance import copied
+from langgraph_reflexion.schemas import Lesson, LessonStatus
+
+
+def add(
+    shelf: Shelf,
+    lesson: Lesson,
+    task: str | None,
+    answer: str | None,
+    heard: Iterable[str] = (),
+    doubt: str | None = None,
+) -> Plan[Written]:
+    """Keep a lesson as a candidate, if it passes the gate; with a `doubt`, set it aside for a person.
+
+    Details of its task become slots; a lesson that says nothing without them is refused, and stays with its run.
+    """
+    if not isinstance(lesson, Lesson):
+        raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
+    tidied = tidy(lesson)
+    reason = malformed(tidied)
+    if reason is not None:
+        return Written("refused", None, reason)
+    offered, reason = for_others(tidied, task, answer)
+    # Looked at as it came, too: on one line a role's name at the head of the second is hard to see.
+    doubt = (
+        suspicion_of(lesson.model_copy(update={"why": ""}))
+        or suspicion_of(tidied)
+        or suspicion_of(offered)
+        or copied(lesson.text, heard)
+        or (overreach(tidied.text) if offered.origin == "observed" else None)
+        or doubt
+    )
+    if reason is not None and not doubt:
+        return Written("refused", None, reason)
+    items = yield from stocked(shelf)
+    new = _fresh(shelf, offered, "quarantined" if doubt else "candidate")
+    twin = twin_of(shelf, new, items) or (yield from twin_by_vectors(shelf, new, items))
+    if twin is not None and not doubt and (yield from _holds_again(shelf, twin, new, items.values())):
+        return Written("added", (yield from read_one(shelf, twin.key)).lesson)
+    if twin is not None:
+        written = yield from merge(shelf, twin, new, doubt)
+        if written is not None:
+            if twin.value.get("status") not in LIVE and written.lesson is not None and written.lesson.status in LIVE:
+                ops = yield from _making_room(shelf, (yield from read_one(shelf, twin.key)))
+                yield from unless_embedding_fails(ops)
+            return written
+    if doubt:
+        yield from unless_embedding_fails(_kept(shelf, new, doubt)[1])
+        return Written("quarantined", new, doubt)
+    if elders := _namesakes(new, items.values()):
+        new = new.model_copy(update={"supersedes": [*new.supersedes, *(one.key for one in elders)]})
+    yield from unless_embedding_fails((yield from _added(shelf, new, items)))
+    written = yield from _united(shelf, new)
+    if written.action == "added":
+        yield from lift(shelf, new)
+    return written
+
+
+def _added(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:
+    """A new lesson and all that follows from it, in one batch: a crash leaves all of it or nothing."""
+    found, ops = _kept(shelf, new)
+    run = found.evidence.changes[0].run
+    known = yield from read_some(shelf, [one for one in new.supersedes if one in items])
+    for elder in known.values():
+        why = f"{new.id} takes its place"
+        ops += moving(shelf, elder, "superseded", "superseded", by="writer", why=why, run=run)
+    rest = {key: item for key, item in items.items() if key not in new.supersedes}
+    ops += _linked(shelf, found, (yield from read_some(shelf, opposites(shelf, new, rest))).values())
+    if sum(item.value.get("status") in LIVE for item in rest.values()) >= shelf.policy.max_kept:
+        ops += yield from _making_room(shelf, found)
+    return ops
+
+
+def _linked(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
+    """What records on both sides that they advise the opposite, where it is not recorded yet."""
+    ops: list[Op] = []
+    run = next(iter(new.lesson.sources), None)
+    for other in others:
+        for one, against in ((new, other), (other, new)):
+            why = f"{against.lesson.id} advises the opposite"
+            if why not in {change.why for change in one.evidence.changes}:
+                ops += moving(shelf, one, None, "opposed", by="writer", why=why, run=run)
+    return ops
+
+
+def _united(shelf: Shelf, new: Lesson) -> Plan[Written]:
+    """Look once more for what other writers added in the meantime.
+
+    Where one says the same, the elder stays and has the evidence of both; of two under one name the later holds.
+    """
+    items = yield from stocked(shelf)
+    others = {key: item for key, item in items.items() if key != new.id}
+    twin, rivals = twin_of(shelf, new, others), [one.key for one in _namesakes(new, others.values())]
+    near = [*rivals, *([twin.key] if twin is not None else [])]
+    against = opposites(shelf, new, others)
+    known = yield from settled(shelf, dict.fromkeys([new.id, *near, *against]))
+    ours = known.get(new.id)
+    if ours is None:
+        return Written("added", new)
+    yield from unless_embedding_fails(_linked(shelf, ours, [known[key] for key in against if key in known]))
+    if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
+        stays, goes = sorted((ours, known[twin.key]), key=lambda one: _age(shelf, one))
+        yield from _gives_way(shelf, goes, f"{stays.lesson.id} says the same")
+        united = yield from merge(shelf, stays.item, goes.lesson, None)
+        return Written("merged", united.lesson if united is not None else stays.lesson)
+    *gone, stays = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda one: _age(shelf, one))
+    for goes in gone:
+        yield from _gives_way(shelf, goes, f"{stays.lesson.id} takes its place")
+    return Written("added", ours.lesson)
+
+
+def _gives_way(shelf: Shelf, goes: Read, why: str) -> Plan[None]:
+    if goes.lesson.status in LIVE:
+        yield from moved(shelf, goes, "superseded", "superseded", by="writer", why=why)
+
+
+def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
+    return found.lesson.created_at or shelf.clock(), found.lesson.id
+
+
+def _holds_again(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
+    """Bring a named entry's former value back, in place of the one that had taken its place."""
+    if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
+        return False
+    run = next(iter(new.sources), None)
+    known = yield from read_some(shelf, [twin.key, *(one.key for one in _namesakes(new, items))])
+    again = known.pop(twin.key, None)
+    if again is None:
+        return False
+    ops = moving(shelf, again, "candidate", "restored", by="writer", why="it holds again", run=run)
+    for one in known.values():
+        why = f"{twin.key} takes its place"
+        ops += moving(shelf, one, "superseded", "superseded", by="writer", why=why, run=run)
+    yield from unless_embedding_fails(ops)
+    return True
+
+
+def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:
+    now = shelf.clock()
+    expires = lesson.expires_at
+    if expires is None and shelf.policy.expires_after is not None:
+        expires = now + shelf.policy.expires_after
+    return lesson.model_copy(
+        update={
+            "id": lesson_id(shelf.namespace, lesson),
+            "status": status,
+            "sources": [one for one in dict.fromkeys(lesson.sources) if one],
+            "created_at": now,
+            "updated_at": now,
+            "expires_at": expires,
+            "version": 1,
+        }
+    )
+
+
+def _namesakes(new: Lesson, items: Iterable[Item]) -> list[Item]:
+    """The named entries that the new one of that name takes the place of; one, unless many write at once."""
+    alike = (new.kind, new.name)
+    live = (item for item in items if item.value.get("status") in LIVE)
+    return [item for item in live if new.name and (item.value.get("kind"), item.value.get("name")) == alike]
+
+
+def _kept(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
+    """A new lesson as it will be read, and what keeps it."""
+    at = new.created_at or shelf.clock()
+    action: ChangeAction = "quarantined" if doubt else "added"
+    run = next(iter(new.sources), None)
+    # Its sources lie with the evidence alone: two writers of the same lesson must not overwrite each other's.
+    bare = record(new.model_copy(update={"sources": []}))
+    key, value = change_record(Evidence(), Change("", new.id, action, at, "writer", doubt, None, run), bare)
+    about = shelf.evidence_of(new.id)
+    ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(about, key, value)]
+    ops += [put(about, *one) for one in source_records(new, at)]
+    item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
+    return Read(item, new, Evidence(changes=(change_of(value),))), ops
+
+
+def _making_room(shelf: Shelf, new: Read) -> Plan[list[Op]]:
+    """What retires the least useful lessons above the cap, the new one among them; an approved one never goes."""
+    found = {**(yield from read_all(shelf)), new.lesson.id: new}
+    gone = {one for one in new.lesson.supersedes if one in found}
+    live = [one for key, one in found.items() if one.lesson.status in LIVE and key not in gone]
+    idle = sorted((one for one in live if not one.evidence.approved), key=lambda one: _use(shelf, one))
+    most = shelf.policy.max_kept
+    run, why = new.evidence.changes[0].run, f"{most} lessons are kept"
+    ops: list[Op] = []
+    for one in idle[: max(len(live) - most, 0)]:
+        ops += moving(shelf, one, "retired", "retired", by="policy", why=why, run=run)
+    return ops
+
+
+def _use(shelf: Shelf, found: Read) -> tuple[bool, float, float, str]:
+    """The order in which lessons go: the expired first, then the least useful, then those long unused."""
+    _, lesson, evidence = found
+    now = shelf.clock()
+    seen = lesson.last_used_at or lesson.created_at or now
+    return lesson.expires_at is None or lesson.expires_at > now, promise(lesson, evidence), seen.timestamp(), lesson.id

@@ -1,0 +1,1 @@
+"""The error notebook: what auditors found wrong with finished runs."""

@@ -1,0 +1,249 @@
+"""Worth: what the runs a lesson was shown in say about it, and what follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from langgraph_reflexion.memory.shelf.records import Evidence
+from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
+
+UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "token_budget"})
+"""Ends of a run that say nothing about the lessons it was shown."""
+
+ALWAYS_SHOWN = 3
+"""Runs a candidate is shown in before it may be withheld."""
+
+
+COMPARED = 4
+"""Runs with a lesson, and without it, below which nobody can say what it adds."""
+
+UNLIKELY = 0.01
+"""A recent record this improbable for what was before is a drop."""
+
+RECENT = range(2, 7)
+"""How many of the latest runs are looked at for one."""
+
+
+COIN = 0.501
+
+FADES = 0.6
+"""What is left of a run's weight when one more has come after it."""
+
+Standing = Literal["sound", "doubtful", "out"]
+
+
+class Uplift(NamedTuple):
+    """How much more often runs succeed with a lesson than without it, and the bounds within which that lies."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def bounds(wins: float, losses: float) -> tuple[float, float]:
+    """The bounds within which the share of good runs probably lies; wide where little is known."""
+    runs = wins + losses + 2
+    share = (wins + 1) / runs
+    middle = share + 1 / (2 * runs)
+    half = math.sqrt(share * (1 - share) / runs + 1 / (4 * runs * runs))
+    return (middle - half) / (1 + 1 / runs), (middle + half) / (1 + 1 / runs)
+
+
+NEW, LOST_ONCE = bounds(0, 0)[0], bounds(0, 1)[0]
+"""What is at least to be hoped of a lesson that no run was shown, and of one that was shown once, in vain."""
+
+
+def interval(lesson: Lesson) -> tuple[float, float]:
+    """The bounds of a lesson's share of good runs."""
+    return bounds(lesson.wins, lesson.losses)
+
+
+def uplift(lesson: Lesson) -> Uplift | None:
+    """What a lesson adds, by the runs that went without it; `None` where they are too few: it is unproven."""
+    if min(lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses) < COMPARED:
+        return None
+    ours, doubt = posterior(lesson.wins, lesson.losses)
+    theirs, other = posterior(lesson.withheld_wins, lesson.withheld_losses)
+    half = 1.645 * math.sqrt(doubt + other)
+    return Uplift(ours - theirs, ours - theirs - half, ours - theirs + half)
+
+
+def posterior(wins: int, losses: int) -> tuple[float, float]:
+    """What share of runs is won, and its variance, by a Beta distribution that begins flat."""
+    a, b = wins + 1, losses + 1
+    return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
+
+
+def shared(lesson: Lesson, evidence: Evidence | None) -> tuple[float, float]:
+    """A lesson's wins and losses, where a run counts by its part for each of the lessons it was shown."""
+    wins, losses = float(lesson.wins), float(lesson.losses)
+    for run in evidence.shown if evidence is not None else ():
+        rest = 1 - 1 / (1 + run["beside"]) if isinstance(run.get("beside"), int) and run["beside"] > 0 else 0.0
+        wins -= rest * (run.get("result") == "win")
+        losses -= rest * (run.get("result") == "loss")
+    return wins, losses
+
+
+def usefulness(lesson: Lesson, evidence: Evidence | None = None) -> float:
+    """What is at least to be hoped of the lesson: around 0.2 for a new one, towards 1 for one that always helps.
+
+    It is never more than what the lesson was seen to add.
+    """
+    least = bounds(*shared(lesson, evidence))[0]
+    added = uplift(lesson)
+    return least if added is None else min(least, max(added.mean, 0.0))
+
+
+def promise(lesson: Lesson, evidence: Evidence) -> float:
+    """How useful a lesson is as of late, by its runs; one without any is as useful as its record says.
+
+    So one that a changed world has made wrong gives way after a run or two to one that was learned since; and one
+    that its own run tried in vain comes after one that nobody has tried.
+    """
+    if not evidence.counted:
+        return usefulness(lesson, evidence)
+    added = uplift(lesson)
+    least = lately(evidence)
+    return least if added is None else min(least, max(added.mean, 0.0))
+
+
+def lately(evidence: Evidence) -> float:
+    """The share of good runs that is at least to be hoped for, where a run counts less with each that came after."""
+    wins = losses = 0.0
+    for run in evidence.counted:
+        part = 1 / (1 + run["beside"]) if isinstance(run.get("beside"), int) else 1.0
+        wins = FADES * wins + part * (run["result"] == "win")
+        losses = FADES * losses + part * (run["result"] == "loss")
+    return bounds(wins, losses)[0]
+
+
+def standing(lesson: Lesson, evidence: Evidence, *, failed: bool = False) -> Standing:
+    """Whether a lesson may be shown: freely, only where no other fits, or for now not at all.
+
+    A new one is sound. One whose latest runs were lost is doubtful, and out where it lost more than once and won
+    nothing since: it comes back when a run learns it again and wins. Against a failure of the run (`failed`) one that
+    lost the last time is no help. Runs without it may say that it helps all the same, or that it harms; a person's
+    word outranks all of it.
+    """
+    if evidence.vouched or lesson.name:
+        return "sound"
+    added, runs = uplift(lesson), evidence.counted
+    if added and added.high < 0:
+        return "out"
+    if runs and not (added and added.low > 0):
+        hoped = lately(evidence)
+        if hoped < LOST_ONCE or (failed and evidence.shown and runs[-1]["result"] == "loss"):
+            return "out"
+        if hoped < NEW:
+            return "doubtful"
+    return "doubtful" if lesson.status == "probation" or hurts(lesson) else "sound"
+
+
+def hurts(lesson: Lesson) -> bool:
+    """Whether it probably does worse than a coin."""
+    return interval(lesson)[1] <= COIN
+
+
+def spares_a_reflection(lesson: Lesson) -> bool:
+    """Whether a lesson for this very failure is answer enough: not where it failed as often as it helped."""
+    return lesson.losses == 0 or lesson.wins > lesson.losses
+
+
+def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
+    """Whether this run is to go without the lesson, so that its worth can be measured.
+
+    Only a candidate is ever withheld, and never from the first three runs it fits; then from this `share` of the
+    runs, always the same ones. What is remembered of a user, under a name, is no experiment.
+    """
+    if lesson.name or lesson.status != "candidate" or lesson.shown < ALWAYS_SHOWN or share <= 0:
+        return False
+    drawn = hashlib.sha256(f"{run_id}\n{lesson.id}".encode()).digest()
+    return int.from_bytes(drawn[:8], "big") / 2**64 < share
+
+
+def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
+    """`win`, `loss`, or `None` where the run says nothing about the lesson, or nothing at all where there is none.
+
+    A lesson that was shown and whose own failure came back all the same has lost, however the run ended.
+    A run that nobody judged counts only for a lesson bound to a failure: it lost if that failure came back.
+    """
+    if lesson is not None and lesson.id in episode.failed:
+        return "loss"
+    if episode.status == "needs_input" or episode.stop_reason in UNCOUNTED:
+        return None
+    if episode.success is not None:
+        return "win" if episode.success else "loss"
+    if episode.status != "unverified":
+        return "win" if episode.status == "success" else "loss"
+    bound = lesson.trigger.fingerprint if lesson is not None and lesson.trigger else None
+    if not bound:
+        return None
+    return "loss" if any(failure.fingerprint == bound for failure in episode.failures) else "win"
+
+
+def next_status(lesson: Lesson, evidence: Evidence) -> tuple[LessonStatus, str] | None:
+    """Where the evidence moves a lesson, and why; `None` where it stays. A person's word outranks the evidence."""
+    record = f"{lesson.wins} won, {lesson.losses} lost"
+    if evidence.vouched or lesson.name:  # what a user wants is not refuted by how runs end
+        return None
+    if lesson.status in ("candidate", "active") and bounds(*shared(lesson, evidence))[1] <= COIN:
+        return "probation", f"it loses more than it wins: {record}"
+    if lesson.status in ("candidate", "active") and (drop := dropped(evidence)):
+        return "probation", drop
+    if lesson.status == "candidate" and (proof := _proof(lesson, evidence)):
+        return "active", f"{proof}: {record}"
+    if lesson.status == "probation":
+        wins, losses, stood = _since_probation(evidence)
+        if bounds(*shared(lesson, evidence))[1] < 0.4 or bounds(wins, losses)[1] < 0.4:
+            return "retired", f"it goes on losing: {record}"
+        if wins >= 2 and wins > losses:
+            back: LessonStatus = "active" if stood == "active" or _proof(lesson, evidence) else "candidate"
+            return back, f"it won again: {record}"
+    return None
+
+
+def dropped(evidence: Evidence) -> str:
+    """That the latest runs, since it was last promoted, are worse than those before could be by chance; or nothing."""
+    counted = [run for run in evidence.shown if run.get("result") in ("win", "loss")]
+    results = [run["result"] == "win" for run in counted]
+    risen = next((one for one in reversed(evidence.changes) if one.status == "active"), None)
+    fresh = sum(risen is None or datetime.fromisoformat(run["at"]) > risen.at for run in counted)
+    for many in RECENT:
+        before, latest = results[:-many], results[-many:]
+        if sum(before) < 3 or fresh < many:
+            return ""
+        share, _ = posterior(sum(before), len(before) - sum(before))
+        if _so_few(sum(latest), many, share) < UNLIKELY:
+            return f"it won {sum(latest)} of its latest {many} runs, and {sum(before)} of {len(before)} before"
+    return ""
+
+
+def _so_few(won: int, many: int, share: float) -> float:
+    """How probable so few wins or fewer are, where this share of runs is won."""
+    return sum(math.comb(many, n) * share**n * (1 - share) ** (many - n) for n in range(won + 1))
+
+
+def _proof(lesson: Lesson, evidence: Evidence) -> str:
+    """Why a candidate has proved itself, or nothing: two wins of its own, or as much in company and missed without."""
+    if lesson.wins < 2:
+        return ""
+    wins, _ = shared(lesson, evidence)
+    in_company = sum(run.get("result") == "win" and bool(run.get("beside")) for run in evidence.shown)
+    if lesson.wins - in_company >= 2:
+        return "it won in two episodes"
+    added = uplift(lesson)
+    return "it won in company, and runs without it did worse" if wins > 1.99 and added and added.low > 0 else ""
+
+
+def _since_probation(evidence: Evidence) -> tuple[int, int, str | None]:
+    """Wins and losses since a lesson was put on probation, and where it stood before."""
+    began = next((one for one in reversed(evidence.changes) if one.status == "probation"), None)
+    runs: list[Any] = [
+        run.get("result")
+        for run in evidence.shown
+        if began is None or (datetime.fromisoformat(run["at"]) >= began.at and run.get("run") != began.run)
+    ]
+    return runs.count("win"), runs.count("loss"), began.before.get("status") if began is not None else None

@@ -1,0 +1,235 @@
+"""The shelf: one namespace of lessons, and the plans that read it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from langgraph.store.base import GetOp, Item, Op, SearchOp
+
+from langgraph_reflexion.context import MemoryPolicy, Namespace
+from langgraph_reflexion.memory.shelf.appending import evidence_in
+from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, PAGE, SPELL, News, Plan, below, every
+from langgraph_reflexion.memory.shelf.index import Index
+from langgraph_reflexion.memory.shelf.records import Evidence, folded, lesson_in
+from langgraph_reflexion.schemas import Episode, Lesson
+
+logger = logging.getLogger(__name__)
+
+NEAREST = 50
+"""Lessons that a store with an index is asked for."""
+
+
+REFUTED = "refuted"
+"""Beside an episode: when the user said that it was wrong. What was kept of it stays as it was."""
+
+
+class Read(NamedTuple):
+    """A lesson as it is now, with the item it was read from and the evidence it was folded with."""
+
+    item: Item
+    lesson: Lesson
+    evidence: Evidence
+
+    def with_run(self, run: dict[str, Any]) -> Read:
+        """The same once a run is counted."""
+        evidence = self.evidence.with_run(run)
+        base = lesson_in(self.item)
+        return Read(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
+
+
+ROOMS = ("lessons", "episodes", "evidence", "notebook")
+"""What lies directly in a namespace."""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where a book's lessons, their evidence and the episodes lie, by which rules, the lessons' index,
+    and whether the store may have vectors too."""
+
+    namespace: Namespace
+    policy: MemoryPolicy
+    clock: Callable[[], datetime]
+    index: Index
+    vectors: bool = True
+
+    @property
+    def lessons(self) -> Namespace:
+        return (*self.namespace, "lessons")
+
+    @property
+    def episodes(self) -> Namespace:
+        return (*self.namespace, "episodes")
+
+    @property
+    def evidence(self) -> Namespace:
+        return (*self.namespace, "evidence")
+
+    def evidence_of(self, lesson: str) -> Namespace:
+        return (*self.evidence, lesson)
+
+
+def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
+    """The lessons' records as they are now, by key. The index knows them then."""
+    index = shelf.index
+    while True:
+        since = index.seq
+        [news] = yield News(shelf.lessons, since)
+        seq = -1
+        if news is None:
+            items = {item.key: item for item in (yield from every(shelf.lessons))}
+            new = yield from _unknown(index, items.values())
+        else:
+            seq, new = news.seq, news.items
+            items = index.items if news.since >= 0 else {}
+            if news.items or news.keys is not None:
+                items = {**items, **{item.key: item for item in news.items}}
+            if news.keys is not None:
+                items = {key: item for key, item in items.items() if key in news.keys}
+        if (yield from _known(index, since, seq, items, new)):
+            return items
+
+
+def _unknown(index: Index, items: Iterable[Item]) -> Plan[list[Item]]:
+    """Those of these items that the index does not know as they are."""
+    yield GIVE_WAY
+    new = []
+    for at, item in enumerate(items, 1):
+        if not index.knows(item):
+            new.append(item)
+        if at % (10 * SPELL) == 0:
+            yield GIVE_WAY
+    return new
+
+
+def _known(index: Index, since: int, seq: int, items: dict[str, Item], new: Sequence[Item]) -> Plan[bool]:
+    """Whether the index could be brought from one write to another, so that it knows just these items.
+
+    Much that is new is looked at a spell at a time, so that others have their turn.
+    """
+    if len(new) <= SPELL:
+        return index.catch_up(since, seq, items, new)
+    fresh = Index(index)
+    for at, item in enumerate(items.values(), 1):
+        fresh.take(item)
+        if at % SPELL == 0:
+            yield GIVE_WAY
+    fresh.items = items
+    return index.become(since, seq, fresh)
+
+
+def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
+    """A lesson as it is now. One that is not there, or damaged, is a `KeyError` with its id."""
+    found = yield from read_some(shelf, [lesson])
+    if lesson not in found:
+        raise KeyError(lesson)
+    return found[lesson]
+
+
+def read_some(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
+    """Those of these lessons that are there, as they are now."""
+    wanted = [one for one in dict.fromkeys(ids) if fit_for_a_label(one)]
+    if not wanted:
+        return {}
+    items = yield [GetOp(shelf.lessons, one) for one in wanted]
+    evidence = yield from evidence_about(shelf, wanted)
+    return (yield from _together((item for item in items if item is not None), evidence))
+
+
+def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
+    """Every lesson as it is now, the oldest first."""
+    items = yield from every(shelf.lessons)
+    evidence = yield from all_evidence(shelf)
+    found = yield from _together(items, evidence)
+    return dict(sorted(found.items(), key=lambda one: (one[1].lesson.created_at or shelf.clock(), one[0])))
+
+
+def evidence_about(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Evidence]]:
+    """What was appended about these lessons, asked for at once."""
+    wanted = list(ids)
+    if not wanted:
+        return {}
+    asked: list[Op] = [SearchOp(shelf.evidence_of(one), None, PAGE) for one in wanted]
+    pages = yield asked
+    found = {}
+    for one, page in zip(wanted, pages, strict=True):
+        exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(one)]
+        if len(page) == PAGE:
+            exactly = yield from every(shelf.evidence_of(one))
+        found[one] = evidence_in(exactly)
+    return found
+
+
+def evidence_items(shelf: Shelf) -> Plan[list[Item]]:
+    """Everything appended about the lessons of this namespace; a label like `evidence` may open another one below."""
+    items = yield from below(shelf.evidence)
+    deep = len(shelf.evidence) + 1
+    return [one for one in items if len(one.namespace) == deep and one.namespace[-1] not in ROOMS]
+
+
+def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
+    """What was appended about every lesson."""
+    items = yield from evidence_items(shelf)
+    of: dict[str, list[Item]] = {}
+    for item in items:
+        of.setdefault(item.namespace[-1], []).append(item)
+    about = {}
+    for i, (one, found) in enumerate(of.items(), 1):
+        about[one] = evidence_in(found)
+        if i % SPELL == 0:
+            yield GIVE_WAY
+    return about
+
+
+def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
+    """The similarities a store with an index gives; nothing where it has none, or its embedder is down."""
+    if not shelf.vectors:
+        return {}
+    try:
+        [page] = yield [SearchOp(shelf.lessons, None, NEAREST, 0, query[:2000])]
+    except Exception as fault:  # noqa: BLE001 - an embedder is anybody's code; words go on without it
+        logger.warning("Searched without vectors: %s: %s", type(fault).__name__, fault)
+        return {}
+    return {
+        item.key: float(item.score)
+        for item in page
+        if tuple(item.namespace) == shelf.lessons and getattr(item, "score", None) is not None
+    }
+
+
+def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
+    """The record of a run, or `None`; a failure after all where the user said so later."""
+    [item] = yield [GetOp(shelf.episodes, run_id.replace("\0", "�"))]
+    return episode_in(item) if item is not None else None
+
+
+def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
+    """The episode of an item as it counts now, or as it was kept; `None` and a warning where the record is damaged."""
+    try:
+        kept = Episode.model_validate({name: value for name, value in item.value.items() if name != REFUTED})
+    except (ValueError, AttributeError) as error:
+        logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
+        return None
+    if as_it_was or not item.value.get(REFUTED):
+        return kept
+    return kept.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
+
+
+def fit_for_a_label(text: str) -> bool:
+    """Whether a text could be a lesson's id: anything else is certainly unknown."""
+    return bool(text) and all(one.isalnum() or one in "-_" for one in text)
+
+
+def _together(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, Read]]:
+    found = {}
+    for i, item in enumerate(items, 1):
+        if i % SPELL == 0:
+            yield GIVE_WAY
+        lesson = lesson_in(item)
+        if lesson is not None:
+            about = evidence.get(lesson.id, Evidence())
+            found[lesson.id] = Read(item, folded(lesson, about), about)
+    return found

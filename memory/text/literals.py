@@ -1,0 +1,140 @@
+"""Literals: what of a task is its own, so that a lesson which names it would be a retelling."""
+
+from __future__ import annotations
+
+import re
+
+from langgraph_reflexion.memory.text.likeness import likeness
+from langgraph_reflexion.memory.text.masking import MAIL
+from langgraph_reflexion.memory.text.words import fold, listed, tokens
+
+TASK_LOOKED_AT = 20_000
+"""Characters of a task in which its details are looked for."""
+
+_QUOTED = re.compile(
+    r"[\"“]([^\"”\n]{3,200})[\"”]|(?<!\w)['‘]([^'’\n]{3,200})['’](?!\w)|`([^`\n]{3,200})`|[「『《]([^」』》\n]{2,200})[」』》]"
+)
+_LITERAL = re.compile(
+    "|".join(
+        (
+            r"(?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://\S+)",
+            rf"(?P<mail>{MAIL})",
+            r"(?P<path>\b[a-z]:\\[^\s'\"<>]+|(?<![\w/<.~])(?:~|\.{1,2})?/[\w.@%+~-]+/[\w./@%+~-]+"
+            r"|(?<![\w/.-])[\w.-]+(?:/[\w.@%+-]+){2,}/?|(?<![\w/.-])[\w-]+(?:/[\w-]+)+\.\w{1,5}\b)",
+            r"(?P<file>(?<![\w/.-])[\w-]+\.(?:csv|tsv|json|jsonl|xlsx?|txt|pdf|md|py|ipynb|js|ts|html?|xml|ya?ml|toml|ini|"
+            r"log|sql|db|docx?|pptx?|parquet|zip|tar|gz|png|jpe?g|svg|sh|c|cpp|go|rs|rb|java)\b)",
+            r"(?P<date>\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
+            r"|\d{4}年\d{1,2}月(?:\d{1,2}[日号])?|\d{1,2}月\d{1,2}[日号])",
+            r"(?P<time>\d{1,2}:\d{2})",
+            r"(?P<version>\bv?\d+(?:\.\d+){2,}\b)",
+            r"(?P<id>(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])\w+(?:-\w+)+\b"
+            r"|(?<![a-z0-9_])(?=[a-z0-9_]*\d)(?=[a-z0-9_]*[a-z])[a-z0-9_]{4,}(?![a-z0-9_]))",
+            r"(?P<amount>[$€£¥]\s?\d[\d.,]*)",
+            r"(?P<number>(?<!\d,)\b\d[\d,]*\.\d+\b|(?<![a-z0-9_])\d{4,}(?![a-z0-9_])|\b\d{1,3}(?:,\d{3})+\b)",
+        )
+    ),
+    re.IGNORECASE,
+)
+_KNOWN = re.compile(
+    r"(?:utf|sha|md|base|int|uint|float|ipv|http|python|gpt|iso|rfc|covid|h|x|s|ec|oauth|mp|web)-?_?\d+(?:[._-]\d+)*"
+    r"|10+|1024|2048|4096|8080|65535|\dd|[1-9](?:st|nd|rd|th)|\d+-?(?:bit|byte|day|hour|minute|second|week|month|year)s?"
+    r"|(?:readme|changelog|license|contributing)\.md|(?:package|tsconfig)\.json|requirements\.txt|pyproject\.toml"
+    r"|(?:setup|__init__|__main__|conftest|manage|main)\.py|index\.html?|docker-compose\.ya?ml|robots\.txt"
+    r"|(?:node|vue|next|nuxt|three|express|react|angular|d3)\.js",
+    re.IGNORECASE,
+)
+_CALLED = re.compile(
+    r"(?:\b(?:order|ticket|invoice|customer|user|account|case|issue|item|room|flight|bill|claim|booking|contract|record|"
+    r"product|member|employee|patient|student|policy|parcel|shipment|request|id|no\.?|number)\s|#|订单|工单|编号|客户|合同|发票)[\s#:：]*$",
+    re.IGNORECASE,
+)
+"""What stands before a number that is the name of something."""
+_NAME = re.compile(r"(?:(?<=[\w,;:)] )|(?<=\b(?:Mr|Ms|Dr)\. ))[A-Z][a-z]{2,}(?:[- ][A-Z][a-z]{2,})*\b")
+
+_COMMON = listed(
+    """
+    Mrs Prof Python Java Javascript Typescript Rust Ruby Perl Swift Kotlin Scala Haskell Golang Docker Linux Windows
+    Unix Excel Node Word Django Flask React Angular Pandas Numpy Postgres Mysql Sqlite Redis Mongo Kafka Spark Hadoop
+    Kubernetes English Chinese German French Spanish Japanese European American Asian African Internet Web Git
+    Github Google Unicode Markdown Latex Json Celsius Fahrenheit Kelvin Roman Greek Latin Arabic Bayes Fibonacci
+    Euclid Fourier Gauss Newton Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March
+    April May June July August September October November December Christmas Answer Question Write Return Find Give
+    Use Make Plan The This That What When Yes True False None
+    """
+)
+
+
+def retold(text: str, task: str) -> str | None:
+    """The detail of the task that the text gives away, or `None`."""
+    held = f" {fold(text)} "
+    for literal in literals(task):
+        if (said := fold(literal)) in held and re.search(rf"(?<!\w){re.escape(said)}(?!\w)", held):
+            return repr(literal)
+    for name in names(task):
+        if re.search(rf"\b{re.escape(name)}\b", text):
+            return repr(name)
+    if len(tokens(task)) >= 4 and likeness(text.split("\n")[0], task) >= 0.75:
+        return "all of it again"
+    return "a passage of it word for word" if passage(text, task) else None
+
+
+def gives_away(text: str, answer: str) -> bool:
+    """Whether the text holds the answer: a telling one as it stands, a long one in much the same words."""
+    said, held = fold(answer), fold(text)
+    if not said or len(said) > 200:
+        return likeness(text, answer[:2000]) >= 0.7
+    if not said.isascii():
+        return len(said) > 1 and said in held
+    if _is_name(answer) and re.search(rf"(?<=[\w,;:] ){re.escape(answer.strip(' .'))}(?!\w)", text):
+        return True
+    telling = len(said) > 1 and (any(one.isdigit() for one in said) or " " in said or len(said) >= 6)
+    return telling and re.search(rf"(?<![\w.]){re.escape(said)}(?!\w)", held) is not None
+
+
+def _is_name(answer: str) -> bool:
+    """Whether an answer is a single name, however short."""
+    word = answer.strip(" .")
+    return len(word) > 2 and word.isalpha() and word.istitle() and word not in _COMMON
+
+
+def literals(task: str) -> dict[str, str]:
+    """What of a task is its own, each with the word for its sort: `date`, `id`, `path`, `name` and so on."""
+    found = {next(filter(None, one.groups())): _quoted_sort(one) for one in _QUOTED.finditer(task)}
+    for one in _LITERAL.finditer(task):
+        said = one.group().rstrip(".,;:")
+        if not _KNOWN.fullmatch(said):
+            found.setdefault(said, _sort(task, one))
+    return {one: sort for one, sort in found.items() if len(fold(one)) > 1}
+
+
+def _quoted_sort(quoted: re.Match[str]) -> str:
+    inner = _LITERAL.fullmatch(next(filter(None, quoted.groups())))
+    if inner is not None:
+        return str(inner.lastgroup)
+    return "code" if quoted.group(3) else "title" if quoted.group().startswith("《") else "text"
+
+
+def _sort(task: str, found: re.Match[str]) -> str:
+    if found.lastgroup != "number" or not found.group().isdigit():
+        return str(found.lastgroup)
+    if _CALLED.search(task[max(found.start() - 20, 0) : found.start()]):
+        return "id"
+    return "year" if re.fullmatch(r"1[5-9]\d\d|20\d\d", found.group()) else "number"
+
+
+def names(task: str) -> list[str]:
+    """The names in a task; none in one whose words are capitalised throughout, as in a heading."""
+    words = re.findall(r"\b[A-Za-z]{4,}\b", _QUOTED.sub(" ", task))[1:]
+    if sum(word[0].isupper() for word in words) > max(0.7 * len(words), 2):
+        return []
+    found = [name for match in _NAME.finditer(task) for name in match.group().split(" ")]
+    return [name for name in dict.fromkeys(found) if name not in _COMMON]
+
+
+def passage(text: str, task: str) -> bool:
+    """Eight words in a row, or twelve characters of a script without spaces."""
+    ours, theirs = fold(text).split(), f" {fold(task)} "
+    if any(f" {' '.join(ours[i : i + 8])} " in theirs for i in range(len(ours) - 7)):
+        return True
+    runs = re.findall(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{12,}", fold(text))
+    return any(run[i : i + 12] in theirs for run in runs for i in range(len(run) - 11))
