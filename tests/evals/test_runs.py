@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import sqlite3
 from contextlib import closing
 from typing import TypedDict
@@ -49,6 +50,15 @@ async def test_what_many_tasks_keep_at_once_is_committed_when_they_go_on(tmp_pat
             [("task", "said", 8)],
         )
     assert rows(file) == 49
+
+
+@pytest.mark.req("I7", "I9")
+async def test_copies_for_graphs_with_types_of_their_own_write_one_after_another(tmp_path):
+    file = tmp_path / "runs.sqlite"
+    async with runs_of(file, SERDE) as runs:
+        copies = [copy.copy(runs) for _ in range(5)]
+        await asyncio.gather(*(copies[i % 5].aput(place(i), empty_checkpoint(), {}, {}) for i in range(50)))
+    assert rows(file) == 50
 
 
 @pytest.mark.req("I7")

@@ -24,50 +24,21 @@ class _Ask(NamedTuple):
     answer: asyncio.Future[Any]
 
 
-class Runs(SqliteSaver):
-    """LangGraph's saver with one thread that writes: each hop to a thread and each commit would cost a busy loop more
-    than what is written. A put has been committed when it returns; the disk is not waited for, so a process that dies
-    loses nothing by that.
-    """
+class Writer:
+    """The one thread that writes: what is asked for while it is at work is its next transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, serde: SerializerProtocol) -> None:
-        super().__init__(connection, serde=serde)
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
         self._threads = Threads()
         self._asked: list[_Ask] = []
         self._writing: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
-        """A cursor that leaves the transaction to whoever began it."""
-        with closing(self.conn.cursor()) as cursor:
-            yield cursor
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        return await self._done(lambda: self.put(config, checkpoint, metadata, new_versions))
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        await self._done(lambda: self.put_writes(config, writes, task_id, task_path))
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await self._done(lambda: self.get_tuple(config))
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        await self._done(lambda: self.delete_thread(thread_id))
 
     async def end(self) -> None:
         """Wait for what is still to be written."""
         while self._writing is not None:
             await asyncio.wait([self._writing])
 
-    async def _done(self, call: Callable[[], T]) -> T:
+    async def done(self, call: Callable[[], T]) -> T:
         """What a call gives, made together with all that are asked for while others are under way."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._asked.append(_Ask(call, answer))
@@ -94,7 +65,7 @@ class Runs(SqliteSaver):
         """Each call's result or fault; where the file fails, it has failed for all."""
         told: list[tuple[Any, Exception | None]] = []
         try:
-            self.conn.execute("BEGIN")
+            self._connection.execute("BEGIN")
             for one in asked:
                 try:
                     told.append((one.call(), None))
@@ -102,12 +73,49 @@ class Runs(SqliteSaver):
                     raise
                 except Exception as fault:  # noqa: BLE001 — a value that cannot be kept is its run's own fault
                     told.append((None, fault))
-            self.conn.execute("COMMIT")
+            self._connection.execute("COMMIT")
         except sqlite3.Error as fault:
-            if self.conn.in_transaction:
-                self.conn.execute("ROLLBACK")
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             return [(None, fault)] * len(asked)
         return told
+
+
+class Runs(SqliteSaver):
+    """LangGraph's saver with one thread that writes: each hop to a thread and each commit would cost a busy loop more
+    than what is written. A put has been committed when it returns; the disk is not waited for, so a process that dies
+    loses nothing by that. LangGraph may copy it, with another list of types for each graph: all copies have one writer.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, serde: SerializerProtocol) -> None:
+        super().__init__(connection, serde=serde)
+        self.writer = Writer(connection)
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """A cursor that leaves the transaction to whoever began it."""
+        with closing(self.conn.cursor()) as cursor:
+            yield cursor
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return await self.writer.done(lambda: self.put(config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await self.writer.done(lambda: self.put_writes(config, writes, task_id, task_path))
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await self.writer.done(lambda: self.get_tuple(config))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self.writer.done(lambda: self.delete_thread(thread_id))
 
 
 @asynccontextmanager
@@ -120,4 +128,4 @@ async def runs_of(file: Path, serde: SerializerProtocol) -> AsyncIterator[Runs]:
         try:
             yield runs
         finally:
-            await runs.end()
+            await runs.writer.end()
