@@ -63,6 +63,7 @@ class Upkeep(OpenBook):
         `model`, a chat model or a function of a prompt, words them; without one, or where it is not faithful, the best
         wording is taken. The lessons stay, linked. A second call finds nothing to do and asks no model.
         """
+        distilling.must_speak(model)
         made = []
         for cluster in work(self.store, distilling.clusters(self._shelf)):
             said = None if model is None else distilling.spoken(model, distilling.question(cluster))
@@ -71,6 +72,7 @@ class Upkeep(OpenBook):
 
     async def adistill(self, model: Any = None) -> list[Lesson]:
         """The same, awaited."""
+        distilling.must_speak(model)
         made = []
         for cluster in await awork(self.store, distilling.clusters(self._shelf)):
             said = None if model is None else await distilling.aspoken(model, distilling.question(cluster))

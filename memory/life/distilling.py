@@ -136,6 +136,12 @@ def question(cluster: Cluster) -> str:
     return Prompts().render("distill", lessons="\n".join(f"- {_plain(one.text)}" for one in cluster.members[:20]))
 
 
+def must_speak(model: Any) -> None:
+    """Refuse what could word nothing, such as a model's name: nothing would tell that it was never asked."""
+    if model is not None and not callable(model) and not hasattr(model, "invoke"):
+        raise ValueError(f"`model` is a chat model or a function of a prompt, got {model!r}")
+
+
 def spoken(model: Any, prompt: str) -> str | None:
     """What a model says, or `None` where it fails: the best wording does without it."""
     try:

@@ -249,3 +249,13 @@ def test_a_thousand_cycles_with_a_summariser_that_drops_and_garbles_lose_no_veri
         recalled = wide.recall(task)
         stands_in = {one.id for one in patterns if id in one.supersedes and one.status == "active"}
         assert {one.id for one in recalled} & ({id} | stands_in), lesson.text
+
+
+@pytest.mark.req("D12")
+@pytest.mark.parametrize("model", ["openai:gpt-4o-mini", 3])
+async def test_what_could_word_nothing_is_refused_by_name(model: Any) -> None:
+    book = LessonBook(InMemoryStore(), ("team",))
+    with pytest.raises(ValueError, match=f"chat model or a function.*{model}"):
+        book.distill(model)
+    with pytest.raises(ValueError, match=f"chat model or a function.*{model}"):
+        await book.adistill(model)
