@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any, TypedDict, Unpack, cast, get_args
 
 from langgraph.store.base import BaseStore
 
@@ -22,6 +22,16 @@ from langgraph_reflexion.schemas import Episode, Kind, Lesson, LessonStatus, Ori
 
 Wanted = str | Collection[str] | None
 """A word to filter by, or several of which one must hold."""
+
+
+class Filters(TypedDict, total=False):
+    """What lessons may be asked for by."""
+
+    kind: Wanted
+    status: Wanted
+    topic: Wanted
+    tag: Wanted
+    origin: Wanted
 
 
 class OpenBook:
@@ -60,59 +70,21 @@ class OpenBook:
         """The same, awaited."""
         return await awork(self.store, self._has(id_or_name))
 
-    def lessons(
-        self,
-        *,
-        kind: Wanted = None,
-        status: Wanted = None,
-        topic: Wanted = None,
-        tag: Wanted = None,
-        origin: Wanted = None,
-    ) -> list[Lesson]:
+    def lessons(self, **filters: Unpack[Filters]) -> list[Lesson]:
         """All lessons that have what is asked for, the oldest first."""
-        return work(self.store, self._lessons(_filters(kind, status, topic, tag, origin)))
+        return work(self.store, self._lessons(_known(filters)))
 
-    async def alessons(
-        self,
-        *,
-        kind: Wanted = None,
-        status: Wanted = None,
-        topic: Wanted = None,
-        tag: Wanted = None,
-        origin: Wanted = None,
-    ) -> list[Lesson]:
+    async def alessons(self, **filters: Unpack[Filters]) -> list[Lesson]:
         """The same, awaited."""
-        return await awork(self.store, self._lessons(_filters(kind, status, topic, tag, origin)))
+        return await awork(self.store, self._lessons(_known(filters)))
 
-    def search(
-        self,
-        query: str,
-        limit: int = 10,
-        *,
-        kind: Wanted = None,
-        status: Wanted = None,
-        topic: Wanted = None,
-        tag: Wanted = None,
-        origin: Wanted = None,
-    ) -> list[Found]:
+    def search(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> list[Found]:
         """The lessons nearest to a query in whatever status, with how near they are."""
-        filters = _filters(kind, status, topic, tag, origin)
-        return work(self.store, recalling.search(self._shelf, query, limit, filters))
+        return work(self.store, recalling.search(self._shelf, query, limit, _known(filters)))
 
-    async def asearch(
-        self,
-        query: str,
-        limit: int = 10,
-        *,
-        kind: Wanted = None,
-        status: Wanted = None,
-        topic: Wanted = None,
-        tag: Wanted = None,
-        origin: Wanted = None,
-    ) -> list[Found]:
+    async def asearch(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> list[Found]:
         """The same, awaited."""
-        filters = _filters(kind, status, topic, tag, origin)
-        return await awork(self.store, recalling.search(self._shelf, query, limit, filters))
+        return await awork(self.store, recalling.search(self._shelf, query, limit, _known(filters)))
 
     def episode(self, run_id: str) -> Episode | None:
         """The record of a run, or `None`."""
@@ -192,10 +164,13 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _filters(kind: Wanted, status: Wanted, topic: Wanted, tag: Wanted, origin: Wanted) -> recalling.Filters:
-    """What is asked for; a word that no lesson can hold is a slip, and would read as an empty book."""
-    for name, wanted, words in (("kind", kind, Kind), ("status", status, LessonStatus), ("origin", origin, Origin)):
+def _known(filters: Filters) -> recalling.Filters:
+    """The filters; a word that no lesson can hold is a slip, and would read as an empty book."""
+    if strange := sorted(set(filters) - set(Filters.__annotations__)):
+        raise TypeError(f"there is no filter {strange[0]!r}; there are {', '.join(Filters.__annotations__)}")
+    for name, words in (("kind", Kind), ("status", LessonStatus), ("origin", Origin)):
+        wanted = cast(Wanted, filters.get(name))
         for word in [wanted] if isinstance(wanted, str) else wanted or ():
             if word not in get_args(words):
                 raise ValueError(f"`{name}` is one of {', '.join(get_args(words))}, got {word!r}")
-    return {"kind": kind, "status": status, "topic": topic, "tag": tag, "origin": origin}
+    return filters
