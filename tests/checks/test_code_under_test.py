@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 
@@ -241,7 +242,7 @@ def test_code_that_takes_all_memory_is_told_so():
     "code",
     [
         RIGHT + "import threading, time\nthreading.Thread(target=time.sleep, args=[1000]).start()",
-        RIGHT + "print('x' * 20_000_000)",
+        RIGHT + "print('x' * 20_000)",
         "import asyncio\nasync def plus(a, b): return a + b\ndef add(a, b): return asyncio.run(plus(a, b))",
         "import datetime, random, re, statistics, dataclasses, decimal, heapq\n"
         "datetime.datetime.strptime('2020-01-01', '%Y-%m-%d')\n" + RIGHT,
@@ -251,6 +252,26 @@ def test_code_that_takes_all_memory_is_told_so():
 def test_code_that_is_right_passes_whatever_else_it_does(code):
     said = verdict(code, *ADD, timeout=10)
     assert (said.passed, said.score, said.issues) == (True, 100, [])
+
+
+@pytest.mark.req("K7")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('x' * 20_000_000)",
+        "import sys\nfor _ in range(20): print('x' * 1_000_000, file=sys.stderr)",
+        "import sys\nsys.stdout.buffer.write(b'x' * 20_000_000)",
+    ],
+    ids=["at once", "as errors", "as bytes"],
+)
+async def test_huge_output_is_thrown_away_and_told_whether_the_values_are_right_or_not(code):
+    check, loud = cases_pass(ADD, timeout=10), fenced(f"{code}\n{RIGHT}")
+    for said in (check(loud), await check.acall(loud)):
+        assert (said.passed, said.score, len(said.issues)) == (True, 100, 1)
+        assert re.search(r"printed 20,000,\d{3} bytes of output, which were thrown away", said.issues[0])
+    wrong = verdict(code + "\ndef add(a, b): return 0")
+    assert (wrong.passed, len(wrong.issues)) == (False, 2)
+    assert "bytes of output" in wrong.issues[-1]
 
 
 @pytest.mark.req("K7")

@@ -17,6 +17,8 @@ from langgraph_reflexion.schemas import Run, Verdict
 
 SHOWN = 300
 """Characters of a value that a complaint shows."""
+LOUD = 1_000_000
+"""Bytes of output that are worth a word; what is printed is never kept."""
 
 
 def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: int = 512) -> Check:  # noqa: PT028
@@ -35,15 +37,18 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
     def judging(answer: Any, _run: Run) -> Waits[Verdict]:
         code, issues = code_in(text_of(answer)), []
         ran: Ran | None = None
+        output = 0
         for expression, expected in asked:
             if ran is None or ran.loaded:  # code that cannot be read to its end fares no better a second time
                 ran = yield from sandbox.run(code, expression)
+                output = max(output, ran.output)
             if ran.fault:
                 issues.append(f"{_cut(expression)}: expected {_shown(expected)}, got {bounded(ran.fault, SHOWN * 3)}")
             elif not same(ran.value, expected):
                 issues.append(f"{_cut(expression)}: expected {_shown(expected)}, got {_shown(ran.value)}")
         passed = len(asked) - len(issues)
-        return Verdict(passed=not issues, score=float(passed * 100 // len(asked)), issues=issues)
+        loud = [f"the code printed {output:,} bytes of output, which were thrown away"] if output > LOUD else []
+        return Verdict(passed=not issues, score=float(passed * 100 // len(asked)), issues=[*issues, *loud])
 
     return Check("test_cases", judging)
 

@@ -75,7 +75,15 @@ def _found(tree: ast.AST, forbid: Collection[str]) -> Iterator[str]:
 
 
 def _forbidden(path: str, forbid: Collection[str]) -> str | None:
-    return next((one for one in forbid if path == one or path.startswith(f"{one}.")), None)
+    every = path.removesuffix("*") if path.endswith(".*") else None  # all of a module, and what of it is forbidden too
+    return next(
+        (
+            one
+            for one in forbid
+            if path == one or path.startswith(f"{one}.") or (every is not None and one.startswith(every))
+        ),
+        None,
+    )
 
 
 def _aliases(tree: ast.AST) -> dict[str, str]:
@@ -139,6 +147,8 @@ def _path(node: ast.AST, names: dict[str, str]) -> str | None:
         owner = _path(node.value, names)
         if owner in ("sys.modules", "__builtins__", "__dict__"):
             return _plain(node.slice.value)
+        if isinstance(node.value, ast.Call) and _path(node.value.func, names) in ("globals", "locals", "vars"):
+            return _plain(names.get(node.slice.value, node.slice.value))
         if owner is not None and owner.endswith(".__dict__"):
             return _plain(f"{owner.removesuffix('.__dict__')}.{node.slice.value}")
     if isinstance(node, ast.Call):
@@ -190,6 +200,8 @@ def _hidden(node: ast.AST, names: dict[str, str], forbid: Collection[str]) -> st
         return f"it uses {node.attr}"
     if isinstance(node, ast.Name) and node.id in ("__builtins__", "__loader__", "__spec__"):
         return f"it uses {node.id}"
+    if isinstance(node, ast.Subscript) and _path(node, names) in ("__builtins__", "__loader__"):
+        return f"it uses {_path(node, names)}"
     if not isinstance(node, ast.Call):
         return None
     called = _path(node.func, names)

@@ -12,8 +12,30 @@ def _quoting(json):
     return json.encoder.encode_basestring_ascii
 
 
+def _counting():
+    """A stream that keeps nothing of what is written to it, and knows how much it was."""
+    import io
+
+    class Said(io.RawIOBase):
+        total = 0
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            size = memoryview(data).nbytes
+            Said.total += size
+            return size
+
+        def fileno(self):
+            return 1
+
+    return Said
+
+
 def main() -> None:
     import ast
+    import io
     import json
     import os
     import signal
@@ -26,6 +48,11 @@ def main() -> None:
         os.dup2(nothing, number)
     os.close(nothing)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 — for as long as there is a process
+    said = _counting()
+    for stream in ("stdout", "stderr"):
+        told = io.TextIOWrapper(said(), encoding="utf-8", errors="backslashreplace", write_through=True)
+        setattr(sys, stream, told)
+        setattr(sys, f"__{stream}__", told)
 
     def limited() -> None:
         try:
@@ -184,7 +211,7 @@ def main() -> None:
             out = '["fault","case","its value is too long to be told"]'
     except fault_of_any as fault:  # whatever the code under test raises is told
         out = fault_as(step, fault)
-    line = (secret + out + "\n").encode("ascii")
+    line = (secret + "[" + out + ',"' + hexed(said.total) + '"]\n').encode("ascii")
     while line:
         line = line[write(reply_to, line) :]
     leave(0)

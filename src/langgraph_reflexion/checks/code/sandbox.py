@@ -37,6 +37,8 @@ class Ran(NamedTuple):
     fault: str = ""
     loaded: bool = True
     """Whether the code itself was read to its end, so that another expression may fare better."""
+    output: int = 0
+    """Bytes that it printed, by its own count; nobody reads them."""
 
 
 class End(NamedTuple):
@@ -124,11 +126,12 @@ class Sandbox:
         if not line.startswith(secret) or line.count(b"\n") != 1 or not line.endswith(b"\n"):
             return Ran(fault="it wrote where only the verdict's own reply is written", loaded=loaded)
         try:
-            kind, *rest = json.loads(line[len(secret) :])
+            (kind, *rest), printed = json.loads(line[len(secret) :])
+            output = int(printed, 16)
             if kind == "value" and loaded:
-                return Ran(value=from_plain(rest[0]))
+                return Ran(value=from_plain(rest[0]), output=output)
             step, fault = rest
-            return Ran(fault=str(fault), loaded=step == "case")
+            return Ran(fault=str(fault), loaded=step == "case", output=output)
         except (ValueError, TypeError, IndexError, Unreadable, RecursionError):
             return Ran(fault="its reply cannot be read", loaded=loaded)
 
