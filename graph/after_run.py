@@ -11,9 +11,11 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.graph.agent import create_reflexion_agent
+from langgraph_reflexion.graph.given import must_be
 from langgraph_reflexion.graph.learning import AfterRun, Settings
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.remembering import Memory
+from langgraph_reflexion.nodes.step import takes
 from langgraph_reflexion.prompts import Prompts
 
 
@@ -44,14 +46,13 @@ def after_run(
         on_done: Called with what was found, when both are done; may be async.
         prompts: A folder whose files replace the shipped prompts of the same name.
     """
-    for value, kinds, name in (
-        (notebook, (ErrorNotebook,), "notebook"),
-        (memory, (LessonBook, MemoryPolicy), "memory"),
-        (limits, (Limits,), "limits"),
-    ):
-        if value is not None and not isinstance(value, kinds):
-            raise ValueError(f"`{name}` is a {' or a '.join(kind.__name__ for kind in kinds)}, got {value!r}")
-    if on_done is not None and not callable(on_done):
+    if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):
+        raise ValueError(f"`memory` is a LessonBook or a MemoryPolicy, got {memory!r}")
+    if notebook is not None:
+        must_be(notebook, ErrorNotebook, "notebook")
+    must_be(limits, Limits, "limits")
+    must_be(background, bool, "background")
+    if on_done is not None and (not callable(on_done) or not takes(on_done, {})):
         raise ValueError(f"`on_done` is a function of what was found, got {on_done!r}")
     policy = memory if isinstance(memory, MemoryPolicy) else None
     home = Memory(policy, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC)) if policy else None

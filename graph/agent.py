@@ -41,7 +41,7 @@ from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, Json, Native, Reader, Speech
-from langgraph_reflexion.nodes.step import Step, WaitingStep, is_async
+from langgraph_reflexion.nodes.step import Step, WaitingStep, is_async, takes
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
@@ -109,13 +109,14 @@ def create_reflexion_agent(
         raise ValueError(
             f"`self_reflection` is {', '.join(map(repr, MODES))} or an `after_run(...)`, got {self_reflection!r}"
         )
-    must_fit(limits, memory, store, clock, name)
+    must_fit(limits, memory, store, clock, name, checkpointer, context_schema)
     state_schema = with_messages(state_schema)
     ticking = aware(clock)
     words = Prompts(prompts)
     form = None if response_format is None else ResponseForm(response_format)
-    toolbox = toolbox_of(tools, controls or (), approve, deny)
-    speech = _speech(model, toolbox, protocol, controls, words)
+    allowed = _controls(controls)
+    toolbox = toolbox_of(tools, allowed or (), approve, deny)
+    speech = _speech(model, toolbox, protocol, allowed, words)
     offer = _offer(toolbox, speech)
     binding = partial(_form_of, form if speech.binds else None, bool(offer))
     home = Memory(memory, name or AGENT, store, InMemoryStore(), ticking)
@@ -165,21 +166,34 @@ def _with_a_step_to_spare(route: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda state: route({**state, "remaining_steps": state["remaining_steps"] - 1})
 
 
+def _controls(controls: Any) -> tuple[str, ...] | None:
+    """The controls that the caller names; None where they leave it open."""
+    if controls is None:
+        return None
+    listed = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
+    names = tuple(controls) if listed else (controls,)
+    if not listed or any(name not in tuple(CONTROLS) for name in names):
+        raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
+    return names
+
+
 def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, words: Prompts) -> Speech:
     """How to speak to the model; `auto` takes native calls where the model's class can bind tools."""
-    for control in controls or ():
-        if isinstance(controls, str) or control not in CONTROLS:
-            raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
     allowed = tuple(CONTROLS) if controls is None else tuple(controls)
     if callable(protocol):
         if is_async(protocol):
             raise ValueError(
                 f"A reader given as `protocol` is no async function: it waits for nothing, got {protocol!r}"
             )
+        if isinstance(protocol, type) or not takes(protocol, None):
+            raise ValueError(
+                f"A reader given as `protocol` takes an AIMessage and gives a Decision, and {protocol!r} does not"
+            )
         return Reader(protocol, allowed)
     if protocol not in ("auto", "tools", "json"):
         raise ValueError(f"`protocol` is 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
-    if protocol == "auto":
+    by_itself = protocol == "auto"
+    if by_itself:
         example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
         is_chosen = not isinstance(example, (str, Runnable)) and callable(example)
         native = isinstance(example, str) or is_chosen or calls_tools(example)
@@ -190,7 +204,8 @@ def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str]
         if isinstance(one, Runnable) and (names := bound_names(one)):
             raise ValueError(f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks in words")
     toolbox.must_leave(allowed)
-    return Json(allowed, [tool for tool in toolbox.offered if not isinstance(tool, dict)], words)
+    told = [tool for tool in toolbox.offered if not isinstance(tool, dict)]
+    return Json(allowed, told, words, plain_words=by_itself and not told)
 
 
 def _offer(toolbox: Toolbox, speech: Speech) -> Offer | None:

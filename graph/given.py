@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.runnables import Runnable
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.nodes.speaking.bindings import Model
 from langgraph_reflexion.nodes.speaking.models import model_named
+from langgraph_reflexion.nodes.step import is_async, takes
 
 
 def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
@@ -35,18 +37,36 @@ def must_fit(
     store: BaseStore | None,
     clock: Callable[[], datetime] | None,
     name: str | None,
+    checkpointer: Any,
+    context_schema: Any,
 ) -> None:
     """Refuse a setting of another kind, with the value."""
+    must_be(limits, Limits, "limits")
+    must_be(memory, MemoryPolicy, "memory")
     for setting, value, kind in (
-        ("limits", limits, Limits),
-        ("memory", memory, MemoryPolicy),
         ("store", store, BaseStore),
         ("name", name, str),
+        ("context_schema", context_schema, type),
     ):
-        if not isinstance(value, kind) and not (value is None and setting in ("store", "name")):
-            raise ValueError(f"`{setting}` is a {kind.__name__}, got {value!r}")
-    if clock is not None and not callable(clock):
-        raise ValueError(f"`clock` is a function that gives an aware datetime, got {clock!r}")
+        if value is not None:
+            must_be(value, kind, setting)
+    if checkpointer is not None and not isinstance(checkpointer, bool):
+        must_be(checkpointer, BaseCheckpointSaver, "checkpointer")
+    if clock is not None and (not callable(clock) or is_async(clock) or not takes(clock)):
+        raise ValueError(f"`clock` is a function of nothing that gives an aware datetime, got {clock!r}")
+
+
+def must_be(value: Any, kind: type, setting: str) -> None:
+    """Refuse a value of another kind, with the way out where it was nearly one."""
+    if isinstance(value, kind):
+        return
+    said = f"`{setting}` is a {'class' if kind is type else kind.__name__}, got {value!r}"
+    if isinstance(value, type) and issubclass(value, kind):
+        said += f": make one, {value.__name__}(...)"
+    elif hasattr(value, "__aenter__") or hasattr(value, "__enter__"):
+        opened = "async with" if not hasattr(value, "__enter__") else "with"
+        said += f": open it first, `{opened} ... as {setting}:`"
+    raise ValueError(said)
 
 
 def must_be_one_of(value: Any, words: Sequence[str], setting: str) -> None:

@@ -90,7 +90,7 @@ def create_trial_graph(
         name: The graph's name; its lessons live under `("reflexion", name)` unless `memory` says otherwise.
         clock: What time it is, as an aware datetime.
     """
-    must_fit(limits, memory, store, clock, name)
+    must_fit(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be_one_of(strategy, get_args(Strategy), "strategy")
     must_be_one_of(attempt, get_args(Style), "attempt")
     must_be_one_of(reflection, ("structured", "free"), "reflection")

@@ -6,7 +6,6 @@ agent's own, which it finds in `run.model`), and `acall`, its async door beside 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import let_pass
-from langgraph_reflexion.nodes.step import NeedsAsyncError, Wait, Waits, calling, is_async
+from langgraph_reflexion.nodes.step import NeedsAsyncError, Wait, Waits, calling, is_async, takes
 from langgraph_reflexion.schemas import Run, Verdict
 
 CHECK_FAULT = "the check itself failed: "
@@ -120,12 +119,8 @@ def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck,
     for i, check in enumerate(checks):
         if not callable(check):
             raise ValueError(f"`checks[{i}]` is no function of (answer, run), got {check!r}")
-        try:
-            inspect.signature(check).bind(None, None)
-        except TypeError:
-            raise ValueError(f"`checks[{i}]` must take (answer, run), and {check!r} does not") from None
-        except ValueError:  # a builtin that tells no signature: it is tried when its turn comes
-            pass
+        if not takes(check, None, None):
+            raise ValueError(f"`checks[{i}]` must take (answer, run), and {check!r} does not")
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
         made.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
     return tuple(made if as_given else sorted(made, key=lambda one: one.asks_model))

@@ -212,7 +212,7 @@ def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: lis
 def _said_again(state: State, message: AIMessage) -> Waiting | None:
     """The end of a run whose model said its last turn once more, id and calls alike: the results are there already."""
     turn, answers = last_turn(state["messages"])
-    if turn is None or turn.id != message.id or not message.tool_calls:
+    if turn is None or turn.id != message.id or not message.tool_calls or message.tool_calls != turn.tool_calls:
         return None
     if {*call_ids(message)} - {one.tool_call_id for one in answers}:
         return None

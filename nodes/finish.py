@@ -18,6 +18,7 @@ from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, is_paired, not_run, paired
+from langgraph_reflexion.nodes.speaking.protocols import is_cut, withheld
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.nodes.tally import elapsed, seconds_left, usage_of
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short
@@ -120,7 +121,7 @@ def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
         answer=chosen.answer if chosen is not None else None,
         structured=kit.form.plain(structured) if kit.form is not None and structured is not None else None,
         score=chosen.score if chosen is not None else None,
-        reason=state["reason"] or _refusal(state),
+        reason=state["reason"] or _flaw(state),
         attempts=attempts,
         failures=state["failures"],
         reflections=state["reflections"],
@@ -132,9 +133,16 @@ def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
     )
 
 
-def _refusal(state: State) -> str:
+def _flaw(state: State) -> str:
+    """What the provider told of the answer that is taken all the same."""
     waiting = state["decision"]
-    return "The model refused, and its refusal is the answer." if waiting is not None and waiting["refused"] else ""
+    if waiting is None or waiting["message"] is None:
+        return ""
+    if waiting["refused"]:
+        return "The model refused, and its refusal is the answer."
+    if withheld(waiting["message"]):
+        return "The provider stopped the answer before its end."
+    return "The answer was cut off at the model's longest reply." if is_cut(waiting["message"]) else ""
 
 
 def _chosen(state: State, ending: Ending) -> Attempt | None:

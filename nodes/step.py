@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -62,6 +62,25 @@ class NeedsAsyncError(RuntimeError):
 def is_async(function: Any) -> bool:
     """Whether calling it gives something to await."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+INJECTED = frozenset({"config", "runtime", "store", "writer", "previous"})
+"""What LangGraph gives to a function that asks for it by name."""
+
+
+def takes(function: Callable[..., Any], *given: Any, besides: Collection[str] = ()) -> bool:
+    """Whether it can be called with these, and by name with what it asks for of `besides`.
+
+    A builtin that tells no signature is tried when its turn comes.
+    """
+    try:
+        signature = inspect.signature(function)
+        signature.bind(*given, **{name: None for name in besides if name in signature.parameters})
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def calling(what: str, function: Callable[..., Any], *args: Any) -> Wait:

@@ -75,6 +75,7 @@ def _result(
     kit: Kit, call: ToolCall, state: Any, config: RunnableConfig, resumed_at: float | None = None
 ) -> Waits[Any]:
     """What the tool gave, or the exception that outlasted its repeats."""
+    kit.toolbox.must_be_given(call["name"], state, config)
     attempt = 0
     while True:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -23,13 +22,11 @@ from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits, calling, in_thread, is_async
+from langgraph_reflexion.nodes.step import INJECTED, NeedsAsyncError, Waits, calling, in_thread, is_async, takes
 from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None
-INJECTED = {"config", "runtime", "store", "writer", "previous"}
-"""What LangGraph gives to a function that asks for it by name."""
 
 
 class WorkerError(Exception):
@@ -187,21 +184,21 @@ class Worker:
 
 def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker:
     """The worker in any form a caller may give it; what cannot work is an error here."""
-    for name, mapper in (("input", input), ("output", output)):
-        if mapper is not None and not callable(mapper):
-            raise ValueError(f"`{name}` is a function, got {mapper!r}")
+    for name, mapper, given_to in (("input", input, ("prompt", "state")), ("output", output, ("final_state",))):
+        if mapper is not None and (not callable(mapper) or not takes(mapper, *given_to)):
+            raise ValueError(f"`{name}` is a function of ({', '.join(given_to)}), got {mapper!r}")
     if isinstance(given, StateGraph):
         raise ValueError(f"`worker` is a graph that is not compiled: give `graph.compile()`, got {given!r}")
     if isinstance(given, str):
         given = model_named(given)
     if isinstance(given, Runnable):
-        takes = _takes(given, input, output)
-        return Worker(given.get_name(), given, takes, input=input, output=output)
+        return Worker(given.get_name(), given, _takes(given, input, output), input=input, output=output)
     if not callable(given):
         raise ValueError(
             f"`worker` is a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
         )
-    _must_take_a_prompt(given)
+    if not takes(given, "prompt", besides=INJECTED):
+        raise ValueError(f"`worker` is a function of one prompt, and {given!r} does not take it")
     name = str(getattr(given, "__name__", type(given).__name__))
     only_async = is_async(given)
     return Worker(name, _runnable(given, name, only_async=only_async), "text", only_async, input, output)
@@ -240,19 +237,6 @@ def _core(given: Any) -> Any:
     while not isinstance(given, BaseChatModel) and isinstance(bound := getattr(given, "bound", None), Runnable):
         given = bound
     return given
-
-
-def _must_take_a_prompt(function: Callable[..., Any]) -> None:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # a builtin that tells no signature
-        return
-    own = [one for one in parameters if one.name not in INJECTED]
-    plain_ones = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    wanted = [one for one in own if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
-    takes = any(one.kind in (*plain_ones, one.VAR_POSITIONAL) for one in own)
-    if not takes or len(wanted) > 1 or any(one.kind not in plain_ones for one in wanted):
-        raise ValueError(f"`worker` is a function of one prompt, and {function!r} does not take it")
 
 
 def text_of(said: Any, name: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from string import Template
 
@@ -18,7 +20,7 @@ class Prompts:
     def __init__(self, folder: str | Path | None = None) -> None:
         self._texts = _shipped()
         if folder is not None:
-            self._texts |= _replacements(Path(folder), self._texts)
+            self._texts |= _replacements(folder, self._texts)
 
     @property
     def names(self) -> list[str]:
@@ -43,8 +45,11 @@ def _shipped() -> Texts:
     return {file.name.removesuffix(".md"): Template(file.read_text(encoding="utf-8")) for file in found}
 
 
-def _replacements(folder: Path, ours: Texts) -> Texts:
-    if not folder.is_dir():
+def _replacements(given: str | Path, ours: Texts) -> Texts:
+    if not given or not isinstance(given, (str, PathLike)):
+        raise PromptError(f"`prompts` is a folder of text files, got {given!r}")
+    folder = Path(given)
+    if not os.path.isdir(folder):
         raise PromptError(f"`prompts` is a folder of text files, and {str(folder)!r} is none")
     replaced: Texts = {}
     for file in sorted(folder.glob("*.md")):

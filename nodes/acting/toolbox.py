@@ -57,6 +57,21 @@ class Toolbox:
         wrapped = self.node._wrap_tool_call is not None or self.node._awrap_tool_call is not None
         return wrapped or injected is None or bool(injected.state or injected.runtime)
 
+    def must_be_given(self, name: str, state: Any, config: RunnableConfig) -> None:
+        """Refuse to run a tool that asks for what this run has not: no other arguments would mend that."""
+        injected = self.node._injected_args.get(name)
+        if injected is None:
+            return
+        if injected.store and runtime_of(config).store is None:
+            raise ValueError(f"The tool {name!r} asks for a store, and this run has none: give the agent one, `store=`")
+        for argument, field in injected.state.items():
+            is_there = field is None or (field in state if isinstance(state, dict) else hasattr(state, field))
+            if not is_there and argument not in injected._optional_state_args:
+                raise ValueError(
+                    f"The tool {name!r} asks for {field!r} of the state, and this run has none: "
+                    "name it in `state_schema`, and give it beside the messages"
+                )
+
     def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
         """Wait for one call. Its exceptions come as they are."""
         runtime = runtime_of(config)
@@ -95,24 +110,29 @@ def toolbox_of(
             if seen.count(name) > 1:
                 raise ValueError(f"Two tools are called {name!r}; give one of them another name")
         node = ToolNode(made, handle_tool_errors=False)
-    known = set(node.tools_by_name)
-    for setting, names in (("approve", approve), ("deny", deny)):
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            raise ValueError(f"`{setting}` is a list of tool names, got {names!r}")
-        for name in names:
-            if not isinstance(name, str) or name not in known:
-                raise ValueError(f"`{setting}` names {name!r}, and the tools are: {', '.join(sorted(known)) or 'none'}")
-    offered = [tool for tool in node.tools_by_name.values() if tool.name not in deny]
+    asking, denied = _named("approve", approve, node), _named("deny", deny, node)
+    offered = [tool for tool in node.tools_by_name.values() if tool.name not in denied]
     toolbox = Toolbox(
         node=node,
         offered=(*offered, *builtin),
-        denied=frozenset(deny),
-        approve=frozenset(approve) - frozenset(deny),
+        denied=denied,
+        approve=asking - denied,
         direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
         arguments=Arguments(node.tools_by_name.values(), _filled_in(node)),
     )
     toolbox.must_leave(controls)
     return toolbox
+
+
+def _named(setting: str, names: Iterable[str], node: ToolNode) -> frozenset[str]:
+    """Names of tools that there are."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise ValueError(f"`{setting}` is a list of tool names, got {names!r}")
+    known, given = node.tools_by_name, tuple(names)
+    for name in given:
+        if not isinstance(name, str) or name not in known:
+            raise ValueError(f"`{setting}` names {name!r}, and the tools are: {', '.join(sorted(known)) or 'none'}")
+    return frozenset(given)
 
 
 def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:

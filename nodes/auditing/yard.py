@@ -36,10 +36,11 @@ class Yard:
     """One folder, read and never written."""
 
     def __init__(self, root: str | Path) -> None:
-        folder = Path(root).resolve()
-        if not folder.is_dir():
+        if not root or not isinstance(root, (str, os.PathLike)):
+            raise ValueError(f"`root` is a folder that auditors may read in, got {root!r}")
+        if not os.path.isdir(root):
             raise ValueError(f"`root` is a folder that auditors may read in, and {str(root)!r} is none")
-        self.root = folder
+        self.root = Path(root).resolve()
 
     def tools(self) -> list[BaseTool]:
         """`read_file` and `grep`; whatever is asked of them, the answer is a text."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -17,7 +16,7 @@ from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+from langgraph_reflexion.nodes.step import INJECTED, Wait, Waits, in_thread, is_async, takes
 
 Prompt = str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None
 
@@ -35,12 +34,16 @@ class Instructions:
             self._system = prompt
         elif isinstance(prompt, Runnable):
             self._made, self._waits = prompt, True
-        elif inspect.iscoroutinefunction(prompt):
-            self._made, self._waits = RunnableCallable(None, prompt, name="Prompt", trace=False), True
-        elif callable(prompt):
-            self._made = RunnableCallable(prompt, name="Prompt", trace=False)
+        elif callable(prompt) and not isinstance(prompt, type):
+            if not takes(prompt, None, besides=INJECTED):
+                raise ValueError(f"`prompt` as a function takes the state, and {prompt!r} does not")
+            self._waits = is_async(prompt)
+            doors: Any = (None, prompt) if self._waits else (prompt, None)
+            self._made = RunnableCallable(*doors, name="Prompt", trace=False)
         elif prompt is not None:
-            raise ValueError(f"`prompt` is text, a SystemMessage, a function or a Runnable, got {prompt!r}")
+            raise ValueError(
+                f"`prompt` is text, a SystemMessage, a function of the state or a Runnable, got {prompt!r}"
+            )
 
     def around(
         self, conversation: Sequence[AnyMessage], view: Callable[[], Any], config: RunnableConfig

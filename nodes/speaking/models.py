@@ -26,7 +26,7 @@ from langgraph_reflexion.nodes.speaking.bindings import (
     unbound,
 )
 from langgraph_reflexion.nodes.speaking.json_text import whole
-from langgraph_reflexion.nodes.step import Waits, calling
+from langgraph_reflexion.nodes.step import Waits, calling, takes
 
 Spent = list[int]
 """Input, output and total tokens, and calls."""
@@ -78,11 +78,14 @@ class Choice:
             self._plain = {str(name): self._made(one) for name, one in model.items()}
         elif isinstance(model, (str, Runnable)):
             self._plain = {"": self._made(model)}
-        elif callable(model):
+        elif callable(model) and not isinstance(model, type):
+            if not takes(model, None, None):
+                raise ValueError(f"`model` as a function takes (state, runtime), and {model!r} does not")
             self._function = model
         else:
             raise ValueError(
-                f"`model` is a chat model, a name such as 'openai:gpt-4o-mini', or a function; got {model!r}"
+                "`model` is a chat model, a name such as 'openai:gpt-4o-mini', or a function of (state, runtime), "
+                f"got {model!r}"
             )
         self._ready = {name: self._offered(one) for name, one in self._plain.items()}
         self._alone = {name: plain(one) for name, one in self._plain.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
@@ -18,12 +19,22 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, not_run
-from langgraph_reflexion.nodes.speaking.reading import Invalid, read_object
+from langgraph_reflexion.nodes.speaking.reading import Invalid, names_a_field, read_object
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 
+SHOWN = ("image", "audio", "video", "file")
+"""Kinds of content that are an answer without any text."""
 QUOTED = 4_000
 """Characters of a reply that cannot stand, shown again to the model that said it."""
+
+ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+"""Where providers tell why a reply ended."""
+CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
+WITHHELD = frozenset(
+    {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
+)
+"""Endings by which a provider refuses in the model's place."""
 
 CONTROLS = {
     "replan": ("Set down a new plan before going on. Stands alone in its turn.", "plan", "The new plan."),
@@ -46,20 +57,34 @@ class Speech(Protocol):
 
 
 def refusal_in(reply: AIMessage) -> str | None:
-    """A refusal, told by the provider apart from the text."""
+    """A refusal, told by the provider apart from the text, or by how the reply ended."""
     said = reply.additional_kwargs.get("refusal")
     if isinstance(said, str) and said.strip():
         return said
     for block in reply.content if isinstance(reply.content, list) else []:
         if isinstance(block, dict) and block.get("type") == "refusal":
             return str(block.get("refusal") or "") or None
-    return None
+    if reply.text.strip():
+        return reply.text if "refusal" in _endings(reply) else None
+    return f"The provider gave no answer: {why}." if (why := withheld(reply)) else None
+
+
+def withheld(reply: AIMessage) -> str:
+    """The provider's word for stopping the reply because of what it says; empty where it did not."""
+    return min(_endings(reply) & WITHHELD, default="")
 
 
 def is_cut(reply: AIMessage) -> bool:
     """Whether the provider stopped the reply at its longest."""
+    return not CUT.isdisjoint(_endings(reply))
+
+
+def _endings(reply: AIMessage) -> set[str]:
+    """Why the reply ended, in whatever place a provider tells it."""
     told = reply.response_metadata or {}
-    return (told.get("finish_reason") or told.get("stop_reason")) in ("length", "max_tokens", "MAX_TOKENS")
+    short = told.get("incomplete_details")
+    names = [short.get("reason") if isinstance(short, dict) else None, *(told.get(name) for name in ENDINGS)]
+    return {name.lower() for name in names if isinstance(name, str)}
 
 
 class Native:
@@ -87,15 +112,20 @@ class Native:
         if reply.tool_calls and is_cut(reply):
             # Streamed, half a call arrives as a whole one with fewer arguments.
             return Invalid("parse_error", "the reply was cut off by its length in the middle of a call")
+        if reply.tool_calls and withheld(reply):
+            return Invalid("parse_error", "the provider stopped the reply in the middle of a call")
         if reply.tool_calls:
             named = [call["name"] for call in reply.tool_calls]
             control = next((name for name in named if name in self.controls), None)
             if control is not None:
                 return self._controlled(reply, control)
             return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
-        if not reply.text.strip():
-            return Invalid("parse_error", "the reply is empty: it has no text and no call")
-        return Decision(action="finish", final=reply.text)
+        if reply.text.strip():
+            return Decision(action="finish", final=reply.text)
+        if shown := [block["type"] for block in reply.content_blocks if block["type"] in SHOWN]:
+            return Decision(action="finish", final=f"[{', '.join(shown)}]")
+        why = "it was cut off at its longest" if is_cut(reply) else "it has no text and no call"
+        return Invalid("parse_error", f"the reply is empty: {why}")
 
     def _controlled(self, reply: AIMessage, name: str) -> Decision | Invalid:
         if len(reply.tool_calls) > 1:
@@ -158,8 +188,12 @@ class Json:
 
     binds = False
 
-    def __init__(self, controls: Sequence[str], tools: Sequence[BaseTool], words: Prompts) -> None:
+    def __init__(
+        self, controls: Sequence[str], tools: Sequence[BaseTool], words: Prompts, *, plain_words: bool = False
+    ) -> None:
+        """With `plain_words` an answer may also come as it is: where nothing can be called it can be nothing else."""
         self.controls = tuple(controls)
+        self._plain_words = plain_words
         specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
         actions = (["tool_call"] if specs else []) + ["finish", *controls]
         self._rules = words.render(
@@ -179,7 +213,12 @@ class Json:
         return as_text(messages, object_of)
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
-        return read_object(reply.text, controls=self.controls)
+        read = read_object(reply.text, controls=self.controls)
+        if not isinstance(read, Invalid) or not reply.text.strip():
+            return read
+        if self._plain_words and not names_a_field(reply.text):
+            return Decision(action="finish", final=reply.text)
+        return replace(read, message=f"{read.message} The reply was cut off at its longest.") if is_cut(reply) else read
 
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return in_one_form(reply, decision, decision.thought, stem)

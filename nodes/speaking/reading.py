@@ -59,6 +59,11 @@ def read_object(text: str, *, controls: Collection[str] = CONTROLS) -> Decision 
         return Invalid("parse_error", f"The reply cannot be read: {error}.")
 
 
+def names_a_field(text: str) -> bool:
+    """Say whether something in a reply is written as a decision's field."""
+    return _PIECE.search(text) is not None or _ACTION.search(text) is not None
+
+
 def read_json(text: str) -> Any | Invalid:
     """Return the JSON value in a reply, read as leniently as a decision, or why there is none; never raises.
 

@@ -206,3 +206,34 @@ def test_a_model_without_tool_calling_is_told_calls_and_results_as_text(run, des
     assert not any(isinstance(m, ToolMessage) or getattr(m, "tool_calls", None) for m in told)
     assert told[-1].type == "human"
     assert "Observation of search" in told[-1].text
+
+
+@pytest.mark.req("B9")
+def test_a_model_of_plain_words_with_nothing_to_call_may_answer_in_plain_words(run):
+    assert run(TextOnlyRoleModel(["11:00 is free."])).answer == "11:00 is free."
+    assert run(TextOnlyRoleModel([say("11:00 is free.")])).answer == "11:00 is free."
+    torn = run(TextOnlyRoleModel(['{"thought": "", "action": "finish", "final": "11', say("11:00")], reflection()))
+    assert (torn.answer, torn.signals) == ("11:00", ["parse_error"])
+    asked_for_it = run(RoleModel(["11:00 is free.", say("11:00")], reflection()), protocol="json")
+    assert (asked_for_it.answer, asked_for_it.signals) == ("11:00", ["parse_error"])
+
+
+@pytest.mark.req("A3", "B9")
+def test_a_reply_cut_off_at_its_longest_is_told_as_that(run, desk, protocol):
+    ended = {"finish_reason": "length"}
+    cut = AIMessage('{"thought": "Let me see' if protocol == "json" else "", response_metadata=ended)
+    seen = run(RoleModel([cut, say("11:00")]), [desk.search], protocol=protocol)
+    assert seen.signals == ["parse_error"]
+    assert "cut off" in seen.outcome.failures[0].evidence
+
+
+def test_a_server_that_gives_every_turn_the_same_ids_loses_no_call(run, desk):
+    turns = [
+        AIMessage("", id="m", tool_calls=[{"name": "search", "args": {"query": day}, "id": "c"}])
+        for day in ("Monday", "Tuesday")
+    ]
+    seen = run(RoleModel([*turns, say("11:00")]), [desk.search])
+    assert desk.ran == ["Monday", "Tuesday"]
+    calls_made = [call["args"]["query"] for message in seen.messages for call in getattr(message, "tool_calls", [])]
+    assert calls_made == ["Monday", "Tuesday"]
+    assert seen.answer == "11:00"

@@ -228,3 +228,41 @@ def test_a_refusal_is_the_answer_and_told_as_what_it_is(run):
     assert seen.told("step")[0]["decided"] == "refusal"
     assert "refused" in seen.outcome.reason
     assert not seen.signals
+
+
+@pytest.mark.req("I1", "F3")
+@pytest.mark.parametrize("ending", [{"stop_reason": "refusal"}, {"finish_reason": "content_filter"}])
+def test_a_provider_that_refuses_in_the_models_place_is_not_asked_again(run, ending):
+    model = RoleModel([AIMessage("", response_metadata=ending)])
+    seen = run(model)
+    assert len(model.asked) == 1
+    assert seen.answer == f"The provider gave no answer: {next(iter(ending.values()))}."
+    assert "refused" in seen.outcome.reason
+    assert not seen.signals
+
+
+@pytest.mark.req("I1")
+@pytest.mark.parametrize(
+    ("ending", "told"),
+    [
+        ({"finish_reason": "length"}, "cut off"),
+        ({"stop_reason": "max_tokens"}, "cut off"),
+        ({"incomplete_details": {"reason": "max_output_tokens"}}, "cut off"),
+        ({"finish_reason": "SAFETY"}, "stopped the answer before its end"),
+        ({"finish_reason": "stop"}, ""),
+    ],
+)
+def test_an_answer_that_stops_short_is_taken_and_the_outcome_says_so(run, ending, told):
+    seen = run(RoleModel([AIMessage("11:00, or else", response_metadata=ending)]))
+    assert seen.answer == "11:00, or else"
+    assert seen.ending == ("unverified", "unchecked")
+    assert told in seen.outcome.reason
+    assert bool(told) == bool(seen.outcome.reason)
+
+
+def test_a_picture_is_an_answer_too(run):
+    picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+    seen = run(RoleModel([AIMessage([picture])]))
+    assert seen.messages[-1].content == [picture]
+    assert seen.outcome.answer == "[image]"
+    assert not seen.signals

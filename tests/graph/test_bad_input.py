@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.prebuilt import ToolNode
 from langgraph.store.memory import InMemoryStore
 from pydantic import ValidationError
 
-from langgraph_reflexion import Context, Limits, MemoryPolicy, create_reflexion_agent
+from langgraph_reflexion import Context, Limits, MemoryPolicy, after_run, create_reflexion_agent
 from langgraph_reflexion.errors import PromptError
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
@@ -93,7 +95,22 @@ def test_names_of_tools_that_do_not_exist_are_refused(setting: str) -> None:
         make(tools=ToolNode([search]), **{setting: ["serach"]})
 
 
-@pytest.mark.parametrize("controls", [["think"], "replan", ["replan", "finish"], [7]])
+@pytest.mark.req("K8")
+def test_names_may_come_one_by_one_and_hold_all_the_same() -> None:
+    model = RoleModel([call("search", query="x"), "done"], reflection())
+    agent = make(model=model, deny=iter(["search"]), controls=iter(["replan"]))
+    result = agent.invoke(HELLO)
+    assert model.asked[0].tools == ["replan"]
+    assert [failure.error_class for failure in result["outcome"].failures] == ["permission"]
+    assert (
+        make(model=RoleModel([call("search", query="x"), "done"]), approve=iter(["search"]))
+        .invoke(HELLO)["outcome"]
+        .status
+        == "needs_input"
+    )
+
+
+@pytest.mark.parametrize("controls", [["think"], "replan", ["replan", "finish"], [7], 7, True, [[]], b"replan", ""])
 def test_controls_that_do_not_exist_are_refused(controls: Any) -> None:
     with pytest.raises(ValueError, match=r"`controls` holds some of replan, ask_user"):
         make(controls=controls)
@@ -157,9 +174,33 @@ def test_a_policy_out_of_range_is_named_with_its_value(name: str, value: Any) ->
         MemoryPolicy(**{name: value})
 
 
-@pytest.mark.parametrize(("setting", "value"), [("store", "lessons.db"), ("clock", 3), ("name", 7)])
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("store", "lessons.db"),
+        ("clock", 3),
+        ("name", 7),
+        ("checkpointer", "memory"),
+        ("context_schema", "Context"),
+        ("context_schema", 7),
+    ],
+)
 def test_what_is_no_store_no_clock_and_no_name_is_refused(setting: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"`{setting}` is a .*, got {value!r}"):
+        make(**{setting: value})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "way_out"),
+    [
+        ("store", InMemoryStore, r"make one, InMemoryStore\(\.\.\.\)"),
+        ("checkpointer", InMemorySaver, r"make one, InMemorySaver"),
+        ("checkpointer", SqliteSaver.from_conn_string(":memory:"), "open it first, `with ... as checkpointer:`"),
+        ("limits", Limits, "make one, Limits"),
+    ],
+)
+def test_what_is_nearly_right_is_refused_with_the_way_out(setting: str, value: object, way_out: str) -> None:
+    with pytest.raises(ValueError, match=rf"`{setting}` is a .*: {way_out}"):
         make(**{setting: value})
 
 
@@ -167,6 +208,26 @@ def test_what_is_no_store_no_clock_and_no_name_is_refused(setting: str, value: o
 def test_a_clock_that_tells_no_aware_time_is_refused_before_any_call(told: Any) -> None:
     with pytest.raises(ValueError, match=r"`clock` gives an aware datetime, .*, got"):
         make(clock=lambda: told).invoke(HELLO)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("model", r"`model` as a function takes \(state, runtime\), and <function print_three"),
+        ("prompt", "`prompt` as a function takes the state, and <function print_three"),
+        ("protocol", "`protocol` takes an AIMessage and gives a Decision, and <function print_three"),
+        ("clock", "`clock` is a function of nothing .*, got <function print_three"),
+    ],
+)
+def test_a_function_that_cannot_be_called_as_it_will_be_is_refused_at_once(setting: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make(**{setting: print_three})
+
+
+@pytest.mark.parametrize(("setting", "value"), [("model", ScriptedModel), ("prompt", dict), ("protocol", dict)])
+def test_a_class_is_no_value_of_it(setting: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"`{setting}` .*{value.__name__}"):  # type: ignore[attr-defined]
+        make(**{setting: value})
 
 
 def test_an_async_reader_is_refused() -> None:
@@ -239,6 +300,32 @@ def test_a_bad_or_unknown_prompt_file_fails_when_the_agent_is_made(
     (tmp_path / name).write_text(text)
     with pytest.raises(PromptError, match=said):
         make(prompts=tmp_path)
+
+
+@pytest.mark.parametrize("folder", [7, "", b"words", ["words"], "x" * 5000])
+def test_what_is_no_folder_of_prompts_is_told(folder: Any) -> None:
+    with pytest.raises(PromptError, match="`prompts` is a folder of text files"):
+        make(prompts=folder)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("limits", None),
+        ("limits", 5),
+        ("background", "yes"),
+        ("notebook", "notes.db"),
+        ("memory", "notes.db"),
+        ("on_done", lambda: None),
+        ("on_done", 7),
+        ("root", 7),
+        ("root", ""),
+        ("root", "x" * 5000),
+    ],
+)
+def test_what_the_auditors_cannot_take_is_refused_by_its_name(setting: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"`{setting}` is a "):
+        after_run(ScriptedModel([]), **{setting: value})
 
 
 def test_a_folder_of_prompts_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -295,3 +295,24 @@ def test_a_tool_that_pauses_may_update_the_state_when_it_is_answered() -> None:
     config: RunnableConfig = {"configurable": {"thread_id": "t"}}
     agent.invoke({"messages": [HumanMessage("hello")]}, config)
     assert agent.invoke(Command(resume="Rome"), config)["city"] == "Rome"
+
+
+@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+@pytest.mark.parametrize(
+    ("wanting", "said"),
+    [
+        (see_store, "The tool 'see_store' asks for a store, and this run has none"),
+        (
+            see_city,
+            "The tool 'see_city' asks for 'city' of the state, and this run has none: name it in `state_schema`",
+        ),
+    ],
+)
+async def test_what_no_other_arguments_would_mend_is_raised_and_never_reflected_on(
+    wanting: Any, said: str, door: str
+) -> None:
+    model = RoleModel([call(wanting.__name__, **({"key": "x"} if wanting is see_store else {})), "done"])
+    agent = create_reflexion_agent(model, [wanting])
+    with pytest.raises(ValueError, match=said):
+        agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    assert len(model.asked) == 1
