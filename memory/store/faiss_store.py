@@ -18,11 +18,10 @@ from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result, SearchItem, SearchOp
-from numpy.typing import NDArray
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store.agreeing import agree
-from langgraph_reflexion.memory.store.embedding import aembed, embed
+from langgraph_reflexion.memory.store.embedding import Packed, aembed, embed
 from langgraph_reflexion.memory.store.file import File
 from langgraph_reflexion.memory.store.mirror import Mirror
 from langgraph_reflexion.memory.store.renewing import StaleError
@@ -34,7 +33,6 @@ from langgraph_reflexion.memory.store.writing import PUT, refresh, row, sweep, w
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-Queries = Mapping[str, NDArray[np.float32]]
 
 SMALL = 32
 """Operations that are checked on the event loop itself; more go to a thread."""
@@ -166,7 +164,7 @@ class FaissStore(BaseStore):
     def __repr__(self) -> str:
         return f"FaissStore({self._file.path!r})"
 
-    def _done(self, work: Work, texts: Mapping[str, bytes], queries: Queries) -> list[Result]:
+    def _done(self, work: Work, texts: Packed, queries: Packed) -> list[Result]:
         results: list[Result] = [None] * work.size
         if work.size == 1 and self._put_alone(work, texts):
             return results
@@ -193,7 +191,7 @@ class FaissStore(BaseStore):
                 return True
         return False
 
-    def _read_anew(self, work: Work, queries: Queries, results: list[Result]) -> list[int]:
+    def _read_anew(self, work: Work, queries: Packed, results: list[Result]) -> list[int]:
         while True:
             try:
                 with self._file.reading() as connection:
@@ -201,7 +199,7 @@ class FaissStore(BaseStore):
             except _OlderError:
                 continue  # another thread was quicker: what it has seen is there for us too
 
-    def _read(self, connection: sqlite3.Connection, work: Work, queries: Queries, results: list[Result]) -> list[int]:
+    def _read(self, connection: sqlite3.Connection, work: Work, queries: Packed, results: list[Result]) -> list[int]:
         reader = Reader(connection)
         for place, op in work.reads.items():
             if isinstance(op, GetOp):
@@ -214,14 +212,14 @@ class FaissStore(BaseStore):
                 results[place] = self._search(reader, op, queries.get(op.query))
         return reader.used
 
-    def _search(self, reader: Reader, op: SearchOp, query: NDArray[np.float32] | None) -> list[SearchItem]:
+    def _search(self, reader: Reader, op: SearchOp, query: bytes | None) -> list[SearchItem]:
         with self._lock:
             mirror = self._mirror
             if not mirror.catch_up(reader.connection, words=self._settings.by_words):
                 raise _OlderError
             if mirror.stale and self._settings.embedder is not None:
                 raise StaleError(reader.connection, mirror.stale)
-            slots, scores = reader.ranked(op, mirror, query)
+            slots, scores = reader.ranked(op, mirror, None if query is None else np.frombuffer(query, np.float32))
             ids = mirror.ids[slots].tolist()
         return reader.page(ids, scores.tolist(), op.refresh_ttl)
 

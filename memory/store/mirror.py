@@ -20,7 +20,7 @@ from langgraph_reflexion.memory.store.columns import Column, grown
 from langgraph_reflexion.memory.store.filters import matches
 from langgraph_reflexion.memory.store.lexicon import Lexicon
 from langgraph_reflexion.memory.store.quantized import Quantized
-from langgraph_reflexion.memory.store.schema import last_seq, setting
+from langgraph_reflexion.memory.store.schema import SINCE, last_seq, setting
 from langgraph_reflexion.memory.store.settings import WHOLE, Settings
 from langgraph_reflexion.memory.store.snapshot import MOST_WRONG, Snapshot, check
 from langgraph_reflexion.memory.store.snapshot import load as load_snapshot
@@ -88,8 +88,7 @@ class Mirror:
     def _take_in(self, connection: sqlite3.Connection) -> None:
         value = "value, rule" if self.lexicon or self._columns else "NULL, rule"
         query = f"SELECT id, namespace, {value}, {'vectors' if self.vectors else 'NULL'}, recipe FROM items"
-        since = "" if self.seq < 0 else f" WHERE seq > {self.seq}"
-        rows = connection.execute(query + since)
+        rows = connection.execute(query) if self.seq < 0 else connection.execute(f"{query} WHERE {SINCE}", (self.seq,))
         kept = setting(connection, "fields")
         fields = self.settings.fields or (tuple(json.loads(str(kept))) if kept else WHOLE)
         fresh = self._fresh(connection) if self.vectors else {}

@@ -23,7 +23,8 @@ class StaleError(Exception):
         self.left = len(items)
         self.rows: list[tuple[int, int, str | None, str]] = []
         for item in items[:AT_ONCE]:
-            self.rows += connection.execute("SELECT id, seq, rule, value FROM items WHERE id = ?", (item,)).fetchall()
+            query = "SELECT id, coalesce(again, seq), rule, value FROM items WHERE id = ?"
+            self.rows += connection.execute(query, (item,)).fetchall()
 
     def texts(self, settings: Settings) -> list[str]:
         """What has to be embedded, each text once."""
@@ -37,7 +38,7 @@ class StaleError(Exception):
             recipe, texts = embedded_for(value, rule, settings)
             remember(connection, [recipe])
             connection.execute(
-                "UPDATE items SET recipe = (SELECT id FROM recipes WHERE text = ?), seq = ?, vectors = ? "
-                "WHERE id = ? AND seq = ?",
+                "UPDATE items SET recipe = (SELECT id FROM recipes WHERE text = ?), again = ?, vectors = ? "
+                "WHERE id = ? AND coalesce(again, seq) = ?",
                 (recipe, seq, packed(texts, vectors), item, known),
             )

@@ -7,12 +7,11 @@ import uuid
 
 from langgraph_reflexion.errors import StoreError
 
-VERSION = 3
+VERSION = 4
 MARK = 0x4C524658
 """SQLite's `application_id` of our files."""
 
-TABLES = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+_ITEMS = """
 CREATE TABLE items (
     id INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
@@ -25,28 +24,41 @@ CREATE TABLE items (
     rule TEXT,
     recipe INTEGER,
     seq INTEGER NOT NULL,
+    again INTEGER,
     vectors BLOB,
     UNIQUE (namespace, key)
 );
-CREATE INDEX items_by_seq ON items (seq);
+CREATE INDEX items_by_again ON items (again) WHERE again IS NOT NULL;
 CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
+"""
+TABLES = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+{_ITEMS}
 CREATE TABLE recipes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE gone (item INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
 CREATE INDEX gone_by_seq ON gone (seq);
 """
-"""An item's `seq` is the number of the write that changed it last; `gone` has that of every delete.
+"""An item's `seq` is the number of the write that made it, `again` that of the last write that changed it since;
+`gone` has the number of every delete.
 
-The last number is the highest of all, so that a put writes its item and nothing else. Whoever remembers the last number
-seen can read what has changed since. `rule` is what the put said of indexing:
-nothing, `false`, or a list of paths; `recipe` is what the item's vectors were made from. They lie in the item's own
-row, so that neither can be without the other.
+The last number is the highest of all, so that a put writes its item and nothing else. Items lie in the order in which
+they were made, so that those of the latest writes are the last of the table, and need no index. Whoever remembers the
+last number seen can read what has changed since. `rule` is what the put said of indexing: nothing, `false`, or a list
+of paths; `recipe` is what the item's vectors were made from. They lie in the item's own row, so that neither can be
+without the other.
 """
 
 LAST = """max(
-    coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0),
-    (SELECT value FROM meta WHERE name = 'floor')
+    coalesce((SELECT seq FROM items ORDER BY id DESC LIMIT 1), 0),
+    coalesce((SELECT max(again) FROM items WHERE again IS NOT NULL), 0),
+    coalesce((SELECT max(seq) FROM gone), 0), (SELECT value FROM meta WHERE name = 'floor')
 )"""
 """SQL for the number of the last write. Deletes up to `floor` are no longer remembered."""
+
+SINCE = """(
+    id > coalesce((SELECT id FROM items WHERE seq <= ?1 ORDER BY id DESC LIMIT 1), 0) OR again > ?1
+)"""
+"""SQL for the items that were made or changed after a write."""
 
 MIGRATIONS = {
     1: """
@@ -57,6 +69,15 @@ DROP TABLE vectors;
     2: """
 UPDATE meta SET value = (SELECT value FROM meta WHERE name = 'seq') WHERE name = 'floor';
 DELETE FROM meta WHERE name = 'seq';
+""",
+    3: f"""
+ALTER TABLE items RENAME TO before;
+DROP INDEX items_by_seq;
+DROP INDEX items_by_end;
+{_ITEMS}
+INSERT INTO items SELECT id, namespace, key, value, created_at, updated_at, ttl, expires_at, rule, recipe, 0, seq,
+    vectors FROM before ORDER BY id;
+DROP TABLE before;
 """,
 }
 """SQL that brings a file of one version to the next, by the version it starts from."""

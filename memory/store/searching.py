@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from langgraph_reflexion.memory.store.filters import matches
 from langgraph_reflexion.memory.store.mirror import Mirror
-from langgraph_reflexion.memory.store.schema import last_seq, setting
+from langgraph_reflexion.memory.store.schema import SINCE, last_seq, setting
 from langgraph_reflexion.memory.store.values import item_of, now
 
 Floats = NDArray[np.float32]
@@ -52,7 +52,7 @@ def changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: i
     if since < max(floor, 0) or since > seq:
         rows = connection.execute(f"SELECT {_ROW} FROM items WHERE namespace = ?", (name,))
         return Changes(-1, seq, [item_of(row) for row in rows])
-    rows = connection.execute(f"SELECT {_ROW} FROM items WHERE seq > ? AND +namespace = ?", (since, name))
+    rows = connection.execute(f"SELECT {_ROW} FROM items WHERE {SINCE} AND +namespace = ?2", (since, name))
     items: list[Item] = [item_of(row) for row in rows]
     if not connection.execute("SELECT 1 FROM gone WHERE seq > ? LIMIT 1", (since,)).fetchone():
         return Changes(since, seq, items)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,11 @@ from langgraph_reflexion.memory.store.settings import WHOLE
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DECODE = json.JSONDecoder().decode
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_DEFAULT = json.JSONEncoder().default
+# `JSONEncoder.encode` makes this anew for every value, which takes longer than most values do.
+_PARTS: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, _DEFAULT, json.encoder.encode_basestring, None, ":", ",", False, False, False
+)
 
 
 def now() -> int:
@@ -33,8 +37,11 @@ def encoded(value: Any) -> str:
         if not isinstance(value, Mapping):
             raise TypeError(f"a value is a mapping with text for keys, got {type(value).__name__}")
         value = dict(value)
-    text = _ENCODER.encode(value)
-    _check_keys(value)
+    try:
+        text = "".join(_PARTS(value, 0))
+        _check_keys(value)
+    except RecursionError as fault:
+        raise ValueError("the value is nested too deeply, or holds itself") from fault
     try:
         text.encode()
     except UnicodeEncodeError:  # half characters: they have no UTF-8 and keep their escapes
@@ -50,17 +57,21 @@ def item_of(row: tuple[Any, ...], score: float | None = None) -> SearchItem:
     return SearchItem(tuple(namespace.split(".")), key, _DECODE(value), made, changed, score)
 
 
-def texts_of(value: Any, fields: tuple[str, ...]) -> list[str]:
+def texts_of(value: Any, fields: tuple[str, ...]) -> tuple[str, ...]:
     """The texts that are embedded for these fields, each once."""
-    return list(dict.fromkeys([text for path in fields for text in _texts_at(value, path) if text]))
+    return tuple(dict.fromkeys([text for path in fields for text in _texts_at(value, path) if text]))
 
 
-def plain_texts(value: Mapping[str, Any], fields: tuple[str, ...]) -> list[str] | None:
+def plain_texts(value: Mapping[str, Any], fields: tuple[str, ...]) -> tuple[str, ...] | None:
     """The same where every field is the name of a text, as most are; `None` where JSON may make another thing of it."""
-    found = [value.get(path) for path in fields if path.isidentifier()]
-    if len(found) < len(fields) or {*map(type, found)} != {str}:
-        return None
-    return list(dict.fromkeys([text for text in found if text]))
+    found = []
+    for path in fields:
+        text = value.get(path)
+        if type(text) is not str or not path.isidentifier():
+            return None
+        if text and text not in found:
+            found.append(text)
+    return tuple(found)
 
 
 def words_of(value: Any, fields: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from langgraph.store.base import (
@@ -53,13 +54,13 @@ def work_of(ops: Iterable[Op], settings: Settings) -> Work:
     work = Work()
     for place, op in enumerate(ops):
         work.size = place + 1
-        validate_op_namespace(op)
         if isinstance(op, PutOp):
             put = _put(op, settings)
-            place_of = put.namespace, put.key
-            work.puts.pop(place_of, None)
-            work.puts[place_of] = put
+            at = put[:2]
+            work.puts.pop(at, None)
+            work.puts[at] = put
             continue
+        validate_op_namespace(op)
         if not isinstance(op, GetOp | SearchOp | ListNamespacesOp):
             raise ValueError(f"no operation of a store: {op!r}")
         if isinstance(op, GetOp) and not op.namespace:
@@ -78,20 +79,28 @@ def work_of(ops: Iterable[Op], settings: Settings) -> Work:
 
 
 def _put(op: PutOp, settings: Settings) -> Put:
-    if not op.namespace:
-        raise InvalidNamespaceError("Namespace cannot be empty.")
-    namespace, key = ".".join(op.namespace), str(op.key)
-    if "\0" in namespace:  # LangGraph before 4.3.2 of its checkpoints lets it through
-        raise InvalidNamespaceError(f"A label of a namespace holds no NUL, got {op.namespace!r}")
-    if op.value is None:
+    labels, given, value, index, minutes = op
+    namespace, key = _name(tuple(labels)), str(given)
+    if value is None:
         return Put(namespace, key)
-    ttl = checked_minutes("ttl", op.ttl)
-    value = encoded(op.value)
-    if op.index is False:
-        return Put(namespace, key, value, "false", ttl=ttl)
-    rule = None if op.index is None else json.dumps(list(checked_fields("index", op.index)))
-    recipe, texts = embedded_for(value, rule, settings, op.value)
-    return Put(namespace, key, value, rule, recipe, texts, ttl)
+    ttl = None if minutes is None else checked_minutes("ttl", minutes)
+    text = encoded(value)
+    if index is False:
+        return Put(namespace, key, text, "false", ttl=ttl)
+    rule = None if index is None else json.dumps(list(checked_fields("index", index)))
+    recipe, texts = embedded_for(text, rule, settings, value)
+    return Put(namespace, key, text, rule, recipe, texts, ttl)
+
+
+@lru_cache(maxsize=1024)
+def _name(labels: tuple[str, ...]) -> str:
+    """A namespace that may be written to, as the file names it."""
+    if not labels:
+        raise InvalidNamespaceError("Namespace cannot be empty.")
+    validate_op_namespace(PutOp(labels, "", {}))
+    if any("\0" in label for label in labels):  # LangGraph before 4.3.2 of its checkpoints lets it through
+        raise InvalidNamespaceError(f"A label of a namespace holds no NUL, got {labels!r}")
+    return ".".join(labels)
 
 
 def embedded_for(
@@ -101,8 +110,6 @@ def embedded_for(
     if settings.embedder is None or rule == "false":
         return None, ()
     fields = tuple(json.loads(rule)) if rule else settings.embedded
+    recipe = settings.recipe(fields) if rule else settings.usual
     texts = plain_texts(given, fields) if given else None
-    return (
-        settings.recipe(fields) if rule else settings.usual,
-        tuple(texts_of(json.loads(value), fields) if texts is None else texts),
-    )
+    return recipe, texts_of(json.loads(value), fields) if texts is None else texts

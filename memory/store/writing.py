@@ -21,16 +21,16 @@ VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, (SELECT id FROM recipes WHERE text = ?8)
 ON CONFLICT (namespace, key) DO UPDATE SET
     value = excluded.value, updated_at = excluded.updated_at, ttl = excluded.ttl, rule = excluded.rule,
     created_at = CASE WHEN expires_at <= ?4 THEN excluded.created_at ELSE created_at END,
-    expires_at = excluded.expires_at, recipe = excluded.recipe, seq = excluded.seq, vectors = excluded.vectors
+    expires_at = excluded.expires_at, recipe = excluded.recipe, again = excluded.seq, vectors = excluded.vectors
 """
 """Writes one item, and is a whole transaction where no other is begun."""
 
 
 def row(put: Put, vectors: Mapping[str, bytes], moment: int, seq: int | None = None) -> tuple[Any, ...]:
     """A put as `PUT` takes it; without a number it gets the next."""
-    expires = None if put.ttl is None else moment + int(put.ttl * MINUTE)
-    data = packed(put.texts, vectors)
-    return put.namespace, put.key, put.value, moment, put.ttl, expires, put.rule, put.recipe, seq, data
+    namespace, key, value, rule, recipe, texts, ttl = put
+    expires = None if ttl is None else moment + int(ttl * MINUTE)
+    return namespace, key, value, moment, ttl, expires, rule, recipe, seq, packed(texts, vectors) if texts else None
 
 
 def write(connection: sqlite3.Connection, puts: Collection[Put], vectors: Mapping[str, bytes]) -> None:

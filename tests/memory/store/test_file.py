@@ -80,10 +80,17 @@ ALTER TABLE items ADD COLUMN vectors BLOB;
 UPDATE items SET vectors = x'0000803f000000000000000000000000' WHERE id = 1;
 PRAGMA user_version = 2;
 """,
+    """
+ALTER TABLE items ADD COLUMN vectors BLOB;
+UPDATE items SET vectors = x'0000803f000000000000000000000000' WHERE id = 1;
+UPDATE meta SET value = 7 WHERE name = 'floor';
+DELETE FROM meta WHERE name = 'seq';
+PRAGMA user_version = 3;
+""",
 ]
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=["first", "second"])
+@pytest.mark.parametrize("version", VERSIONS, ids=["first", "second", "third"])
 def test_a_file_of_an_older_version_is_brought_to_this_one(
     opened: Callable[..., FaissStore], path: Path, index: dict[str, Any], angles: Any, version: str
 ) -> None:
@@ -101,6 +108,8 @@ def test_a_file_of_an_older_version_is_brought_to_this_one(
     assert store.changes(NS, 7).seq == 7, "the numbers of writes go on from the last"
     store.put(NS, "c", {"text": "@0.5"})
     assert [item.key for item in store.changes(NS, 7).items] == ["c"]
+    store.put(NS, "b", {"text": "@0.5"})
+    assert [item.key for item in store.changes(NS, 8).items] == ["b"]
 
 
 def test_a_damaged_page_is_found_on_opening(path: Path) -> None:

@@ -77,6 +77,14 @@ def test_what_is_no_json_is_refused_and_nothing_changes(store: FaissStore, value
     assert store.get(NS, "a").value == {"n": 1}
 
 
+def test_a_value_that_holds_itself_is_refused(store: FaissStore) -> None:
+    value: dict[str, Any] = {"n": 1}
+    value["self"] = [value]
+    with pytest.raises(ValueError, match="holds itself"):
+        store.put(NS, "a", value)
+    assert store.get(NS, "a") is None
+
+
 @pytest.mark.parametrize("namespace", [(), ("",), ("a.b",), ("a\0b",), ("langgraph", "x"), (1,)], ids=str)
 def test_a_namespace_that_is_none_is_refused(store: FaissStore, namespace: Any) -> None:
     with pytest.raises(InvalidNamespaceError):
