@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.evals import SETUPS, results_in
-from langgraph_reflexion.testing import ModelServer, Student
+from langgraph_reflexion.testing import ModelServer, Question, Student, call, reflection, say
+from langgraph_reflexion.testing.student import PLANS
 
 COMMAND = Path(sys.executable).with_name("langgraph-reflexion")
 TASKS = [
@@ -54,9 +58,33 @@ def test_a_dry_run_says_how_many_calls_there_would_be_and_makes_none(
 ):
     told = said(capsys, "towns.jsonl", "--setups", name, "--model", "openai:gpt-4o-mini", "--trials", "2", "--dry-run")
     assert "8 tasks × 1 set-ups = 8 to do" in told
-    most = {"cot": 16, "cot+reflexion": 24, "react": 96, "react+both": 104}.get(name)
+    most = {"cot": 16, "cot+reflexion": 24, "react": 80, "react+both": 88}.get(name)
     assert most is None or f"8 to {most} model calls" in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
+
+
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("name", ["cot+reflexion", "react+both"])
+def test_the_fewest_and_the_most_calls_of_a_dry_run_are_those_of_the_best_and_the_worst_student(
+    capsys: pytest.CaptureFixture[str], name: str
+):
+    searches = count()
+
+    def worst(question: Question) -> Any:
+        if question.role == "reflect":
+            told = sum(plan in question.text for plan in PLANS)
+            return reflection(PLANS[told], failure_signal="check_failed", root_cause="bad_plan")
+        return call("search", query=f"town {next(searches)}") if "search" in question.tools else say("Answer: guess")
+
+    def best(question: Question) -> Any:
+        return say(f"Answer: River {re.findall(r'Harrow ([0-7])', question.text)[0]}")
+
+    words = ["towns.jsonl", "--setups", name, "--model", "openai:small", "--trials", "3", "--limit", "2"]
+    least, most = re.findall(r"(\d+) to (\d+) model calls", said(capsys, *words, "--dry-run"))[0]
+    for student, calls in ((best, least), (worst, most)):
+        with ModelServer(student) as server:
+            said(capsys, *words, "--base-url", server.url, "--out", calls)
+            assert len(server.requests) == int(calls)
 
 
 def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str]):

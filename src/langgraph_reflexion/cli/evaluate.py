@@ -121,7 +121,8 @@ def _tell_plan(page: Page, experiment: Experiment) -> None:
     count = len(experiment.jobs())
     page.line(f"{len(experiment.tasks)} tasks × {len(experiment.setups)} set-ups = {count} to do")
     page.line(
-        f"{least:,} to {most:,} model calls, of up to {experiment.trials} trials a task. Nothing was asked or written."
+        f"{least:,} to {most:,} model calls, of up to {experiment.trials} trials a task; a reply that cannot be read "
+        "costs one more. Nothing was asked or written."
     )
 
 

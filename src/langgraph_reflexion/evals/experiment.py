@@ -196,10 +196,10 @@ def _trial(attempt: Attempt) -> Trial:
 
 
 def planned_calls(experiment: Experiment) -> tuple[int, int]:
-    """The fewest and the most model calls that the whole may take."""
+    """The fewest and the most model calls that the whole may take, where every reply can be read at once."""
     least = most = 0
     for setup, task in experiment.jobs():
-        work = experiment.steps + 1 if setup.worker == "react" else 1
+        work = experiment.steps if setup.worker == "react" else 1
         judged = int(kind_of(task, judged=experiment.judged)[0] == "judge")
         tells = experiment.run_memory and setup.strategy in ("reflexion", "both")
         least += 1 + judged
