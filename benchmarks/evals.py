@@ -6,13 +6,16 @@ The ideal is what the calls take where nothing else takes time. Three ways make 
 set-up `cot+reflexion`, whose tasks fail twice (three answers and two reflections); trials of five attempts around an
 async function; and, as the least that LangGraph costs, a bare graph of two nodes. A shared machine cannot be timed by a
 clock on the wall, so the loop has one of its own: it goes on with the processor time of this process, and skips what it
-would have slept. Fails only where a task is lost, doubled or ends otherwise than it must.
+would have slept, in whole milliseconds as an operating system does. Runs that begin together stay together, and so think
+in turn and then all wait: the bare graph shows it. Fails only where a task is lost, doubled or ends otherwise than it
+must.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import selectors
 import tempfile
 import time
@@ -40,7 +43,8 @@ class Skipping(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> Any:
         events = super().select(0 if timeout is not None else None)
-        self.skipped += 0.0 if events else max(timeout or 0.0, 0.0)
+        if timeout and not events:  # as epoll does, whole milliseconds
+            self.skipped += math.ceil(timeout * 1000) / 1000
         return events
 
 

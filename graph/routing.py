@@ -29,6 +29,8 @@ class Routes:
     """Where a run begins."""
     remembering: str = "remember"
     """Where a reflection goes on: without memory, both are where an answer is made."""
+    judged: bool = False
+    """Whether `attempt` has asked the checks itself."""
 
     def after_begin(self, state: AtCrossing) -> str:
         """Feedback is reflected on first."""
@@ -92,9 +94,11 @@ class Routes:
     def after_attempt(self, state: AtCrossing) -> str:
         """An answer is checked; without one the worker tries again, reflected on first where it said itself why."""
         waiting = waiting_in(state)
-        if waiting is not None:
-            return "finish" if waiting["action"] == "ask_user" else "check"
-        if edited_in(state) is not None:
+        if waiting is not None and waiting["action"] == "ask_user":
+            return "finish"
+        if waiting is not None and self.judged:
+            return self.after_check(state)
+        if waiting is not None or edited_in(state) is not None:
             return "check"
         if spent_out(state, self.limits, self.now()):
             return "wrap_up"

@@ -21,6 +21,7 @@ from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of
 from langgraph_reflexion.nodes.acting.toolbox import toolbox_of
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
+from langgraph_reflexion.nodes.attempt import judged_attempt
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checking import named
@@ -145,11 +146,12 @@ def _compiled(
     # A trial without memory has no steps of it: most of what a short step costs is the step itself.
     remembers = kit.memory.policy.read or kit.memory.policy.write
     recalling, remembering = ("recall", "remember") if remembers else ("attempt", "attempt")
-    routes = Routes(kit.limits, kit.now, frozenset(), "attempt", recalling, remembering)
+    judged = bool(kit.checks) and all(one.in_place for one in kit.checks)
+    routes = Routes(kit.limits, kit.now, frozenset(), "attempt", recalling, remembering, judged)
     steps = (
         Step("begin", partial(begin, kit)),
         *((WaitingStep("recall", partial(recall, kit)),) if remembers else ()),
-        WaitingStep("attempt", partial(attempt_node, kit, trial)),
+        WaitingStep("attempt", partial(judged_attempt if judged else attempt_node, kit, trial)),
         WaitingStep("check", partial(check, kit)),
         WaitingStep("reflect", partial(reflect, kit)),
         *((WaitingStep("remember", partial(remember, kit)),) if remembers else ()),

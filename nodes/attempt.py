@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
@@ -19,6 +19,7 @@ from langgraph_reflexion.nodes.acting.faults import (
     tool_error_class,
 )
 from langgraph_reflexion.nodes.acting.timing import pause
+from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.host import emit, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
@@ -79,6 +80,15 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
     message = _under_own_id(state, work)
     waiting = Waiting(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
     return update | {"decision": waiting}
+
+
+def judged_attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The same, with the verdicts on the answer: for checks that need no step of their own."""
+    update = yield from attempt(kit, trial, state, config)
+    waiting = update.get("decision")
+    if waiting is None or waiting["action"] == "ask_user":
+        return update
+    return update | (yield from check(kit, cast("State", {**state, **update}), config))
 
 
 def _work(

@@ -1,7 +1,8 @@
 """Checks: any callable of (answer, run), what its return says, and what all verdicts together decide.
 
-A check may be told apart by three attributes: `asks_model` (it is dear, and comes last), `wants_model` (it asks the
-agent's own, which it finds in `run.model`), and `acall`, its async door beside `__call__`.
+A check may be told apart by four attributes: `asks_model` (it is dear, and comes last), `wants_model` (it asks the
+agent's own, which it finds in `run.model`), `in_place` (it takes less time than a step of a graph, and needs none), and
+`acall`, its async door beside `__call__`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ class NamedCheck:
     def wants_model(self) -> bool:
         """Whether it has no model of its own, and so asks the agent's: `run.model`."""
         return bool(getattr(self.function, "wants_model", False))
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a trial asks it in the step that made the answer."""
+        return bool(getattr(self.function, "in_place", False))
 
     def verdict(self, answer: Any, run: Run, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """What it says. An exception of it, or too long a silence, refuses the answer, with the error as evidence."""

@@ -28,6 +28,8 @@ class Check:
     asks_model: bool = False
     wants_model: bool = False
     """Whether it asks the agent's own model, which it finds in `run.model`."""
+    in_place: bool = False
+    """Whether a trial asks it in the step that made the answer."""
 
     def __call__(self, answer: Any, run: Run | None = None) -> Verdict:
         """What it says of the answer."""

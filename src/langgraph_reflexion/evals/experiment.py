@@ -30,6 +30,8 @@ from langgraph_reflexion.schemas import Attempt, Outcome
 NO_STALL = 1_000
 RETRIES = 2
 """Calls of a worker again in one trial: a server that fails for a moment is no wrong answer."""
+APART = 0.0025
+"""Seconds between the first tasks: those that begin together think side by side, and then all wait at once."""
 Told = Callable[[Result], None]
 
 
@@ -79,8 +81,11 @@ async def run(
                 await saver.adelete_thread(_thread(setup, task))
             told(result)
 
-    hands = [asyncio.create_task(hand()) for _ in range(min(pace.most, len(left)))]
+    hands: list[asyncio.Task[None]] = []
     try:
+        for _ in range(min(pace.most, len(left))):
+            hands.append(asyncio.create_task(hand()))
+            await asyncio.sleep(APART)
         await asyncio.gather(*hands)
     finally:
         for one in hands:

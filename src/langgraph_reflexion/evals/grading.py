@@ -13,6 +13,8 @@ from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.schemas import Run, Verdict
 
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
+COMPARED = KINDS[:3]
+"""Those that compare texts, which takes less time than a step of a graph."""
 WRONG = "The answer is not right."
 
 
@@ -33,7 +35,13 @@ def grader(tasks: Sequence[Task], judge: Any = None) -> Check:
         said: Verdict = yield Wait(lambda: check(answer, run), lambda: check.acall(answer, run))
         return said
 
-    return Check("grade", judging, asks_model=any(check.asks_model for check in known.values()))
+    each = known.values()
+    return Check(
+        "grade",
+        judging,
+        asks_model=any(check.asks_model for check in each),
+        in_place=all(check.name in COMPARED for check in each),
+    )
 
 
 def must_be_gradable(task: Task, *, judged: bool) -> None:
