@@ -6,8 +6,8 @@ The ideal is what the calls take where nothing else takes time. Three ways make 
 set-up `cot+reflexion`, whose tasks fail twice (three answers and two reflections); trials of five attempts around an
 async function; and, as the least that LangGraph costs, a bare graph of two nodes. A shared machine cannot be timed by a
 clock on the wall, so the loop has one of its own: it goes on with the processor time of this process, and skips what it
-would have slept, in whole milliseconds as an operating system does. Runs that begin together stay together: they
-think in turn and then all wait, as the bare graph shows. Fails only where a task is lost, doubled or ends otherwise than it
+would have slept, in whole milliseconds as an operating system does. Runs that begin together stay together: they think
+in turn and then all wait, as the bare graph shows. Fails only where a task is lost, doubled or ends otherwise than it
 must.
 """
 
