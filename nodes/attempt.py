@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.acting.faults import (
 from langgraph_reflexion.nodes.acting.timing import pause
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import USAGE
-from langgraph_reflexion.nodes.host import emit, was_resumed
+from langgraph_reflexion.nodes.host import emit, is_first_step, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.notes import Trial, prompted
 from langgraph_reflexion.nodes.speaking.metering import Meter
@@ -54,6 +54,9 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
     meter, budget = Meter(), kit.limits.token_budget
     pace = Pace(trial.max_steps, None if budget is None else budget - tokens(state["tally"]), meter)
     prompt, text = prompted(kit, trial, state)
+    if is_first_step(config):  # of one attempt, whatever was said before a pause or a crash counts too
+        said = yield from trial.worker.said_before(kit.inside(config), prompt)
+        pace.taken, meter.spent = len(said), reduce(plus, map(spent_on, said), meter.spent)
     try:
         work = yield from _work(kit, trial, state, config, prompt, text, pace)
     except NeedsAsyncError:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph import errors
+from langgraph._internal import _config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
@@ -74,8 +75,17 @@ def was_resumed(config: RunnableConfig) -> bool:
     if scratchpad.resume or scratchpad.get_null_resume() is not None:
         return True
     # An answer given by id may be for a graph inside this node; only the first step taken after it is meant.
-    left = scratchpad.stop - scratchpad.step
-    return bool(conf(config).get("__pregel_resume_map")) and left > (config.get("recursion_limit") or left)
+    return bool(conf(config).get("__pregel_resume_map")) and is_first_step(config)
+
+
+def is_first_step(config: RunnableConfig) -> bool:
+    """Whether the graph has taken no step since it was called: a node that is not where it starts goes on then."""
+    scratchpad = conf(config).get("__pregel_scratchpad")
+    if scratchpad is None:
+        return False
+    # LangGraph leaves its own default out of what a node is given.
+    most = config.get("recursion_limit") or getattr(_config, "DEFAULT_RECURSION_LIMIT", 25)
+    return bool(scratchpad.stop - scratchpad.step > most)
 
 
 def is_running(config: RunnableConfig) -> bool:

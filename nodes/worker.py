@@ -13,16 +13,18 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
 from langgraph.errors import ParentCommand
 from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
 from langgraph.pregel.protocol import PregelProtocol
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from pydantic import BaseModel
 
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import INJECTED, NeedsAsyncError, Waits, calling, in_thread, is_async, takes
+from langgraph_reflexion.nodes.step import INJECTED, NeedsAsyncError, Wait, Waits, calling, in_thread, is_async, takes
 from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.schemas import Outcome
 
@@ -160,6 +162,16 @@ class Worker:
         except ParentCommand as leave:
             to = leave.args[0].goto
             raise WorkerError(f"it handed over to {to!r}, and a trial has no one beside it") from None
+
+    def said_before(self, config: RunnableConfig, known: Sequence[AnyMessage]) -> Waits[list[AIMessage]]:
+        """What a graph that goes on from its own checkpoint has said by then; `known` are the messages it was given."""
+        graph = self.graph
+        if not isinstance(graph, Pregel) or not checkpoints(config):
+            return []
+        kept = yield Wait(lambda: graph.get_state(config), lambda: graph.aget_state(config))
+        messages = field_of(kept.values, "messages")
+        told = {one.id for one in known} - {None}
+        return [one for one in messages or [] if isinstance(one, AIMessage) and one.id not in told]
 
     def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[Work]:
         """Its answer, and how it came about; `known` are the messages it was given."""

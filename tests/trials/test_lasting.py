@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 
@@ -169,6 +171,61 @@ def test_what_a_worker_cost_before_it_paused_is_counted_too(made, thinker, ready
     paused, in_one_go = tried(True)["outcome"].usage, tried(False)["outcome"].usage
     assert (paused.calls, paused.total) == (in_one_go.calls, in_one_go.total)
     assert paused.calls == 2
+
+
+@pytest.mark.req("F9", "I7")
+@pytest.mark.parametrize("ready_made", [True, False])
+@pytest.mark.parametrize("how", ["asks", "dies"])
+async def test_the_model_calls_of_an_attempt_are_counted_over_all_its_pauses_and_crashes(
+    made, thinker, ready_made, how, is_it_so, right, thread
+):
+    @tool
+    def leave(page: int) -> str:
+        """Ask a person."""
+        return interrupt(f"may I, on page {page}?") if how == "asks" else f"you may, on page {page}"
+
+    pages = count()
+    model = RoleModel(lambda _: call("leave", page=next(pages)))
+    if how == "dies":
+        model = RoleModel([part for _ in range(9) for part in (call("leave", page=next(pages)), KeyboardInterrupt())])
+    limits = Limits(max_steps=50, loop_threshold=50)
+    worker = create_agent(model, [leave]) if ready_made else create_reflexion_agent(model, [leave], limits=limits)
+    bounds = {"max_steps": 3, "max_attempts": 1}
+    graph = made(worker, [right], reflector=thinker(), checkpointer=InMemorySaver(), limits=bounds)
+    given, result = is_it_so, {}
+    for _ in range(12):
+        try:
+            result = graph.invoke(given, thread()) if how == "dies" else await graph.ainvoke(given, thread())
+        except KeyboardInterrupt:
+            given = None
+            continue
+        given = Command(resume="yes")
+        if "__interrupt__" not in result:
+            break
+    outcome = result["outcome"]
+    assert outcome.stop_reason == "max_attempts"
+    assert "no answer in 3 model calls" in outcome.reason
+    assert outcome.usage.calls == 3
+
+
+@pytest.mark.req("F13", "I7")
+@pytest.mark.parametrize("by_id", [True, False])
+def test_the_time_that_a_person_takes_to_answer_a_worker_is_not_of_the_deadline(
+    made, thinker, by_id, is_it_so, right, thread
+):
+    @tool
+    def leave() -> str:
+        """Ask a person."""
+        return interrupt("may I?")
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    worker = create_agent(RoleModel([call("leave"), say("yes")]), [leave])
+    more = {"checkpointer": InMemorySaver(), "limits": {"deadline": 60}, "clock": lambda: now}
+    graph = made(worker, [right], reflector=thinker(), **more)
+    (pause,) = graph.invoke(is_it_so, thread())["__interrupt__"]
+    now += timedelta(hours=1)
+    result = graph.invoke(Command(resume={pause.id: "yes"} if by_id else "yes"), thread())
+    assert (result["outcome"].status, result["outcome"].seconds) == ("success", 0)
 
 
 def test_a_function_that_pauses_and_a_check_that_pauses_are_resumed_each_in_its_turn(made, is_it_so, thread):
