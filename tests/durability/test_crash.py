@@ -28,7 +28,7 @@ def told(folder: Path, moments: list[Any]) -> dict[str, Any]:
         [sys.executable, str(STORY), str(folder), json.dumps(moments)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -77,6 +77,7 @@ def test_a_killed_process_leaves_a_run_that_another_one_finishes_as_if_nothing_h
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(320)
 @pytest.mark.req("I7")
 def test_whatever_the_moment_a_process_dies_another_one_goes_on(tmp_path: Path) -> None:
     results = told(tmp_path, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import signal
 import sqlite3
@@ -209,8 +210,9 @@ def shared(path: Path, seconds: float, worst_put: float, slow_search: float) -> 
     assert [child.returncode for child in children] == [0, 0, 0, 0]
     found = whole(path)
     assert len(found) == sum(int(done) for done, *_ in told)
-    assert max(float(worst) for _, worst, _ in told) < worst_put, "a process was starved"
-    assert max(float(search) for *_, search in told) < slow_search, "what others wrote was long in coming"
+    crowded = max(1.0, os.getloadavg()[0] / len(children))  # others on the machine, who take their share of its time
+    assert max(float(worst) for _, worst, _ in told) < worst_put * crowded, "a process was starved"
+    assert max(float(search) for *_, search in told) < slow_search * crowded, "what others wrote was long in coming"
 
 
 @pytest.mark.slow
