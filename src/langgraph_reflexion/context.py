@@ -43,7 +43,7 @@ class Limits(_Settings):
     loop_threshold: int = Field(default=2, ge=2, description="The same call this many times in a row is a loop.")
     success_score: float = Field(default=80, ge=0, le=100, description="Accepts where no verdict states a decision.")
     min_improvement: float = Field(
-        default=0.05, ge=0, description="Relative gain over the best that counts as progress."
+        default=0.05, ge=0, allow_inf_nan=False, description="Relative gain over the best that counts as progress."
     )
     stalled_attempts: int = Field(default=2, ge=1, description="Attempts in a row without progress that end the run.")
     stuck_similarity: float = Field(default=0.8, gt=0, le=1, description="Above it two reflections say the same.")

@@ -104,7 +104,7 @@ def test_what_is_missing_is_named():
     assert check("Bell").issues == ["'3' is missing", "'3.5' is missing", "'北京' is missing"]
 
 
-@pytest.mark.parametrize("wrong", [[], "Bell", [1], [""], None])
+@pytest.mark.parametrize("wrong", [[], "Bell", [1], [""], None, 7, True, b"Bell"])
 def test_words_that_cannot_be_are_refused_when_built(wrong):
     with pytest.raises(ValueError, match="`contains_all` takes a list"):
         contains_all(wrong)
@@ -255,7 +255,7 @@ def test_a_task_has_a_topic(topic, tasks):
     [
         all_of, any_of, first_failing, weighted, lambda: all_of("x"), lambda: weighted((yes, 0)), lambda: weighted(yes),
         lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic({"x": 3}),
-        lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, default=3),
+        lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, topic=lambda: "x"), lambda: by_topic({"x": yes}, default=3),
     ],
 )  # fmt: skip
 def test_combinations_that_cannot_be_are_refused_when_built(build):

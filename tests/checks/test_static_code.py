@@ -89,9 +89,10 @@ def test_what_does_not_compile_is_refused(code):
 @pytest.mark.req("E3")
 def test_nothing_need_be_forbidden():
     assert static_code(forbid=())("import os\neval(input())").passed
+    assert not static_code(forbid=iter(["os"]))("import os").passed
 
 
-@pytest.mark.parametrize("forbid", ["os", [1], ["os; system"], [""]])
+@pytest.mark.parametrize("forbid", ["os", [1], ["os; system"], [""], None, 7, b"os"])
 def test_names_that_cannot_be_are_refused_when_built(forbid):
     with pytest.raises(ValueError, match="`forbid` is a list of names"):
         static_code(forbid=forbid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langgraph_reflexion.checks.check import Check, at_once, text_of
@@ -90,14 +90,15 @@ def _cut(text: str) -> str:
     return bounded(text, SHOWN)
 
 
-def static_code(forbid: Sequence[str] = DANGEROUS) -> Check:
+def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
     """Reads the answer's Python code without running it: it compiles, and nothing forbidden is imported or called.
 
     `forbid` names modules (`os`), what is in them (`os.system`) and Python's own functions (`eval`).
     """
-    if isinstance(forbid, str) or not all(isinstance(one, str) and _is_dotted(one) for one in forbid):
+    listed = isinstance(forbid, Iterable) and not isinstance(forbid, (str, bytes))
+    names = tuple(forbid) if listed else ()
+    if not listed or not all(isinstance(one, str) and _is_dotted(one) for one in names):
         raise ValueError(f"`forbid` is a list of names such as 'os', 'os.system' or 'eval', got {forbid!r}")
-    names = tuple(forbid)
 
     def judge(answer: Any, _run: Run) -> Verdict:
         issues = findings(code_in(text_of(answer)), names)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from langgraph_reflexion.checks.check import Check, at_once, text_of
@@ -13,7 +12,7 @@ from langgraph_reflexion.checks.folding import folded
 from langgraph_reflexion.nodes.checking import NamedCheck
 from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.metering import Meter
-from langgraph_reflexion.nodes.step import Waits, is_async
+from langgraph_reflexion.nodes.step import Waits, is_async, takes
 from langgraph_reflexion.schemas import Run, Verdict
 
 
@@ -21,6 +20,8 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
     """A function of the answer, or of (answer, run), sync or async, under a name of its own."""
     if not callable(function):
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"The `name` of a rule is a text, got {name!r}")
     called = str(name or getattr(function, "__name__", type(function).__name__))
     asked = NamedCheck("rule" if called == "<lambda>" else called, _of_both(function))
 
@@ -32,13 +33,9 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
 
 def _of_both(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function itself, or where it takes the answer alone, one of (answer, run)."""
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # a builtin that tells no signature: it is tried when its turn comes
+    if takes(function, None, None):
         return function
-    if _binds(signature, None, None):
-        return function
-    if not _binds(signature, None):
+    if not takes(function, None):
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
     if is_async(function):
 
@@ -47,14 +44,6 @@ def _of_both(function: Callable[..., Any]) -> Callable[..., Any]:
 
         return later
     return lambda answer, _run: function(answer)
-
-
-def _binds(signature: inspect.Signature, *given: Any) -> bool:
-    try:
-        signature.bind(*given)
-    except TypeError:
-        return False
-    return True
 
 
 def matches(form: Any) -> Check:
@@ -105,11 +94,13 @@ def exact(expected: Any) -> Check:
     return at_once("exact", judge)
 
 
-def contains_all(words: Sequence[str]) -> Check:
+def contains_all(words: Iterable[str]) -> Check:
     """Each of these texts is in the answer, whatever its case; a number stands for itself, not within a longer one."""
-    if isinstance(words, str) or not words or not all(isinstance(one, str) and one.strip() for one in words):
+    listed = isinstance(words, Iterable) and not isinstance(words, (str, bytes))
+    given = tuple(words) if listed else ()
+    if not given or not all(isinstance(one, str) and one.strip() for one in given):
         raise ValueError(f"`contains_all` takes a list of texts, got {words!r}")
-    wanted = [(one, re.compile(_edged(_level(one)))) for one in words]
+    wanted = [(one, re.compile(_edged(_level(one)))) for one in given]
 
     def judge(answer: Any, _run: Run) -> Verdict:
         said = _level(text_of(answer))

@@ -10,7 +10,7 @@ from langgraph_reflexion.checks.check import Check, members
 from langgraph_reflexion.memory import topic_of
 from langgraph_reflexion.nodes.checking import NamedCheck, decided, together, verdicts_on
 from langgraph_reflexion.nodes.speaking.metering import Meter
-from langgraph_reflexion.nodes.step import Waits, calling
+from langgraph_reflexion.nodes.step import Waits, calling, takes
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 
 Stop = Callable[[Verdict, float], bool]
@@ -105,7 +105,8 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
     """
     if not isinstance(checks, Mapping) or not checks or not all(isinstance(one, str) for one in checks):
         raise ValueError(f"`by_topic` takes a check for each of some topics, got {checks!r}")
-    if topic is not None and not callable(topic) and not (isinstance(topic, str) and topic.strip()):
+    is_word = isinstance(topic, str) and topic.strip()
+    if topic is not None and not is_word and not (callable(topic) and takes(topic, "task")):
         raise ValueError(f"`topic` is a word or a function of the task, got {topic!r}")
     choices = dict(zip(checks, members(list(checks.values()), "by_topic", as_given=True), strict=True))
     fallback = members([default], "default")[0] if default is not None else None
