@@ -16,8 +16,8 @@ from langgraph.prebuilt import ToolCallTransformer, ToolNode
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.context import Context, Limits, MemoryPolicy
-from langgraph_reflexion.graph.given import aware, model_for, must_fit, warn_of_unused
+from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
+from langgraph_reflexion.graph.given import model_for, must_fit, warn_of_unused
 from langgraph_reflexion.graph.layout import Way, laid_out
 from langgraph_reflexion.graph.learning import AfterRun, Settings
 from langgraph_reflexion.graph.routing import Routes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -15,20 +15,6 @@ from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.nodes.speaking.bindings import Model
 from langgraph_reflexion.nodes.speaking.models import model_named
 from langgraph_reflexion.nodes.step import is_async, takes
-
-
-def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
-    """The caller's clock, whose times can be set beside those that a store holds; without one, the time."""
-    if clock is None:
-        return lambda: datetime.now(UTC)
-
-    def now() -> datetime:
-        told = clock()
-        if not isinstance(told, datetime) or told.tzinfo is None:
-            raise ValueError(f"`clock` gives an aware datetime, such as datetime.now(UTC), got {told!r}")
-        return told
-
-    return now
 
 
 def must_fit(

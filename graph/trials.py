@@ -13,9 +13,9 @@ from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.context import Context, Limits, MemoryPolicy
+from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import Graph
-from langgraph_reflexion.graph.given import aware, model_for, must_be_one_of, must_fit, warn_of_unused
+from langgraph_reflexion.graph.given import model_for, must_be_one_of, must_fit, warn_of_unused
 from langgraph_reflexion.graph.layout import laid_out
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of

@@ -10,6 +10,7 @@ from langgraph_reflexion.memory.recall import recalling
 from langgraph_reflexion.memory.recall.floor import Floor, floor
 from langgraph_reflexion.memory.recall.precedent import Precedent, precedent
 from langgraph_reflexion.memory.shelf.doors import Plan, awork, work
+from langgraph_reflexion.memory.shelf.given import a, an_id, maybe_text, names, text
 from langgraph_reflexion.memory.shelf.values import Written
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
 
@@ -38,7 +39,7 @@ class LessonBook(Upkeep):
         It is kept as a candidate at most; one known already, in whatever spelling, gains the evidence. With a `doubt`,
         why it should not be shown, it is set aside.
         """
-        return work(self.store, writing.add(self._shelf, lesson, task, answer, heard, doubt))
+        return work(self.store, self._add(lesson, task, answer, heard, doubt))
 
     async def aadd(
         self,
@@ -50,7 +51,7 @@ class LessonBook(Upkeep):
         doubt: str | None = None,
     ) -> Written:
         """The same, awaited."""
-        return await awork(self.store, writing.add(self._shelf, lesson, task, answer, heard, doubt))
+        return await awork(self.store, self._add(lesson, task, answer, heard, doubt))
 
     def recall(
         self,
@@ -86,19 +87,19 @@ class LessonBook(Upkeep):
 
     def credit(self, episode: Episode) -> None:
         """Keep a finished run and count what came of it; the last to finish under a run id stands."""
-        work(self.store, crediting.credit(self._shelf, episode))
+        work(self.store, crediting.credit(self._shelf, a(Episode, episode, "episode")))
 
     async def acredit(self, episode: Episode) -> None:
         """The same, awaited."""
-        await awork(self.store, crediting.credit(self._shelf, episode))
+        await awork(self.store, crediting.credit(self._shelf, a(Episode, episode, "episode")))
 
     def feedback(self, run_id: str) -> bool:
         """Count a run as lost after all, because the user says so. `False` where the run is unknown."""
-        return work(self.store, crediting.feedback(self._shelf, run_id))
+        return work(self.store, crediting.feedback(self._shelf, an_id(run_id, "run_id")))
 
     async def afeedback(self, run_id: str) -> bool:
         """The same, awaited."""
-        return await awork(self.store, crediting.feedback(self._shelf, run_id))
+        return await awork(self.store, crediting.feedback(self._shelf, an_id(run_id, "run_id")))
 
     def precedent(
         self, task: str, failure: Failure | None = None, *, but: str | None = None, exclude: Collection[str] = ()
@@ -115,12 +116,23 @@ class LessonBook(Upkeep):
         """The same, awaited."""
         return await awork(self.store, self._precedent(task, failure, but, exclude))
 
+    def _add(
+        self, lesson: Lesson, task: str | None, answer: str | None, heard: Collection[str], doubt: str | None
+    ) -> Plan[Written]:
+        said = maybe_text(task, "task"), maybe_text(answer, "answer"), names(heard, "heard"), maybe_text(doubt, "doubt")
+        return writing.add(self._shelf, lesson, *said)
+
     def _recall(
         self, task: str, tools: Collection[str], failure: Failure | None, topic: str | None, exclude: Collection[str]
     ) -> Plan[list[Lesson]]:
-        return recalling.recall(self._shelf, task, set(tools), failure, topic, set(exclude))
+        if failure is not None:
+            a(Failure, failure, "failure")
+        fit = names(tools, "tools")
+        topic = maybe_text(topic, "topic")
+        return recalling.recall(self._shelf, text(task, "task"), fit, failure, topic, names(exclude, "exclude"))
 
     def _precedent(
         self, task: str, failure: Failure | None, but: str | None, exclude: Collection[str]
     ) -> Plan[Precedent | None]:
-        return precedent(self._shelf, task, failure.fingerprint if failure is not None else "", but, exclude)
+        mark = "" if failure is None else a(Failure, failure, "failure").fingerprint
+        return precedent(self._shelf, text(task, "task"), mark, but, names(exclude, "exclude"))

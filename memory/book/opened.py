@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypedDict, Unpack, cast, get_args
 
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion.context import MemoryPolicy, Namespace
+from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
 from langgraph_reflexion.memory.life import explaining, looking
 from langgraph_reflexion.memory.recall import recalling, showing
 from langgraph_reflexion.memory.recall.recalling import passes
 from langgraph_reflexion.memory.shelf.doors import Plan, awork, every, work
+from langgraph_reflexion.memory.shelf.given import a, an_id, maybe_text, names, text, whole
 from langgraph_reflexion.memory.shelf.index import Reader
 from langgraph_reflexion.memory.shelf.namespaces import place_in
 from langgraph_reflexion.memory.shelf.records import LIVE, lesson_in
@@ -34,6 +35,10 @@ class Filters(TypedDict, total=False):
     origin: Wanted
 
 
+CLOSED: dict[str, Any] = {"kind": Kind, "status": LessonStatus, "origin": Origin}
+"""The filters whose words are a closed set."""
+
+
 class OpenBook:
     """What can be asked of a book without changing it."""
 
@@ -48,27 +53,27 @@ class OpenBook:
     ) -> None:
         self.store = store
         self.namespace = place_in(store, namespace, context)
-        self.policy = policy or MemoryPolicy()
+        self.policy = MemoryPolicy() if policy is None else a(MemoryPolicy, policy, "policy")
         index = (reader or Reader()).index(store, (*self.namespace, "lessons"))
         embed = getattr(store, "embeddings", self)
         vectors = embed is not None and not getattr(embed, "spelling_only", False)
-        self._shelf = Shelf(self.namespace, self.policy, clock or _now, index, vectors)
+        self._shelf = Shelf(self.namespace, self.policy, aware(clock), index, vectors)
 
     def get(self, id: str) -> Lesson | None:
         """A lesson as it is now, or `None`."""
-        return work(self.store, self._get(id))
+        return work(self.store, self._get(an_id(id)))
 
     async def aget(self, id: str) -> Lesson | None:
         """The same, awaited."""
-        return await awork(self.store, self._get(id))
+        return await awork(self.store, self._get(an_id(id)))
 
     def has(self, id_or_name: str) -> bool:
         """Whether there is a lesson of this id or name."""
-        return work(self.store, self._has(id_or_name))
+        return work(self.store, self._has(an_id(id_or_name, "id_or_name")))
 
     async def ahas(self, id_or_name: str) -> bool:
         """The same, awaited."""
-        return await awork(self.store, self._has(id_or_name))
+        return await awork(self.store, self._has(an_id(id_or_name, "id_or_name")))
 
     def lessons(self, **filters: Unpack[Filters]) -> list[Lesson]:
         """All lessons that have what is asked for, the oldest first."""
@@ -80,49 +85,49 @@ class OpenBook:
 
     def search(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> list[Found]:
         """The lessons nearest to a query in whatever status, with how near they are."""
-        return work(self.store, recalling.search(self._shelf, query, limit, _known(filters)))
+        return work(self.store, self._search(query, limit, filters))
 
     async def asearch(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> list[Found]:
         """The same, awaited."""
-        return await awork(self.store, recalling.search(self._shelf, query, limit, _known(filters)))
+        return await awork(self.store, self._search(query, limit, filters))
 
     def episode(self, run_id: str) -> Episode | None:
         """The record of a run, or `None`."""
-        return work(self.store, read_episode(self._shelf, run_id))
+        return work(self.store, read_episode(self._shelf, an_id(run_id, "run_id")))
 
     async def aepisode(self, run_id: str) -> Episode | None:
         """The same, awaited."""
-        return await awork(self.store, read_episode(self._shelf, run_id))
+        return await awork(self.store, read_episode(self._shelf, an_id(run_id, "run_id")))
 
     def history(self, id: str) -> list[Change]:
         """What happened to a lesson, in order; each change has an id that `undo` takes."""
-        return work(self.store, looking.history(self._shelf, id))
+        return work(self.store, looking.history(self._shelf, an_id(id)))
 
     async def ahistory(self, id: str) -> list[Change]:
         """The same, awaited."""
-        return await awork(self.store, looking.history(self._shelf, id))
+        return await awork(self.store, looking.history(self._shelf, an_id(id)))
 
     def explain(self, run_id: str | None = None) -> dict[str, Any]:
         """What a run was shown and went without, why, from which evidence, what it wrote, and what came of it.
 
         Where no run is named, it is the latest.
         """
-        return work(self.store, explaining.explain(self._shelf, run_id))
+        return work(self.store, explaining.explain(self._shelf, maybe_text(run_id, "run_id")))
 
     async def aexplain(self, run_id: str | None = None) -> dict[str, Any]:
         """The same, awaited."""
-        return await awork(self.store, explaining.explain(self._shelf, run_id))
+        return await awork(self.store, explaining.explain(self._shelf, maybe_text(run_id, "run_id")))
 
     def hidden(self, id: str) -> str | None:
         """Why a lesson is shown to no run: where it stands, that its time is over, or what its words look like.
 
         `None` where runs that it fits are shown it.
         """
-        return work(self.store, showing.hidden(self._shelf, id))
+        return work(self.store, showing.hidden(self._shelf, an_id(id)))
 
     async def ahidden(self, id: str) -> str | None:
         """The same, awaited."""
-        return await awork(self.store, showing.hidden(self._shelf, id))
+        return await awork(self.store, showing.hidden(self._shelf, an_id(id)))
 
     def stats(self) -> dict[str, Any]:
         """How many lessons there are, by status, kind and origin, and how they did."""
@@ -142,6 +147,9 @@ class OpenBook:
 
     # ------------------------------------------------------------ plans
 
+    def _search(self, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
+        return recalling.search(self._shelf, text(query, "query"), whole(limit, "limit"), _known(filters))
+
     def _get(self, id: str) -> Plan[Lesson | None]:
         found = yield from read_some(self._shelf, [id])
         return found[id][1] if id in found else None
@@ -160,17 +168,14 @@ class OpenBook:
         return [lesson for _, lesson, _ in found.values() if passes(lesson, filters)]
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 def _known(filters: Filters) -> recalling.Filters:
     """The filters; a word that no lesson can hold is a slip, and would read as an empty book."""
     if strange := sorted(set(filters) - set(Filters.__annotations__)):
         raise TypeError(f"there is no filter {strange[0]!r}; there are {', '.join(Filters.__annotations__)}")
-    for name, words in (("kind", Kind), ("status", LessonStatus), ("origin", Origin)):
+    for name in Filters.__annotations__:
         wanted = cast(Wanted, filters.get(name))
-        for word in [wanted] if isinstance(wanted, str) else wanted or ():
-            if word not in get_args(words):
-                raise ValueError(f"`{name}` is one of {', '.join(get_args(words))}, got {word!r}")
+        allowed = get_args(CLOSED.get(name))
+        for word in [] if wanted is None else [wanted] if isinstance(wanted, str) else names(wanted, name):
+            if allowed and word not in allowed:
+                raise ValueError(f"`{name}` is one of {', '.join(allowed)}, got {word!r}")
     return filters

@@ -9,17 +9,18 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
 from langgraph.store.base import BaseStore, Item, Op, PutOp
 
-from langgraph_reflexion.context import Namespace
+from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.memory.notebook import findings
 from langgraph_reflexion.memory.notebook.findings import CATEGORIES, concerns, doubt_of, finding_of, is_sound
 from langgraph_reflexion.memory.notebook.grouping import Groups, Record
 from langgraph_reflexion.memory.shelf.doors import Plan, awork, every, put, work
+from langgraph_reflexion.memory.shelf.given import text, whole
 from langgraph_reflexion.memory.shelf.ledger import Ledger
 from langgraph_reflexion.memory.shelf.namespaces import place_in
 from langgraph_reflexion.memory.text.words import fold
@@ -46,12 +47,12 @@ class ErrorNotebook:
         max_kept: int = 10_000,
         context: Any = None,
     ) -> None:
-        if max_kept < 1:
+        if not whole(max_kept, "max_kept"):
             raise ValueError(f"`max_kept` must be 1 or more, got {max_kept!r}")
         self.store = store
         self.namespace = place_in(store, namespace, context)
         self._place: Namespace = (*self.namespace, "notebook")
-        self._clock = clock or _now
+        self._clock = aware(clock)
         self._max_kept = max_kept
         self._ledger = Ledger(self._place, self._take, self._blank)
         self._lock = threading.Lock()
@@ -66,11 +67,11 @@ class ErrorNotebook:
 
         A category or severity that there is none of, or an empty description, is a `ValueError`.
         """
-        return work(self.store, self._add(finding, session))
+        return work(self.store, self._add(finding, text(session, "session")))
 
     async def aadd(self, finding: Mapping[str, Any], session: str = "") -> Finding:
         """The same, awaited."""
-        return await awork(self.store, self._add(finding, session))
+        return await awork(self.store, self._add(finding, text(session, "session")))
 
     def record(
         self, session: str, score: float | None, found: Collection[Mapping[str, Any]], heard: Collection[str] = ()
@@ -99,11 +100,11 @@ class ErrorNotebook:
 
     def recent(self, limit: int = 20) -> list[Finding]:
         """The latest findings, the newest first."""
-        return work(self.store, self._found(list, limit))
+        return work(self.store, self._found(list, whole(limit, "limit")))
 
     async def arecent(self, limit: int = 20) -> list[Finding]:
         """The same, awaited."""
-        return await awork(self.store, self._found(list, limit))
+        return await awork(self.store, self._found(list, whole(limit, "limit")))
 
     def get(self, id: str) -> Finding | None:
         """A finding by its id, or `None`."""
@@ -115,11 +116,11 @@ class ErrorNotebook:
 
     def by_session(self, id: str) -> list[Finding]:
         """What was found of one run, the newest first."""
-        return work(self.store, self._found(_with("session", id)))
+        return work(self.store, self._found(_with("session", text(id, "id"))))
 
     async def aby_session(self, id: str) -> list[Finding]:
         """The same, awaited."""
-        return await awork(self.store, self._found(_with("session", id)))
+        return await awork(self.store, self._found(_with("session", text(id, "id"))))
 
     def by_category(self, name: str) -> list[Finding]:
         """The findings of one of the seven categories, the newest first."""
@@ -131,11 +132,11 @@ class ErrorNotebook:
 
     def by_tool(self, name: str) -> list[Finding]:
         """The findings about one tool, the newest first."""
-        return work(self.store, self._found(_about_tool(name)))
+        return work(self.store, self._found(_about_tool(text(name, "name"))))
 
     async def aby_tool(self, name: str) -> list[Finding]:
         """The same, awaited."""
-        return await awork(self.store, self._found(_about_tool(name)))
+        return await awork(self.store, self._found(_about_tool(text(name, "name"))))
 
     def statistics(self) -> dict[str, Any]:
         """Counts by category, severity and tool, the mean score, and how both move."""
@@ -147,11 +148,17 @@ class ErrorNotebook:
 
     def rules_text(self, task: str = "", limit: int = 10, min_repetitions: int = 1) -> str:
         """The mistakes made most often, those that fit the task first, as lines for a prompt; empty where none is."""
-        return work(self.store, self._rules_text(task, limit, min_repetitions))
+        return work(
+            self.store,
+            self._rules_text(text(task, "task"), whole(limit, "limit"), whole(min_repetitions, "min_repetitions")),
+        )
 
     async def arules_text(self, task: str = "", limit: int = 10, min_repetitions: int = 1) -> str:
         """The same, awaited."""
-        return await awork(self.store, self._rules_text(task, limit, min_repetitions))
+        return await awork(
+            self.store,
+            self._rules_text(text(task, "task"), whole(limit, "limit"), whole(min_repetitions, "min_repetitions")),
+        )
 
     def repeated(self, times: int) -> list[list[Finding]]:
         """The groups found in so many sessions or more, the members of each in order."""
@@ -332,7 +339,3 @@ def _session_key(session: str) -> str:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

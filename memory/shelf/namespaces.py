@@ -36,9 +36,9 @@ def filled_in(namespace: Namespace, context: Any) -> Namespace | None:
 
 def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Namespace:
     """The namespace of a book or a notebook, its fields filled; a store or namespace that cannot be one is refused."""
-    if not hasattr(store, "batch"):
+    if not hasattr(store, "batch") or isinstance(store, type):
         raise ValueError(f"`store` is a LangGraph store, got {store!r}")
-    if isinstance(namespace, str) or not namespace:
+    if not namespace or not isinstance(namespace, (tuple, list)):
         raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
     for one in namespace:
         if not isinstance(one, str) or not one or "." in one:

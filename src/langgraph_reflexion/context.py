@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -120,6 +120,22 @@ class Context(BaseModel):
 
     user_id: str | None = Field(default=None, description="Whose run this is; fills `{user_id}` of a namespace.")
     model: str | None = Field(default=None, description="One of the factory's models by name; the first by default.")
+
+
+def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
+    """The caller's clock, whose times can be set beside those that a store holds; without one, the time."""
+    if clock is None:
+        return lambda: datetime.now(UTC)
+    if not callable(clock):
+        raise ValueError(f"`clock` is a function of nothing that gives an aware datetime, got {clock!r}")
+
+    def now() -> datetime:
+        told = clock()
+        if not isinstance(told, datetime) or told.tzinfo is None:
+            raise ValueError(f"`clock` gives an aware datetime, such as datetime.now(UTC), got {told!r}")
+        return told
+
+    return now
 
 
 def field_of(context: Any, name: str) -> Any:

@@ -255,7 +255,8 @@ def test_a_task_has_a_topic(topic, tasks):
     [
         all_of, any_of, first_failing, weighted, lambda: all_of("x"), lambda: weighted((yes, 0)), lambda: weighted(yes),
         lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic({"x": 3}),
-        lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, topic=lambda: "x"), lambda: by_topic({"x": yes}, default=3),
+        lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, topic=lambda: "x"),
+        lambda: by_topic({"x": yes}, default=3),
     ],
 )  # fmt: skip
 def test_combinations_that_cannot_be_are_refused_when_built(build):

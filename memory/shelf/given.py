@@ -1,0 +1,65 @@
+"""What a caller gives a book or a notebook: what is of another kind is refused by name, with the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import Any, TypeVar
+
+from langgraph_reflexion.schemas import Lesson
+
+T = TypeVar("T")
+
+
+def text(value: str, name: str) -> str:
+    """The text itself."""
+    if not isinstance(value, str):
+        raise ValueError(f"`{name}` is a text, got {value!r}")
+    return value
+
+
+def maybe_text(value: str | None, name: str) -> str | None:
+    """A text, or none."""
+    return None if value is None else text(value, name)
+
+
+def an_id(value: str, name: str = "id") -> str:
+    """A lesson's or a run's id."""
+    if isinstance(value, Lesson):
+        raise ValueError(f"`{name}` is a text, got a lesson: give its `.id`, {value.id!r}")
+    return text(value, name)
+
+
+def names(values: Iterable[str], name: str) -> set[str]:
+    """Names or ids, one by one."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ValueError(f"`{name}` is a list of texts, got {values!r}")
+    found = set[str]()
+    for one in values:
+        if not isinstance(one, str):
+            own: Any = getattr(one, "name", None)
+            raise ValueError(f"`{name}` holds texts, got {one!r}" + (f": give {own!r}" if isinstance(own, str) else ""))
+        found.add(one)
+    return found
+
+
+def a(kind: type[T], value: T, name: str) -> T:
+    """A value of this kind."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ValueError(f"`{name}` is {article} {kind.__name__}, got {value!r}")
+    return value
+
+
+def whole(value: int, name: str) -> int:
+    """A whole number from 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"`{name}` is a whole number from 0, got {value!r}")
+    return value
+
+
+def a_place(value: T) -> T:
+    """A path, or an open file."""
+    if not (isinstance(value, (str, PathLike)) and str(value)) and not hasattr(value, "read"):
+        raise ValueError(f"`path_or_file` is a path or an open file, got {value!r}")
+    return value

@@ -1,0 +1,103 @@
+"""What a person gives a book or a notebook by mistake is one clear error with the value, and changes nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import ErrorNotebook, Lesson, LessonBook, Limits
+from langgraph_reflexion.errors import LessonError
+
+RULE = Lesson(kind="rule", text="Give the calendar a plain weekday name.", when="planning a day")
+
+
+@tool
+def search(query: str) -> str:
+    """Search."""
+    return query
+
+
+@pytest.fixture
+def book() -> LessonBook:
+    kept = LessonBook(InMemoryStore())
+    kept.add(RULE)
+    return kept
+
+
+@pytest.mark.req("D15")
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda book: book.add("Be brief."), "`add` takes a Lesson, got 'Be brief.'"),
+        (lambda book: book.add(RULE, task=7), "`task` is a text, got 7"),
+        (lambda book: book.recall(None), "`task` is a text, got None"),
+        (lambda book: book.recall("plan", "search"), "`tools` is a list of texts, got 'search'"),
+        (lambda book: book.recall("plan", [search]), "`tools` holds texts, got StructuredTool.*: give 'search'"),
+        (lambda book: book.recall("plan", failure="it broke"), "`failure` is a Failure, got 'it broke'"),
+        (lambda book: book.search(7), "`query` is a text, got 7"),
+        (lambda book: book.search("plan", limit=1.5), "`limit` is a whole number from 0, got 1.5"),
+        (lambda book: book.search("plan", limit=-1), "`limit` is a whole number from 0, got -1"),
+        (lambda book: book.lessons(kind="rules"), "`kind` is one of .*, got 'rules'"),
+        (lambda book: book.lessons(topic=7), "`topic` is a list of texts, got 7"),
+        (lambda book: book.approve(book.lessons()[0]), "`id` is a text, got a lesson: give its `.id`"),
+        (lambda book: book.get(7), "`id` is a text, got 7"),
+        (lambda book: book.retire(book.lessons()[0].id, None), "`why` is a text, got None"),
+        (lambda book: book.undo(since="yesterday"), "`since` is a datetime, got 'yesterday'"),
+        (lambda book: book.credit("run"), "`episode` is an Episode, got 'run'"),
+        (lambda book: book.export(None), "`path_or_file` is a path or an open file, got None"),
+        (lambda book: book.load(""), "`path_or_file` is a path or an open file, got ''"),
+    ],
+)  # fmt: skip
+def test_a_book_names_what_it_cannot_take_and_stays_as_it_was(book: LessonBook, ask: Any, said: str) -> None:
+    before = book.lessons()
+    with pytest.raises((ValueError, LessonError), match=said):
+        ask(book)
+    assert book.lessons() == before
+
+
+@pytest.mark.req("D15")
+def test_an_empty_id_is_unknown_and_never_means_all(book: LessonBook) -> None:
+    with pytest.raises(KeyError):
+        book.undo("")
+    assert [one.status for one in book.lessons()] == ["candidate"]
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"store": InMemoryStore}, "`store` is a LangGraph store"),
+        ({"namespace": 7}, "`namespace` is a tuple of labels, got 7"),
+        ({"namespace": {"team": 1}}, "`namespace` is a tuple of labels"),
+        ({"policy": Limits()}, "`policy` is a MemoryPolicy, got Limits"),
+        ({"clock": 7}, "`clock` is a function .*, got 7"),
+    ],
+)
+def test_a_book_that_cannot_be_is_refused_when_it_is_opened(made: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        LessonBook(**{"store": InMemoryStore(), **made})
+
+
+def test_a_books_clock_tells_an_aware_time() -> None:
+    book = LessonBook(InMemoryStore(), clock=lambda: datetime(2026, 3, 3))
+    with pytest.raises(ValueError, match="`clock` gives an aware datetime"):
+        book.add(RULE)
+
+
+@pytest.mark.req("H6", "H7")
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda notebook: notebook.recent("all"), "`limit` is a whole number from 0, got 'all'"),
+        (lambda notebook: notebook.rules_text(None), "`task` is a text, got None"),
+        (lambda notebook: notebook.rules_text(min_repetitions=-1), "`min_repetitions` is a whole number from 0"),
+        (lambda notebook: notebook.by_tool(search), "`name` is a text, got StructuredTool"),
+        (lambda notebook: notebook.by_session(7), "`id` is a text, got 7"),
+    ],
+)
+def test_a_notebook_names_what_it_cannot_take(ask: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ask(ErrorNotebook(InMemoryStore()))
