@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langgraph_reflexion import Limits, Verdict, create_reflexion_agent
+from langgraph_reflexion.schemas import Dimension
 from langgraph_reflexion.testing import RoleModel, ask, call, reflection, say
 
 ONCE = {"max_attempts": 1}
@@ -86,6 +87,23 @@ def test_a_score_out_of_range_is_clamped_and_said(run, given, counts):
     (verdict,) = seen.outcome.attempts[0].verdicts
     assert verdict.score == counts
     assert "outside 0 to 100" in verdict.issues[0]
+
+
+@pytest.mark.req("E1")
+def test_a_dimension_out_of_range_is_clamped_and_said_too(run):
+    sides = {
+        "clarity": Dimension(score=130, feedback="Plain."),
+        "depth": Dimension(score=-1),
+        "tone": Dimension(score=7),
+    }
+    seen = run(RoleModel([say("x")]), checks=[lambda *_: Verdict(score=90, dimensions=sides)], limits=ONCE)
+    (verdict,) = seen.outcome.attempts[0].verdicts
+    assert {name: side.score for name, side in verdict.dimensions.items()} == {"clarity": 100, "depth": 0, "tone": 7}
+    assert verdict.dimensions["clarity"].feedback == "Plain."
+    assert verdict.issues == [
+        "the score 130 of clarity is outside 0 to 100 and counts as 100",
+        "the score -1 of depth is outside 0 to 100 and counts as 0",
+    ]
 
 
 def test_a_check_without_a_name_is_told_by_its_place(run):

@@ -90,14 +90,14 @@ def _of_object(given: Mapping[str, Any]) -> Verdict:
     notes += [f"its score {raw!r} cannot be read" for raw, value in scores if value is None and raw is not None]
     sides = _sides(said, notes)
     if score is None and sides and not scores:
-        score = sum(side.score for side in sides.values()) / len(sides)
+        score = sum(min(max(side.score, 0.0), 100.0) for side in sides.values()) / len(sides)
     issues = [*(text for key in said if key in ISSUE_KEYS for text in _texts(said[key])), *notes]
     feedback = " ".join(text for key in said if key in WORD_KEYS for text in _texts(said[key]))
     return verdict_of(stated, score, issues, feedback, sides)
 
 
 def _sides(said: Mapping[str, Any], notes: list[str]) -> dict[str, Dimension]:
-    """The dimensions, as an object of numbers or objects, or as a list; a score out of range is clamped, and said."""
+    """The dimensions, as an object of numbers or objects, or as a list."""
     sides: dict[str, Dimension] = {}
     apart = [one for word in said if word in SIDE_KEYS for one in _entries(said[word])]
     for name, one in [*apart, *((word, said[word]) for word in said if word in SIDES)]:
@@ -107,10 +107,7 @@ def _sides(said: Mapping[str, Any], notes: list[str]) -> dict[str, Dimension]:
         if score is None:
             notes.append(f"its score of {name} cannot be read" + (f": {words}" if words else ""))
             continue
-        nearest = min(max(score, 0.0), 100.0)
-        if nearest != score:
-            notes.append(f"the score {score:g} of {name} is outside 0 to 100 and counts as {nearest:g}")
-        sides[name] = Dimension(score=nearest, feedback=words)
+        sides[name] = Dimension(score=score, feedback=words)
     return sides
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 from pydantic import Field, model_validator
+from typing_extensions import TypeIs
 
 from langgraph_reflexion.schemas.words import Value
 
@@ -34,13 +35,28 @@ class Verdict(Value):
     @model_validator(mode="before")
     @classmethod
     def _within_range(cls, given: Any) -> Any:
-        """A score out of range counts as the nearest in it, and the issues say so."""
-        score = given.get("score") if isinstance(given, dict) else None
-        if not isinstance(score, (int, float)) or 0 <= score <= 100:
+        """A score out of range counts as the nearest in it, and the issues say so; that of a dimension likewise."""
+        if not isinstance(given, dict):
             return given
-        nearest = 0.0 if math.isnan(score) else min(max(float(score), 0.0), 100.0)
-        issue = f"the score {score:g} is outside 0 to 100 and counts as {nearest:g}"
-        return {**given, "score": nearest, "issues": [*given.get("issues", ()), issue]}
+        notes, fields = [], dict(given)
+        if _is_outside(score := given.get("score")):
+            fields["score"] = _nearest(score)
+            notes.append(f"the score {score:g} is outside 0 to 100 and counts as {fields['score']:g}")
+        sides = given.get("dimensions")
+        for name, side in sides.items() if isinstance(sides, dict) else ():
+            if _is_outside(score := side.get("score") if isinstance(side, dict) else getattr(side, "score", None)):
+                plain = side if isinstance(side, dict) else side.model_dump()
+                fields["dimensions"] = {**fields["dimensions"], name: {**plain, "score": _nearest(score)}}
+                notes.append(f"the score {score:g} of {name} is outside 0 to 100 and counts as {_nearest(score):g}")
+        return {**fields, "issues": [*given.get("issues", ()), *notes]} if notes else given
+
+
+def _is_outside(score: Any) -> TypeIs[float]:
+    return isinstance(score, (int, float)) and not 0 <= score <= 100
+
+
+def _nearest(score: float) -> float:
+    return 0.0 if math.isnan(score) else min(max(float(score), 0.0), 100.0)
 
 
 @dataclass(frozen=True)
