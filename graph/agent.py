@@ -205,6 +205,8 @@ def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str]
             raise ValueError(f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks in words")
     toolbox.must_leave(allowed)
     told = [tool for tool in toolbox.offered if not isinstance(tool, dict)]
+    if lost := [tool for tool in toolbox.offered if isinstance(tool, dict)]:
+        raise ValueError(f"`tools` holds a provider's own, which only protocol='tools' can offer: {lost[0]!r}")
     return Json(allowed, told, words, plain_words=by_itself and not told)
 
 

@@ -35,7 +35,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
     if not isinstance(feedback, str):
         raise ValueError(f"`feedback` is a text, got {feedback!r}")
     feedback = bounded(feedback.strip(), LONGEST_FEEDBACK)
-    if not given and not feedback:
+    if not feedback and not (given if is_paired(given) else paired(given)):  # answers to no call are no conversation
         raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
     context = runtime_of(config).context
     if kit.choice.example is not None:

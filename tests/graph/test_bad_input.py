@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.prebuilt import ToolNode
@@ -256,6 +257,13 @@ def test_a_mode_of_self_reflection_that_there_is_none_of_is_refused(value: Any) 
         make(self_reflection=value)
 
 
+def test_a_providers_own_tool_that_would_never_be_offered_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"`tools` holds a provider's own, which only protocol='tools' can offer.*web_search"
+    ):
+        make(tools=[search, {"type": "web_search"}], protocol="json")
+
+
 @pytest.mark.parametrize("protocol", ["xml", 7, None, ""])
 def test_a_protocol_nobody_speaks_is_refused(protocol: Any) -> None:
     with pytest.raises(ValueError, match="`protocol`"):
@@ -336,7 +344,7 @@ def test_a_folder_of_prompts_that_is_not_there_is_told(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- a run
 
 
-@pytest.mark.parametrize("given", [{"messages": []}, {}])
+@pytest.mark.parametrize("given", [{"messages": []}, {}, {"messages": [ToolMessage("lost", tool_call_id="1")]}])
 @pytest.mark.parametrize("door", ["invoke", "ainvoke"])
 async def test_a_run_without_messages_is_refused_before_any_call(given: Any, door: str) -> None:
     model = ScriptedModel([])
