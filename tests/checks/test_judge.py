@@ -285,6 +285,9 @@ def test_a_judge_that_cannot_be_is_refused_when_built(settings, named):
         (["Bell", "Meucci", "Gray"], False),
         (["It was Bell who did it.", "Bell", "bell"], True),
         (["It was not Bell.", "Meucci", "Meucci"], False),
+        (["It wasn't Bell.", "Meucci, rather than Bell", "Bell or Meucci"], False),
+        (["Bell and Meucci", "Bell is wrong.", "Many say Bell, but it was Meucci."], False),
+        (["Was it Bell or Meucci? It was Bell, as I said.", "Bell had it in 1876, and nobody before.", "?"], True),
         (["", "", ""], False),
     ],
 )
@@ -297,6 +300,12 @@ async def test_an_answer_is_compared_with_what_is_said_when_asked_again(replies,
     assert await check.acall("Bell", run) == verdict
     assert "1876" in model.asked[0].text
     assert "3 answers" in verdict.feedback
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(("said", "passed"), [("是北京。", True), ("北京或上海", False), ("不是北京", False)])
+def test_answers_agree_in_a_script_without_spaces_too(said, passed):
+    assert consistent(k=1, model=ScriptedModel([said]))("北京", Run(task="首都?")).passed is passed
 
 
 @pytest.mark.req("E3")

@@ -6,6 +6,7 @@ import pytest
 
 from langgraph_reflexion.evals import SHIPPED, tasks_in
 from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.sameness import same
 from langgraph_reflexion.evals.workers import final_of
 
 TASKS = {task.id: task for task in tasks_in(SHIPPED)}
@@ -48,6 +49,13 @@ def test_a_right_answer_is_right_in_other_spellings(task: str, said: str):
 @pytest.mark.parametrize(("task", "said"), [(task, one) for task, all_of in WRONG.items() for one in all_of])
 def test_a_wrong_answer_stays_wrong(task: str, said: str):
     assert check_for(TASKS[task])(said).passed is False
+
+
+@pytest.mark.parametrize("said", ["less than 80", "not 80", "80 or more", "about 80"])
+def test_a_hedged_number_is_another_whatever_the_task_says(said: str):
+    task = "How many cost less or more than 80, or about that, and not 90?"
+    assert same("80", "80", task)
+    assert not same(said, "80", task)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,6 +36,12 @@ SATISFACTION = {
 SETS = {"general": ("judge", GENERAL), "satisfaction": ("judge_satisfaction", SATISFACTION)}
 ALIKE = 0.75
 """How alike two longer answers are that say the same."""
+_DENIES = re.compile(
+    "no|not|nor|or|never|neither|either|between|rather|instead|than|unlike|wrong|false|but|cannot|"
+    "(?:is|was|are|were|did|does|do|has|have|had|wo|ca|would|could|should)nt"
+)
+"""Words near an answer in a sentence that deny it, or set another beside it; folded, they have no apostrophe."""
+_DENIES_WIDE = re.compile("[不非没或和与]|而是")
 
 
 def llm_judge(
@@ -150,5 +157,16 @@ def _agree(one: str, other: str) -> bool:
         return True
     short, long = sorted((ours, theirs), key=len)
     if len(short) <= 40:  # an answer in a sentence around it
-        return bool(short) and f" {short} " in f" {long} " and not any(word in ("not", "no") for word in long.split())
+        return bool(short) and _says(long, short)
     return likeness(one, other) >= ALIKE
+
+
+def _says(sentence: str, answer: str) -> bool:
+    """Whether a sentence gives this answer, and does not deny it or name another beside it."""
+    if not answer.isascii() and " " not in sentence:  # a script without spaces
+        return answer in sentence and not _DENIES_WIDE.search(sentence)
+    for found in re.finditer(rf"(?<!\S){re.escape(answer)}(?!\S)", sentence):
+        before, after = sentence[: found.start()].split()[-3:], sentence[found.end() :].split()[:3]
+        if not any(map(_DENIES.fullmatch, [*before, *after])) and "and" not in (*before[-1:], *after[:1]):
+            return True
+    return False

@@ -23,6 +23,23 @@ _UNITS = {
     "km": "kilometre", "km/h": "kilometre", "kph": "kilometre", "l": "litre", "min": "minute", "yrs": "year",
 }  # fmt: skip
 _MOST_WORDS = 4
+_HEDGES = {
+    "not",
+    "no",
+    "or",
+    "less",
+    "more",
+    "than",
+    "under",
+    "over",
+    "about",
+    "nearly",
+    "least",
+    "most",
+    "below",
+    "above",
+}
+"""Words that make another number of it, whatever the task says."""
 
 
 def same(said: str, expected: str, task: str) -> bool:
@@ -41,6 +58,7 @@ def same(said: str, expected: str, task: str) -> bool:
     known = set(_words(_plain(task)))
     return (
         len(around) <= _MOST_WORDS
+        and _HEDGES.isdisjoint(around)
         and all(set(_words(_UNITS.get(word, word))) <= known for word in around)
         and _value(found[2]) == _value(wanted)
     )
