@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
 from langgraph.errors import ParentCommand
 from langgraph.graph import StateGraph
@@ -175,9 +175,9 @@ class Worker:
 
     def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[Work]:
         """Its answer, and how it came about; `known` are the messages it was given."""
-        messages = field_of(final, "messages")
+        messages = _messages_in(final)
         told = {one.id for one in known} - {None}
-        new = [one for one in messages if one.id not in told] if isinstance(messages, list) else []
+        new = [one for one in messages or () if one.id not in told]
         outcome = field_of(final, "outcome")
         outcome = outcome if isinstance(outcome, Outcome) else None
         last: Any = new[-1] if new else None
@@ -186,12 +186,23 @@ class Worker:
         elif outcome is not None and outcome.status == "needs_input":
             said = outcome.answer
         else:
-            said = last if isinstance(messages, list) else final
+            said = final if messages is None else last
         answer = text_of(said, self.name)
         message = said if isinstance(said, AIMessage) and not said.tool_calls else None
         if isinstance(last, AIMessage) and last.text.strip() == answer.strip():
             message, new = last, new[:-1]
         return Work(answer, message, cast("list[AnyMessage]", new), outcome)
+
+
+def _messages_in(final: Any) -> list[BaseMessage] | None:
+    """The conversation in what a worker gave, in any form that messages have; None where its `messages` are no such."""
+    found = field_of(final, "messages")
+    if not isinstance(found, list) or any(isinstance(one, str) for one in found):
+        return None
+    try:
+        return convert_to_messages(found)
+    except (NotImplementedError, ValueError, TypeError, KeyError):  # a field of the worker's own that is called so
+        return None
 
 
 def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker:

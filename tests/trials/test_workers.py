@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pytest
 from langchain.agents import create_agent
@@ -131,6 +131,28 @@ def test_a_function_may_give_a_message_a_number_or_a_value(made):
     for given, answer in ((AIMessage("yes", id="m"), "yes"), (42, "42"), (Found(name="K2"), '{"name":"K2"}')):
         result = made(lambda _prompt, given=given: given, []).invoke({"messages": [("user", "?")]})
         assert result["outcome"].answer == result["messages"][-1].text == answer
+
+
+@pytest.mark.parametrize("said", [("ai", "yes"), {"role": "assistant", "content": "yes"}, AIMessage("yes")])
+def test_a_function_may_give_messages_in_any_form_that_they_have(made, said):
+    result = made(lambda _prompt: {"messages": [said]}, []).invoke({"messages": [("user", "?")]})
+    assert result["outcome"].answer == result["messages"][-1].text == "yes"
+
+
+@pytest.mark.req("J5")
+@pytest.mark.parametrize("theirs", [["a note"], [{"note": "a"}], [1]])
+def test_a_field_of_a_workers_own_may_be_called_messages(made, theirs):
+    class Notes(TypedDict):
+        messages: list[Any]
+        reply: str
+
+    graph = StateGraph(Notes).add_node("work", lambda _: {"messages": theirs, "reply": "yes"})
+    worker = graph.add_edge(START, "work").add_edge("work", END).compile()
+    more = {"input": lambda prompt, _state: {"messages": [prompt]}, "output": lambda state: state["reply"]}
+    outcome = made(worker, [lambda answer, _run: answer == "yes"], **more).invoke({"messages": [("user", "?")]})[
+        "outcome"
+    ]
+    assert (outcome.status, outcome.answer) == ("success", "yes"), outcome.reason
 
 
 class Own(TypedDict):
