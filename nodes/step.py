@@ -23,7 +23,7 @@ from langgraph_reflexion.state import laid_open, put_back
 T = TypeVar("T")
 
 STEPS_OF_A_RUN = 25
-"""LangGraph's own limit, where a caller sets none."""
+"""What is left of LangGraph's limit, where nothing runs yet: more than any route asks for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import AnyMessage
-from pydantic import Field, model_validator
+from pydantic import Field, SkipValidation, model_validator
 from typing_extensions import TypeIs
 
 from langgraph_reflexion.schemas.words import Value
@@ -59,19 +58,18 @@ def _nearest(score: float) -> float:
     return 0.0 if math.isnan(score) else min(max(float(score), 0.0), 100.0)
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Value):
     """What a check is given beside the answer."""
 
     task: str
-    messages: Sequence[AnyMessage] = ()
+    messages: SkipValidation[Sequence[AnyMessage]] = ()
     observations: Sequence[str] = ()
     step: int = 0
     attempt: int = 1
     context: Any = None
     success_score: float = 80.0
     """The score that accepts where a verdict states nothing."""
-    model: Any = field(default=None, repr=False, compare=False)
+    model: Any = Field(default=None, repr=False)
     """The agent's own chat model, for a check that says `wants_model`."""
-    prompts: Any = field(default=None, repr=False, compare=False)
+    prompts: Any = Field(default=None, repr=False)
     """The agent's prompts, for a check that asks a model."""
