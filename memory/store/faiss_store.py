@@ -64,6 +64,8 @@ class FaissStore(BaseStore):
         durability: Durability = "process",
     ) -> None:
         super().__init__()
+        if not isinstance(path, (str, os.PathLike)):
+            raise ValueError(f"`path` is a file's path or ':memory:', got {path!r}")
         if durability not in get_args(Durability):
             raise ValueError(f"`durability` must be one of {', '.join(get_args(Durability))}, got {durability!r}")
         self._settings = Settings.of(index)

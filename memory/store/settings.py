@@ -36,10 +36,14 @@ class Settings:
         """Read LangGraph's `IndexConfig` and our additions; a wrong value is a `ValueError` that names it."""
         if index is None:
             return cls()
+        if not isinstance(index, Mapping):
+            raise ValueError(f"`index` is a mapping such as {{'dims': 256, 'embed': NgramEmbeddings()}}, got {index!r}")
         unknown = sorted(str(name) for name in index if name not in _KNOWN and not str(name).startswith("__"))
         if unknown:
             raise ValueError(f"the index knows no {unknown[0]!r}; it takes {', '.join(sorted(_KNOWN))}")
         embed, dims = index.get("embed"), index.get("dims")
+        if embed is not None and not isinstance(embed, (str, Embeddings)) and not callable(embed):
+            raise ValueError(f"`embed` is an Embeddings, its name or a function of texts, got {embed!r}")
         if embed is None and dims is not None:
             raise ValueError(f"the index has `dims` ({dims}) and nothing to `embed` with")
         if embed is not None and (not isinstance(dims, int) or isinstance(dims, bool) or dims < 1):
@@ -88,6 +92,8 @@ def checked_ttl(ttl: Mapping[str, Any] | None) -> TTLConfig | None:
     """LangGraph's `TTLConfig`; a time that is not above 0 is a `ValueError`."""
     if ttl is None:
         return None
+    if not isinstance(ttl, Mapping):
+        raise ValueError(f"`ttl` is a mapping such as {{'default_ttl': 60}}, in minutes, got {ttl!r}")
     for name in ("default_ttl", "sweep_interval_minutes"):
         checked_minutes(name, ttl.get(name))
     unknown = sorted(set(ttl) - set(inspect.get_annotations(TTLConfig)))

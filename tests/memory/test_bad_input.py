@@ -9,7 +9,7 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import ErrorNotebook, Lesson, LessonBook, Limits
+from langgraph_reflexion import ErrorNotebook, FaissStore, Lesson, LessonBook, Limits
 from langgraph_reflexion.errors import LessonError
 
 RULE = Lesson(kind="rule", text="Give the calendar a plain weekday name.", when="planning a day")
@@ -101,3 +101,20 @@ def test_a_books_clock_tells_an_aware_time() -> None:
 def test_a_notebook_names_what_it_cannot_take(ask: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ask(ErrorNotebook(InMemoryStore()))
+
+
+@pytest.mark.req("D5")
+@pytest.mark.parametrize(
+    ("path", "settings", "said"),
+    [
+        (None, {}, "`path` is a file's path or ':memory:', got None"),
+        (7, {}, "`path` is a file's path or ':memory:', got 7"),
+        (":memory:", {"index": "words"}, "`index` is a mapping such as .*, got 'words'"),
+        (":memory:", {"index": {"dims": 4, "embed": 7}}, "`embed` is an Embeddings, its name or a function .*, got 7"),
+        (":memory:", {"ttl": 60}, "`ttl` is a mapping such as .*, got 60"),
+        (":memory:", {"durability": "fast"}, "`durability` must be one of process, power, got 'fast'"),
+    ],
+)
+def test_a_store_names_what_it_cannot_be_opened_with(path: Any, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        FaissStore(path, **settings)
