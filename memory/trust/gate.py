@@ -69,7 +69,7 @@ _FILLER = listed(
     concentrate vigilant cautious mindful everything all answer answering answers response responding task tasks
     step steps future going forward the a an to of in on and or not no don't you your this that these those with for
     from at by any every is are before detail details write code text summary solution result results quality
-    performance output
+    performance output about consider
     i i'll will we we'll me my n none null nil nothing
     """
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any, get_args
 
@@ -14,6 +15,12 @@ from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, FixKind, Kind
 
 LONGEST_FIELD = 2_000
 MOST_ENTRIES = 10
+_THINKING = re.compile(r"^\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+_PLAN = re.compile(
+    r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
+)
+_REASON = re.compile(r"^[\s>#*_-]*(?:a\s+)?(?:possible\s+)?reason[*_]*\s*[:：][*_]*", re.IGNORECASE)
+"""The two marks, however they are dressed up."""
 
 
 @cache
@@ -56,15 +63,16 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflecti
 
 def read_freely(text: str, failure: Failure, depth: Depth) -> tuple[Reflection | None, str]:
     """A reflection in a model's own words: a possible reason, then `Plan:` and what to do; without it all is plan."""
-    reason, mark, plan = bounded(text.strip(), LONGEST_FIELD).rpartition("Plan:")
-    if not text.strip():
+    said = bounded(_THINKING.sub("", text).strip(), LONGEST_FIELD)
+    if not said:
         return None, "it is empty"
+    *_, mark = [None, *_PLAN.finditer(said)]
     return Reflection(
         failure_signal=failure.signal,
         root_cause="other",
-        explanation=reason.removeprefix("Reason:").strip() if mark else "",
+        explanation="" if mark is None else _REASON.sub("", said[: mark.start()]).strip(),
         fix_strategy=[],
-        patch_prompt=plan.strip(),
+        patch_prompt=said if mark is None else said[mark.end() :].strip(),
         depth=depth,
     ), ""
 

@@ -87,6 +87,9 @@ def test_an_agent_is_not_asked_for_what_is_said_between_trials():
         ("Reason: I guessed.\nPlan: Name the patent first.", "I guessed.", "Name the patent first.", True),
         ("I guessed. I will name the patent first.", "", "I guessed. I will name the patent first.", True),
         ("I guessed the inventor.", "", "I guessed the inventor.", False),
+        ("Possible reason: a guess.\nNew plan: Name the patent first.", "a guess.", "Name the patent first.", True),
+        ("**Reason:** a guess.\n\n**Plan:**\nName the patent first.", "a guess.", "Name the patent first.", True),
+        ("<think>Plan: no</think>I guessed. plan: Name the patent.", "I guessed.", "Name the patent.", True),
     ],
 )
 def test_a_chain_of_thought_may_be_reflected_on_in_the_models_own_words(tried, scores, said, reason, plan, lasts):
@@ -102,7 +105,7 @@ def test_a_chain_of_thought_may_be_reflected_on_in_the_models_own_words(tried, s
 
 
 @pytest.mark.req("C12", "F7")
-@pytest.mark.parametrize("said", ["I guessed.\nPlan:", "Plan: Be more careful."])
+@pytest.mark.parametrize("said", ["I guessed.\nPlan:", "Plan: Be more careful.", "Plan: Think harder about it."])
 def test_in_its_own_words_too_no_plan_ends_the_trial(tried, scores, said):
     seen = tried(checks=[scores(10)], reflector=RoleModel([say(said)]), reflection="free")
     assert seen.ending == ("failure", "no_plan")
