@@ -1,8 +1,8 @@
 """Rebuilding: what is kept of lessons is derived again, and mended where it is not the same.
 
 A change holds the lesson's own record as it left it, an episode what came of a run: words, status and counts follow
-from these. What was forgotten, and what was taken back of a run, stays so. The floor's record of the latest runs
-is not rebuilt: it renews itself.
+from these, and so does the floor's record of each topic's latest runs. What was forgotten, and what was taken back of a
+run, stays so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from langgraph.store.base import Item, PutOp
 
 from langgraph_reflexion.memory.life.changing import as_recorded, settled, unless_embedding_fails
 from langgraph_reflexion.memory.life.crediting import company, following, tried
-from langgraph_reflexion.memory.recall.floor import LABEL
+from langgraph_reflexion.memory.recall.floor import LABEL, place_in, place_of, placed
 from langgraph_reflexion.memory.recall.worth import result_of
 from langgraph_reflexion.memory.shelf.appending import evidence_in, run_key, run_record
 from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, every, put
@@ -54,10 +54,11 @@ def rebuild(shelf: Shelf, dry_run: bool) -> Plan[list[Repair]]:
         runs += _of_a_run(shelf, episode, lessons, kept)
         if i % SPELL == 0:
             yield GIVE_WAY
-    runs += _surplus(kept)
+    runs += [*_surplus(kept), *_of_the_floor(shelf, lessons, kept)]
     if not dry_run and (rows or runs):
         yield from unless_embedding_fails([mended.op for mended in (*rows, *runs)])
-        for found in (yield from settled(shelf, dict.fromkeys(mended.repair.lesson for mended in runs))).values():
+        counted = dict.fromkeys(mended.repair.lesson for mended in runs)
+        for found in (yield from settled(shelf, counted)).values():
             yield from unless_embedding_fails(following(shelf, found, None))
     return [mended.repair for mended in (*rows, *runs)]
 
@@ -152,3 +153,21 @@ def _surplus(kept: Kept) -> Iterable[Mended]:
             item = next(one for one in kept.items[id] if one.key == run_key(episode.id))
             why = "a run was counted that had nothing to do with it"
             yield Mended(Repair(id, why, episode.id), PutOp(item.namespace, item.key, None))
+
+
+def _of_the_floor(shelf: Shelf, lessons: Mapping[str, Lesson], kept: Kept) -> Iterable[Mended]:
+    """The latest runs of each topic, where there is nothing in the place that a run has by its id."""
+    taken = {(item.namespace, place_in(item.key)) for items in kept.items.values() for item in items if _in_row(item)}
+    exempt = [id for id, one in lessons.items() if one.name or (id in kept.about and kept.about[id].vouched)]
+    found: dict[tuple[Any, str], Mended] = {}
+    for episode in sorted(kept.episodes.values(), key=lambda one: (str(one.created_at), one.id)):
+        at = episode.created_at or shelf.clock()
+        for op in placed(shelf, episode, exempt, at):
+            if isinstance(op, PutOp) and (op.namespace, place_in(op.key)) not in taken:
+                repair = Repair(place_of(shelf, episode)[-1], "it was lost how a run of this topic ended", episode.id)
+                found[op.namespace, op.key] = Mended(repair, op)
+    return found.values()
+
+
+def _in_row(item: Item) -> bool:
+    return item.namespace[-1].startswith(LABEL) and item.value.get("row") is not None

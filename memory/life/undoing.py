@@ -19,7 +19,7 @@ from langgraph_reflexion.memory.shelf.appending import (
     source_key,
     taken_back,
 )
-from langgraph_reflexion.memory.shelf.doors import Plan, drop, put
+from langgraph_reflexion.memory.shelf.doors import Plan, put
 from langgraph_reflexion.memory.shelf.records import ALSO, FIELDS
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, evidence_items, read_all, read_episode, read_one
 from langgraph_reflexion.memory.shelf.values import Change
@@ -42,7 +42,8 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     known = yield from read_all(shelf)
     items = yield from evidence_items(shelf)
     floor = [item for item in items if item.namespace[-1].startswith(LABEL) and _is_meant(item.value, what, since)]
-    ops = drop(floor)
+    floor = [item for item in floor if not item.value.get("undone")]
+    ops: list[Op] = [put(item.namespace, item.key, taken_back(item.value, shelf.clock())) for item in floor]
     undone: list[Change] = []
     touched: list[str] = []
     for found in known.values():

@@ -97,8 +97,17 @@ def placed(shelf: Shelf, episode: Episode, exempt: Collection[str], at: datetime
     row = "shown" if set(episode.shown) - set(exempt) else "held" if episode.withheld else "bare"
     place = int.from_bytes(hashlib.sha256(episode.id.encode("utf-8", "replace")).digest()[:8], "big") % PLACES
     value = {"type": "run", "run": episode.id, "row": row, "result": result, "at": at.isoformat()}
-    of_topic = _place(shelf, episode.topic or topic_of(episode.task))
-    return [put(of_topic, f"{row}/{place:02d}", value)]
+    return [put(place_of(shelf, episode), f"{row}/{place:02d}", value)]
+
+
+def place_of(shelf: Shelf, episode: Episode) -> Namespace:
+    """Where the runs of this one's topic lie."""
+    return _place(shelf, episode.topic or topic_of(episode.task))
+
+
+def place_in(key: str) -> str:
+    """The place of a run in its row, which follows its id."""
+    return key.rpartition("/")[2]
 
 
 def topics(runs: Iterable[tuple[Namespace, Mapping[str, Any]]]) -> dict[str, dict[str, tuple[int, int]]]:
@@ -117,6 +126,8 @@ def _place(shelf: Shelf, topic: str) -> Namespace:
 def _counted(values: Iterable[Mapping[str, Any]]) -> Record:
     record: dict[str, tuple[int, int]] = {}
     for value in values:
+        if value.get("undone"):
+            continue
         row, won = str(value.get("row")), value.get("result") == "win"
         wins, losses = record.get(row, (0, 0))
         record[row] = (wins + won, losses + (not won))

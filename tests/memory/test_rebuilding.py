@@ -192,6 +192,30 @@ def test_what_was_forgotten_is_gone_from_its_episode_also_as_it_was_before_it_ha
     assert "payment method" not in str(book.episode("r1"))
 
 
+@pytest.mark.req("D15", "D10")
+def test_how_the_latest_runs_of_a_topic_ended_is_derived_again_but_for_what_was_taken_back(
+    book: LessonBook, store: BaseStore, clock: Any
+) -> None:
+    id = written(book, a_rule(sources=["e0"]))
+    for i in range(12):
+        clock.pass_by(minutes=1)
+        book.credit(run(f"with-{i}", False, topic="coding", shown=[id]))
+        book.credit(run(f"without-{i}", True, topic="coding"))
+    book.undo("without-3")
+    before = book.stats()["topics"]["coding"]
+    assert book.rebuild(dry_run=True) == []
+    place = ("team", "evidence", "topic-coding")
+    for item in store.search(place, limit=1000):
+        if not item.value.get("undone"):
+            store.delete(place, item.key)
+    assert "coding" not in book.stats()["topics"] or book.stats()["topics"]["coding"] != before
+    mended = book.rebuild()
+    assert {one.why for one in mended} == {"it was lost how a run of this topic ended"}
+    assert "without-3" not in {one.run for one in mended}
+    assert book.stats()["topics"]["coding"] == before
+    assert book.rebuild() == []
+
+
 async def test_it_is_the_same_awaited(book: LessonBook, store: BaseStore, told: str) -> None:
     store.delete(LESSONS, told)
     assert len(await book.arebuild(dry_run=True)) == 1

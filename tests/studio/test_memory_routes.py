@@ -47,6 +47,11 @@ def test_a_person_looks_at_what_was_learned_and_decides_over_it(looked_into: str
         changes = [one["action"] for one in here.get(f"/lessons/{lesson['id']}/history").json()]
         assert changes[-3:] == ["approved", "retired", "restored"]
 
+        restored = here.get(f"/lessons/{lesson['id']}/history").json()[-1]
+        assert [one["id"] for one in here.post("/undo", json={"what": restored["id"]}).json()] == [restored["id"]]
+        assert here.get(f"/lessons/{lesson['id']}").json()["status"] == "retired"
+        assert here.post("/undo", json={"since": "2099-03-04T12:00+01:00"}).json() == []
+
         assert lesson["id"] in str(here.get(f"/runs/{run}").json())
         assert here.get("/statistics").json()["lessons"] >= 1
 
@@ -79,6 +84,7 @@ def test_what_is_approved_is_shown_and_what_hides_a_lesson_is_said(looked_into: 
         ("DELETE", "/lessons/nobody", 404, "'nobody'"),
         ("GET", "/runs/nobody", 404, "'nobody'"),
         ("POST", "/lessons/nobody/retire", 422, "why"),
+        ("POST", "/undo", 422, "say what"),
         ("GET", "/lessons?limit=many", 422, "'many'"),
         ("GET", "/lessons?kind=poem", 422, "'poem'"),
         ("GET", "/lessons?knid=rule", 422, "'knid'"),
@@ -105,7 +111,7 @@ def test_the_servers_own_page_describes_the_routes(looked_into: str):
     assert {"get", "delete"} == set(paths["/memory/{agent}/lessons/{id}"])
     assert paths["/memory/{agent}/runs/{id}"]["get"]["tags"] == ["Memory"]
     ours = [about for path, methods in paths.items() if path.startswith("/memory/") for about in methods.values()]
-    assert len(ours) == 9
+    assert len(ours) == 10
     assert all(about["summary"] and about["responses"] and about["parameters"][0]["name"] == "agent" for about in ours)
     asked = paths["/memory/{agent}/lessons"]["get"]["parameters"]
     assert {"query", "limit", "offset", "status"} < {one["name"] for one in asked}

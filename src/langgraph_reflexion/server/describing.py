@@ -28,10 +28,12 @@ def described(
     method: str = "GET",
     query: Mapping[str, Schema] | None = None,
     body: Mapping[str, Schema] | None = None,
+    one_of: Mapping[str, Schema] | None = None,
 ) -> Route:
     """The route to an endpoint, with its parameters, what it takes and what it answers by status.
 
-    The names in the path are texts. Everything in a `body` is required. The summary is the docstring's first line.
+    The names in the path are texts. Everything in a `body` is required, and just one thing where
+    it is `one_of` them. The summary is the docstring's first line.
     """
     said = inspect.cleandoc(endpoint.__doc__ or "")
     about: dict[str, Any] = {
@@ -43,8 +45,9 @@ def described(
         ],
         "responses": {str(status): {"description": answer} for status, answer in answers.items()},
     }
-    if body:
-        form = {"type": "object", "required": list(body), "properties": {name: dict(one) for name, one in body.items()}}
+    if taken := body or one_of:
+        many = {"required": list(taken)} if body else {"minProperties": 1, "maxProperties": 1}
+        form = {"type": "object", **many, "properties": {name: dict(one) for name, one in taken.items()}}
         about["requestBody"] = {"required": True, "content": {"application/json": {"schema": form}}}
     endpoint.__doc__ = f"{said}\n---\n{json.dumps(about)}"
     return Route(path, endpoint, methods=[method])
@@ -58,6 +61,6 @@ def number(default: int, most: int | None = None) -> Schema:
     return {"type": "integer", "minimum": 0, "default": default, **({"maximum": most} if most is not None else {})}
 
 
-def one_of(words: tuple[str, ...]) -> Schema:
+def among(words: tuple[str, ...]) -> Schema:
     """One of these words."""
     return {"type": "string", "enum": list(words)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Any, cast, get_args
 
 from pydantic_core import to_jsonable_python
@@ -20,7 +21,7 @@ from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.shelf.namespaces import label
 from langgraph_reflexion.memory.shelf.values import Change
 from langgraph_reflexion.schemas import Kind, Lesson, LessonStatus, Origin
-from langgraph_reflexion.server.describing import TEXT, described, number, one_of
+from langgraph_reflexion.server.describing import TEXT, among, described, number
 from langgraph_reflexion.server.host import server_store, user_of
 
 FILTERS = ("kind", "status", "topic", "tag", "origin")
@@ -82,6 +83,21 @@ async def forget(request: Request) -> Response:
     return Response(status_code=204)
 
 
+async def undo(request: Request) -> Response:
+    """Undo a change, all that a run changed, or all since a time; the changes that were taken back."""
+    book, asked = await _book(request), await _body(request)
+    what, since = asked.get("what"), asked.get("since")
+    try:
+        if set(asked) not in ({"what"}, {"since"}) or not isinstance(what or since, str):
+            raise ValueError('say what, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}')
+        undone = await book.aundo(what, since=datetime.fromisoformat(since) if since else None)
+    except KeyError:
+        raise _missing(request, str(what)) from None
+    except ValueError as fault:
+        raise HTTPException(422, str(fault)) from fault
+    return _told([_plain(change) for change in undone])
+
+
 async def run(request: Request) -> Response:
     """What a run was shown, went without and wrote, and what came of it."""
     book = await _book(request)
@@ -124,12 +140,11 @@ async def _known(request: Request, wanted: Awaitable[Any]) -> Any:
     try:
         return await wanted
     except KeyError:
-        raise _missing(request) from None
+        raise _missing(request, request.path_params["id"]) from None
 
 
-def _missing(request: Request) -> HTTPException:
-    of = request.path_params
-    return HTTPException(404, f"{of['agent']} knows nothing of the id {of['id']!r}")
+def _missing(request: Request, id: str) -> HTTPException:
+    return HTTPException(404, f"{request.path_params['agent']} knows nothing of the id {id!r}")
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -169,11 +184,11 @@ CHOICE = {
     "query": {**TEXT, "description": "What to look for; without it all are listed, the oldest first"},
     "limit": number(100, MOST),
     "offset": number(0),
-    "kind": one_of(get_args(Kind)),
-    "status": one_of(get_args(LessonStatus)),
+    "kind": among(get_args(Kind)),
+    "status": among(get_args(LessonStatus)),
     "topic": TEXT,
     "tag": TEXT,
-    "origin": one_of(get_args(Origin)),
+    "origin": among(get_args(Origin)),
 }
 app = Starlette(
     routes=[
@@ -185,6 +200,13 @@ app = Starlette(
         ),
         described(f"{BASE}/statistics", statistics, {200: "The numbers"}),
         described(f"{BASE}/runs/{{id}}", run, {200: "The run explained", 404: "There is no record of this run"}),
+        described(
+            f"{BASE}/undo",
+            undo,
+            {200: "The changes that were taken back", **UNKNOWN, 422: "It takes one of the two"},
+            method="POST",
+            one_of={"what": TEXT, "since": {**TEXT, "format": "date-time"}},
+        ),
         described(ONE, lesson, NOW),
         described(ONE, forget, {204: "It is gone", **UNKNOWN}, method="DELETE"),
         described(f"{ONE}/history", history, {200: "Every change in order", **UNKNOWN}),
