@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from langgraph_reflexion import FaissStore
 NS = ("team", "lessons")
 POSTGRES = "POSTGRES_DSN"
 LOADS = hasattr(sqlite3.Connection, "enable_load_extension")
-"""Whether this Python can load the SQLite extension that SqliteStore needs for vectors."""
+"""Whether this Python can load the SQLite extension that SqliteStore needs for vectors; many cannot."""
 
 PEER = pytest.mark.xfail(reason="not ours to mend", strict=False)
 Opened = Callable[..., BaseStore]
@@ -42,9 +42,11 @@ def opened_store(kind: str, folder: Path, stack: ExitStack, index: Any = None, t
     if kind == "InMemoryStore":
         return InMemoryStore(index=index)
     if kind == "SqliteStore":
+        driver = sqlite3
         if index is not None and not LOADS:
-            pytest.skip("this Python cannot load SQLite's extensions")
-        sqlite = stack.enter_context(SqliteStore.from_conn_string(path, index=index, ttl=ttl))
+            driver = pytest.importorskip("pysqlite3", reason="neither this Python nor pysqlite3 loads SQLite's extensions")
+        connection = stack.enter_context(closing(driver.connect(path, check_same_thread=False, isolation_level=None)))
+        sqlite = SqliteStore(connection, index=index, ttl=ttl)
         sqlite.setup()
         return sqlite
     return opened_postgres(stack, index, ttl)
