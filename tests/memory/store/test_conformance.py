@@ -44,7 +44,7 @@ def opened_store(kind: str, folder: Path, stack: ExitStack, index: Any = None, t
     if kind == "SqliteStore":
         driver = sqlite3
         if index is not None and not LOADS:
-            driver = pytest.importorskip("pysqlite3", reason="neither this Python nor pysqlite3 loads SQLite's extensions")
+            driver = pytest.importorskip("pysqlite3", reason="this Python cannot load SQLite's extensions")
         connection = stack.enter_context(closing(driver.connect(path, check_same_thread=False, isolation_level=None)))
         sqlite = SqliteStore(connection, index=index, ttl=ttl)
         sqlite.setup()
