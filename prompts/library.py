@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import cache
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -18,7 +19,7 @@ class Prompts:
     """Every prompt by its name. A bad file is an error when this is made, never during a run."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self._texts = _shipped()
+        self._texts = dict(_shipped())
         if folder is not None:
             self._texts |= _replacements(folder, self._texts)
 
@@ -39,7 +40,9 @@ class Prompts:
         return hashlib.sha256(self._texts[name].template.encode()).hexdigest()[:12]
 
 
+@cache
 def _shipped() -> Texts:
+    """Our own, read once: every agent is built with them."""
     folder = files("langgraph_reflexion.prompts")
     found = (file for file in folder.iterdir() if file.name.endswith(".md"))
     return {file.name.removesuffix(".md"): Template(file.read_text(encoding="utf-8")) for file in found}

@@ -2,9 +2,9 @@
 
 Private fields hold plain data or the exact pydantic types named here, so that a checkpoint restores what
 was kept. On a run that recalls nothing and fails nowhere they stay small and do not grow with its steps.
-"""
 
-from __future__ import annotations
+The types are types here, not text: LangGraph reads them again for every route of every agent that is built.
+"""
 
 from typing import Annotated, Any
 
