@@ -64,11 +64,19 @@ def tree_of(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
+def statements_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Every statement below, without a look into the expressions, which are most of a tree."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.stmt | ast.excepthandler | ast.match_case):
+            yield inner
+            yield from statements_of(inner)
+
+
 @cache
 def imported(file: Path) -> set[str]:
     """The full names a file imports, wherever in it the import stands: modules, and names from modules."""
     found: set[str] = set()
-    for node in ast.walk(tree_of(file)):
+    for node in statements_of(tree_of(file)):
         if isinstance(node, ast.Import):
             found |= {one.name for one in node.names}
         elif isinstance(node, ast.ImportFrom):

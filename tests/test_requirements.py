@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeGuard
@@ -20,16 +20,24 @@ def listed() -> dict[str, dict[str, str]]:
 
 def proven(source: str) -> set[str]:
     """The ids that tests of this source name: on a test, on a class of tests, on one of its cases, or on the module."""
-    tree = ast.parse(source)
-    if not any(_is_test(node) for node in ast.walk(tree)):
+    statements = list(_statements_of(ast.parse(source)))
+    if not any(_is_test(node) for node in statements):
         return set()
     marks: list[ast.AST] = []
-    for node in ast.walk(tree):
+    for node in statements:
         if _is_test(node) or (isinstance(node, ast.ClassDef) and any(_is_test(inner) for inner in node.body)):
             marks += node.decorator_list
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             marks.append(node.value)
     return {name for mark in marks for name in _ids(mark)}
+
+
+def _statements_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Those of the module and of its classes: what stands inside a function is no mark."""
+    for inner in getattr(node, "body", []):
+        yield inner
+        if isinstance(inner, ast.ClassDef):
+            yield from _statements_of(inner)
 
 
 def _is_test(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -38,7 +46,9 @@ def _is_test(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]
 
 def _ids(mark: ast.AST) -> Iterable[str]:
     for node in ast.walk(mark):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.mark.req", "mark.req"}:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "req":
+            continue
+        if ast.unparse(node.func) in {"pytest.mark.req", "mark.req"}:
             for argument in node.args:
                 assert isinstance(argument, ast.Constant), f"an id is written out, got {ast.unparse(argument)}"
                 yield str(argument.value)

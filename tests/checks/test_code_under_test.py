@@ -186,7 +186,7 @@ SOON += ("recurses", "forks", "starts a program", "reads a file", "writes a file
 )
 def test_a_hostile_answer_is_contained_told_and_does_not_pass(trick):
     started = time.monotonic()
-    said = verdict(HOSTILE[trick])
+    said = verdict(HOSTILE[trick], memory_mb=128)
     assert (said.passed, said.score) == (False, 0)
     (issue,) = said.issues
     assert issue.startswith("add(1, 2): expected 3, got ")

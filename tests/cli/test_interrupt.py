@@ -71,7 +71,10 @@ sys.exit(main(["demo"]))
 """
 
 
-@pytest.mark.parametrize("module", ["argparse", "pydantic", "langgraph", "langgraph_reflexion.cli.demo"])
+LATE = pytest.param("langgraph_reflexion.cli.demo", marks=pytest.mark.slow)  # all of the packages are read first
+
+
+@pytest.mark.parametrize("module", ["argparse", "pydantic", "langgraph", LATE])
 def test_ctrl_c_while_the_command_is_still_loading_is_quiet(module):
     ended = subprocess.run([sys.executable, "-c", LOADING, module], capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (130, "")

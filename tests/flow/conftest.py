@@ -106,6 +106,12 @@ def sure_pairs(messages: Sequence[BaseMessage]) -> None:
     assert not waiting, f"{waiting} are open at the end"
 
 
+@tool("search")
+def a_search(query: str) -> str:
+    """Look up free hours."""
+    raise NotImplementedError(query)  # each desk puts its own in its place: to make a tool of a function takes long
+
+
 @dataclass
 class Desk:
     """A search tool that keeps what it was asked, and fails as it is told to."""
@@ -115,16 +121,14 @@ class Desk:
 
     @property
     def search(self) -> BaseTool:
-        @tool
-        def search(query: str) -> str:
-            """Look up free hours."""
-            self.ran.append(query)
-            found = self.answers(query)
-            if isinstance(found, BaseException):
-                raise found
-            return str(found)
+        return a_search.model_copy(update={"func": self._found})
 
-        return search
+    def _found(self, query: str) -> str:
+        self.ran.append(query)
+        found = self.answers(query)
+        if isinstance(found, BaseException):
+            raise found
+        return str(found)
 
 
 @pytest.fixture

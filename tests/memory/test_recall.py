@@ -44,37 +44,33 @@ def full(book: LessonBook) -> LessonBook:
     return book
 
 
+FITTING = {
+    "Propose a slot for the meeting that is not busy.": SLOT,
+    "Fetch every page of the list of orders.": PAGE,
+    "Add these lengths: 3 m and 2 ft.": UNIT,
+    "Read the dates of birth of our European customers.": DATE,
+    "Commit the transaction and close the cursor.": CLOSE,
+}
+STRANGE = [
+    "Compose a lullaby about penguins.",
+    "Compose a list.",
+    "Who painted the ceiling of the chapel?",
+    "Give the answer at once, it is the last time that I ask you this question.",
+    "写一首关于企鹅的诗。",
+    "2 + 2",
+    "?",
+    "",
+]
+
+
 @pytest.mark.req("D4", "D5")
-@pytest.mark.parametrize(
-    ("task", "text"),
-    [
-        ("Propose a slot for the meeting that is not busy.", SLOT),
-        ("Fetch every page of the list of orders.", PAGE),
-        ("Add these lengths: 3 m and 2 ft.", UNIT),
-        ("Read the dates of birth of our European customers.", DATE),
-        ("Commit the transaction and close the cursor.", CLOSE),
-    ],
-)
-def test_what_fits_is_found_first(full: LessonBook, task: str, text: str) -> None:
-    assert texts(full.recall(task))[:1] == [text]
+def test_what_fits_is_found_first(full: LessonBook) -> None:
+    assert {task: texts(full.recall(task))[:1] for task in FITTING} == {task: [text] for task, text in FITTING.items()}
 
 
 @pytest.mark.req("D5")
-@pytest.mark.parametrize(
-    "task",
-    [
-        "Compose a lullaby about penguins.",
-        "Compose a list.",
-        "Who painted the ceiling of the chapel?",
-        "Give the answer at once, it is the last time that I ask you this question.",
-        "写一首关于企鹅的诗。",
-        "2 + 2",
-        "?",
-        "",
-    ],
-)
-def test_where_nothing_fits_nothing_is_recalled(full: LessonBook, task: str) -> None:
-    assert full.recall(task) == []
+def test_where_nothing_fits_nothing_is_recalled(full: LessonBook) -> None:
+    assert {task: texts(full.recall(task)) for task in STRANGE} == {task: [] for task in STRANGE}
 
 
 @pytest.mark.req("D5")

@@ -78,7 +78,7 @@ def test_the_answer_is_found_in_what_models_really_write(reply: str) -> None:
     assert "".join(heard(reply)) == "11:00 sharp"
 
 
-@settings(derandomize=True, deadline=None, max_examples=250)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(
     st.text(st.one_of(st.characters(), st.sampled_from("\"'\\{}[]/ud8🗓\n")), min_size=1),
     st.booleans(),
@@ -95,7 +95,7 @@ def test_however_a_reply_is_cut_the_pieces_are_what_the_reader_reads(
         assert "".join(heard(reply, size)) == read.final
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.text(st.sampled_from("\"'\\{}[]:,/*#\n ud8action final finish"), max_size=80), st.integers(1, 5))
 def test_no_text_is_too_strange_to_be_fed(text: str, size: int) -> None:
     assert all(isinstance(piece, str) for piece in heard(text, size))

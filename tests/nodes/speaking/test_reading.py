@@ -261,11 +261,11 @@ HEAVY += ['{"a', "[[[1]],x", "[\n#", "```\n", "```json\n{", "\\", '{"thought":"'
 @pytest.mark.req("A3", "B9")
 @pytest.mark.parametrize("piece", HEAVY)
 def test_garbage_of_any_size_is_refused_soon(piece: str) -> None:
-    reply = piece * (300_000 // len(piece))
+    reply = piece * (100_000 // len(piece))
     started = time.process_time()
     refused(reply)
-    read_json(reply[:60_000])
-    assert time.process_time() - started < 5
+    read_json(reply[:20_000])
+    assert time.process_time() - started < 2
 
 
 def test_a_long_answer_is_read() -> None:
