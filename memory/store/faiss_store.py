@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import sqlite3
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +20,7 @@ from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result,
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store.agreeing import agree
+from langgraph_reflexion.memory.store.ahead import Ahead
 from langgraph_reflexion.memory.store.embedding import Packed, aembed, embed
 from langgraph_reflexion.memory.store.file import File
 from langgraph_reflexion.memory.store.mirror import Mirror
@@ -78,9 +78,9 @@ class FaissStore(BaseStore):
         except BaseException:
             self._file.close()
             raise
-        self._lock = threading.Lock()
         beside = None if self._file.in_memory else Path(f"{self._file.path}.faiss")
         self._mirror = Mirror(self._settings, beside)
+        self._ahead = Ahead()
         self._swept = time.monotonic()
         self._threads: tuple[int, ThreadPoolExecutor] | None = None
         self._finalizer = weakref.finalize(self, self._file.close)
@@ -136,8 +136,9 @@ class FaissStore(BaseStore):
             return
         if self._threads is not None and self._threads[0] == os.getpid():
             self._threads[1].shutdown(wait=True)
+        self._ahead.stop()
         try:
-            with self._lock, self._file.reading() as connection:
+            with self._file.reading() as connection, self._mirror.alone():
                 self._mirror.save(connection)
         except StoreError as fault:
             logger.warning("Closed without a snapshot: %s", fault)
@@ -215,15 +216,21 @@ class FaissStore(BaseStore):
         return reader.used
 
     def _search(self, reader: Reader, op: SearchOp, query: bytes | None) -> list[SearchItem]:
-        with self._lock:
-            mirror = self._mirror
+        with (mirror := self._mirror).alone():
             if not mirror.catch_up(reader.connection, words=self._settings.by_words):
                 raise _OlderError
             if mirror.stale and self._settings.embedder is not None:
                 raise StaleError(reader.connection, mirror.stale)
             slots, scores = reader.ranked(op, mirror, None if query is None else np.frombuffer(query, np.float32))
             ids = mirror.ids[slots].tolist()
+            if mirror.partly:
+                self._ahead.start(self._read_on)
         return reader.page(ids, scores.tolist(), op.refresh_ttl)
+
+    def _read_on(self) -> bool:
+        """Read some of what no search has needed yet; False where nothing is left."""
+        with self._file.reading() as connection, self._mirror.alone():
+            return not self._mirror.catch_up(connection) or self._mirror.read_on()
 
     def _texts(self, stale: StaleError) -> list[str]:
         logger.info("%s: %d items are yet to be embedded for the index it is opened with", self._file.path, stale.left)

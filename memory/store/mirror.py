@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +22,15 @@ from numpy.typing import NDArray
 from langgraph_reflexion.memory.store.columns import Column, grown
 from langgraph_reflexion.memory.store.filters import matches
 from langgraph_reflexion.memory.store.lexicon import Lexicon
-from langgraph_reflexion.memory.store.quantized import Quantized
+from langgraph_reflexion.memory.store.renewing import fresh_recipes
 from langgraph_reflexion.memory.store.schema import SINCE, last_seq, setting
 from langgraph_reflexion.memory.store.settings import WHOLE, Settings
-from langgraph_reflexion.memory.store.snapshot import MOST_WRONG, Snapshot, check
+from langgraph_reflexion.memory.store.snapshot import Snapshot
 from langgraph_reflexion.memory.store.snapshot import load as load_snapshot
 from langgraph_reflexion.memory.store.snapshot import save as save_snapshot
 from langgraph_reflexion.memory.store.spaces import Spaces
 from langgraph_reflexion.memory.store.values import words_of
-from langgraph_reflexion.memory.store.vectors import Vectors
+from langgraph_reflexion.memory.store.vectors import AT_ONCE, Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -38,29 +41,40 @@ FEW = 512
 
 COLUMNS = 8
 
-AT_ONCE = 250
-"""Rows that are taken in together: few enough for their vectors to stay in the processor's own memory."""
+_STAMP = "coalesce(again, seq), updated_at"
 
 
 class Mirror:
-    """The items' slots, with their vectors and words where a search has asked for them. Its user holds a lock."""
+    """The items' slots, with their vectors and words where a search has asked for them. Its user has it `alone`."""
 
     def __init__(self, settings: Settings, beside: Path | None = None) -> None:
         self.settings = settings
         self._beside = beside
-        self._kept = (0, 0)
+        self._connection: sqlite3.Connection | None = None
+        self._lock, self._pid = threading.Lock(), os.getpid()
         self.seq = -1
         self.with_words = False
         self._clear()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let no other thread use it."""
+        if self._pid != os.getpid() and self._lock.locked():
+            # A thread of the parent process was at work in it, and goes on with a copy of its own.
+            self._lock, self.seq = threading.Lock(), -1
+        self._pid = os.getpid()
+        with self._lock:
+            yield
+
     def _clear(self) -> None:
+        self._kept = (0, 0)
         self.ids = np.zeros(0, np.int64)
         self.alive = np.zeros(0, bool)
         self.count = 0
         self.dead = 0
         self.slot_of: dict[int, int] = {}
         self.stale: set[int] = set()
-        self.vectors = Vectors(self.settings.dims, self.settings.distance) if self.settings.dims else None
+        self.vectors = Vectors(self.settings.dims, self.settings.distance, self._blobs) if self.settings.dims else None
         self.lexicon = Lexicon() if self.with_words else None
         self._spaces = Spaces()
         self._columns: dict[str, Column] = {}
@@ -68,6 +82,7 @@ class Mirror:
     def catch_up(self, connection: sqlite3.Connection, words: bool = False) -> bool:
         """Take in what has changed. False where the connection's view is older than what the mirror has seen."""
         now = last_seq(connection)
+        self._connection = connection
         if words and not self.with_words:
             self.with_words = True
             self.seq = -1
@@ -87,41 +102,44 @@ class Mirror:
 
     def _take_in(self, connection: sqlite3.Connection) -> None:
         value = "value, rule" if self.lexicon or self._columns else "NULL, rule"
-        query = f"SELECT id, namespace, {value}, {'vectors' if self.vectors else 'NULL'}, recipe FROM items"
+        snapshot = self._snapshot(connection) if self.seq < 0 else None
+        vectors = "NULL" if self.vectors is None else "vectors" if snapshot is None else "length(vectors)"
+        query = f"SELECT id, namespace, {value}, {vectors}, recipe, {_STAMP} FROM items"
         rows = connection.execute(query) if self.seq < 0 else connection.execute(f"{query} WHERE {SINCE}", (self.seq,))
         kept = setting(connection, "fields")
         fields = self.settings.fields or (tuple(json.loads(str(kept))) if kept else WHOLE)
-        fresh = self._fresh(connection) if self.vectors else {}
+        fresh = fresh_recipes(connection, self.settings) if self.vectors else {}
         if self.vectors is not None and self.seq < 0:
             # No more vectors than the file has room for; memory that is not used is not taken.
             [pages] = connection.execute("PRAGMA page_count").fetchone()
             [size] = connection.execute("PRAGMA page_size").fetchone()
-            self.vectors.reserve(pages * size // (4 * self.vectors.dims) + 1024)
-        snapshot = self._snapshot(connection) if self.seq < 0 else None
-        sums: list[int] = []
+            self.vectors.reserve(pages * size // (4 * self.vectors.dims) + 1024, sparse=snapshot is not None)
+        stamps: list[Slots] = []
         while chunk := rows.fetchmany(AT_ONCE):
-            ids, namespaces, texts, rules, blobs, recipes = zip(*chunk, strict=True)
-            if snapshot is not None:
-                sums += map(check, blobs)
+            ids, namespaces, texts, rules, blobs, recipes, writes, moments = zip(*chunk, strict=True)
             self._forget(item for item in ids if item in self.slot_of)
             first = self._add(ids, namespaces)
             if self.vectors is not None:
-                self.vectors.add(blobs)
+                if snapshot is None:
+                    self.vectors.add(blobs)
+                else:
+                    self.vectors.expect(blobs)
+                    stamps.append(np.array([writes, moments]))
                 if any(fresh.get(recipe, ()) is not None for recipe in set(recipes)):
-                    self.stale.update(
-                        item
-                        for item, rule, recipe in zip(ids, rules, recipes, strict=True)
-                        if rule != "false" and fresh.get(recipe, ()) not in (None, rule)
-                    )
+                    each = zip(ids, rules, recipes, strict=True)
+                    self.stale.update(i for i, by, of in each if by != "false" and fresh.get(of, ()) not in (None, by))
             if self.lexicon is None and not self._columns:
                 continue
             values = [json.loads(text) for text in texts]
             for column in self._columns.values():
                 column.extend(first, values)
             if self.lexicon is not None:
-                self.lexicon.add(first, [_words(one, rule, fields) for one, rule in zip(values, rules, strict=True)])
-        if snapshot is not None and self.vectors is not None:
-            self._use(snapshot, self.vectors, np.array(sums, np.uint32))
+                self.lexicon.add(first, [words_of(one, rule, fields) for one, rule in zip(values, rules, strict=True)])
+        if snapshot is not None and self.vectors is not None and self.count:
+            if snapshot.give(self.vectors, self.ids[: self.count], np.concatenate(stamps, axis=1)):
+                self._kept = len(snapshot.items), int(np.count_nonzero(snapshot.items >= 0))
+            else:
+                logger.info("The snapshot %s is of other data, or most of it out of date: made anew", self._beside)
 
     def _snapshot(self, connection: sqlite3.Connection) -> Snapshot | None:
         if self._beside is None or self.vectors is None:
@@ -131,20 +149,22 @@ class Mirror:
     def _what(self, connection: sqlite3.Connection) -> str:
         return f"{setting(connection, 'file')} {self.settings.dims} {self.settings.distance}"
 
-    def _use(self, snapshot: Snapshot, vectors: Vectors, sums: NDArray[np.uint32]) -> None:
-        """Take those codes of a snapshot that were made from the vectors as the file has them."""
-        codes = Quantized(vectors.dims, vectors.distance)
-        if not self.count or not codes.restored(snapshot.codes, len(snapshot.items)):
-            return
-        order = np.argsort(self.ids[: self.count])
-        slots = order[np.searchsorted(self.ids[order], snapshot.items).clip(0, self.count - 1)]
-        same = (self.ids[slots] == snapshot.items) & (sums[slots] == snapshot.sums)
-        if np.count_nonzero(same) < (1 - MOST_WRONG) * len(same):
-            logger.info("Most of the snapshot %s is out of date: its codes are made anew", self._beside)
-            return
-        codes.belong(np.where(same, vectors.first[slots] + snapshot.places, -1), vectors.used)
-        vectors.codes = codes
-        self._kept = len(same), int(np.count_nonzero(snapshot.items >= 0))
+    def _blobs(self, slots: Slots) -> list[bytes | None]:
+        """The vectors of slots as the file has them, `None` of those that are dead."""
+        assert self._connection is not None, "`catch_up` comes first"
+        ids = self.ids[slots].tolist()
+        query = f"SELECT id, vectors FROM items WHERE id IN ({','.join('?' * len(ids))})"
+        of = dict(self._connection.execute(query, ids).fetchall())
+        return [of.get(item) if alive else None for item, alive in zip(ids, self.alive[slots].tolist(), strict=True)]
+
+    @property
+    def partly(self) -> bool:
+        """Whether some vectors are still in the file alone."""
+        return self.vectors is not None and self.vectors.partly
+
+    def read_on(self) -> bool:
+        """Read some more of them; False where none is left."""
+        return self.vectors is not None and self.vectors.read_on()
 
     def save(self, connection: sqlite3.Connection) -> None:
         """Keep the codes beside the file where they have changed enough. Codes of what was deleted are not kept."""
@@ -158,35 +178,13 @@ class Mirror:
             return
         if vectors.codes is None:
             return
-        codes = vectors.codes
-        codes.extend(vectors.used)
-        live = codes.rows >= 0
-        live[live] = self.alive[vectors.owner[codes.rows[live]]]
+        alive = self.alive[vectors.owner[: vectors.rows]]
+        live = vectors.coded().live(alive)
         count, known = self._kept
         if int(live[:count].sum()) == known and len(live) - count < 0.02 * len(live):
             return
-        if np.count_nonzero(live) < (1 - MOST_WRONG) * len(live):
-            codes.make(vectors.used, np.flatnonzero(self.alive[vectors.owner[: vectors.rows]]))
-            live = np.ones(len(codes.rows), bool)
-        codes.blank(np.flatnonzero(~live))
-        rows = np.where(live, codes.rows, 0)
-        owners = vectors.owner[rows]
-        items = np.where(live, self.ids[owners], -1)
-        places = (rows - vectors.first[owners]).astype(np.int32)
-        of = {item: check(data) for item, data in connection.execute("SELECT id, vectors FROM items")}
-        sums = np.array([of.get(item, 0) for item in items.tolist()], np.uint32)
-        save_snapshot(self._beside, self._what(connection), Snapshot(items, places, sums, codes.kept()))
-
-    def _fresh(self, connection: sqlite3.Connection) -> dict[int | None, str | None]:
-        """The recipes by which an item counts as embedded, with the rule they suit; `None` suits every item by rule."""
-        found: dict[int | None, str | None] = {}
-        for number, text in connection.execute("SELECT id, text FROM recipes"):
-            maker, *paths = text.split("\n")
-            if text == self.settings.usual:
-                found[number] = None
-            elif maker == self.settings.maker:
-                found[number] = json.dumps(paths)
-        return found
+        stamps = {item: stamp for item, *stamp in connection.execute(f"SELECT id, {_STAMP} FROM items")}
+        save_snapshot(self._beside, self._what(connection), Snapshot.of(vectors, self.ids, alive, stamps))
 
     def _add(self, ids: Sequence[int], namespaces: Sequence[str]) -> int:
         first, need = self.count, self.count + len(ids)
@@ -250,9 +248,3 @@ class Mirror:
         """The live slots of items whose time is over."""
         rows = connection.execute("SELECT id FROM items WHERE expires_at <= ?", (now,))
         return [self.slot_of[item] for [item] in rows if item in self.slot_of]
-
-
-def _words(value: Any, rule: str | None, fields: tuple[str, ...]) -> str:
-    if rule == "false":
-        return ""
-    return words_of(value, tuple(json.loads(rule)) if rule else fields)

@@ -53,11 +53,15 @@ class Quantized:
         """Take in the rows that are new at the end of the matrix, and fit anew when it has grown fourfold."""
         self._tail = np.concatenate([self._tail, np.arange(self._seen, len(matrix))])
         self._seen = len(matrix)
-        if self.index is None or len(matrix) > 4 * self.fitted:
+        if self.index is None or self.outgrown(len(matrix)):
             self.make(matrix, np.arange(len(matrix)))
         # A handful of new rows is cheaper to compare as it is than to pack into blocks of codes one by one.
         elif len(self._tail) > 256:
             self._encode(self.index, matrix, self._tail)
+
+    def outgrown(self, rows: int) -> bool:
+        """Whether codes have to be made for all of this many rows."""
+        return rows > 4 * self.fitted
 
     def make(self, matrix: Floats, rows: Rows) -> None:
         """Fit to these rows, and make the codes of them and no others."""
@@ -99,7 +103,7 @@ class Quantized:
         head = np.array([self.fitted], np.int64).tobytes() + self._mean.astype(np.float32).tobytes()
         return head + faiss.serialize_index(self.index).tobytes()
 
-    def restored(self, data: bytes, count: int) -> bool:
+    def restored(self, data: memoryview, count: int) -> bool:
         """Take what `kept` gave; False, and nothing taken, where it is not of this kind and number."""
         start = 8 + 4 * self.width
         try:
@@ -117,12 +121,19 @@ class Quantized:
         self.index = index
         return True
 
-    def belong(self, rows: Rows, matrix: Floats) -> None:
-        """Say which rows the restored codes are of; the others of the matrix have none yet."""
+    def belong(self, rows: Rows, size: int) -> Rows:
+        """Say which rows of a matrix the restored codes are of; gives back the others, which have none yet."""
         self.rows = rows
-        left = np.ones(len(matrix), bool)
+        left = np.ones(size, bool)
         left[rows[rows >= 0]] = False
-        self._tail, self._seen = np.flatnonzero(left), len(matrix)
+        self._tail, self._seen = np.flatnonzero(left), size
+        return self._tail
+
+    def live(self, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which codes are of a row that is alive."""
+        found = self.rows >= 0
+        found[found] = alive[self.rows[found]]
+        return found
 
     def candidates(self, query: Floats, limit: int) -> Rows:
         """The rows that look best, among them all that have no code yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 
@@ -42,3 +43,15 @@ class StaleError(Exception):
                 "WHERE id = ? AND coalesce(again, seq) = ?",
                 (recipe, seq, packed(texts, vectors), item, known),
             )
+
+
+def fresh_recipes(connection: sqlite3.Connection, settings: Settings) -> dict[int | None, str | None]:
+    """The recipes by which an item counts as embedded, with the rule they suit; `None` suits every item by rule."""
+    found: dict[int | None, str | None] = {}
+    for number, text in connection.execute("SELECT id, text FROM recipes"):
+        maker, *paths = text.split("\n")
+        if text == settings.usual:
+            found[number] = None
+        elif maker == settings.maker:
+            found[number] = json.dumps(paths)
+    return found

@@ -1,7 +1,8 @@
 """The snapshot: short codes kept beside the file, so that a large store answers soon after it is opened.
 
-It is never the truth: a code is used only for an item whose vectors, as the file has them, are those it was made from.
-What is missing, damaged, of another file or out of date is computed again.
+It is never the truth: a code is used only for an item that the file says to be as it was, by the number and the moment
+of the write that changed it last. A code names candidates alone; what they score is computed from their vectors, as the
+file has them. What is missing, damaged, of another file or out of date is computed again.
 """
 
 from __future__ import annotations
@@ -9,39 +10,76 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from langgraph_reflexion.memory.store.quantized import Quantized
+from langgraph_reflexion.memory.store.vectors import Vectors
+
+Numbers = NDArray[np.int64]
+
 logger = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 MOST_WRONG = 0.2
 """Share of codes that may be out of date before it is better to make them all anew."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Of each code its item (-1: deleted) and which of the item's vectors it is of; the codes as FAISS writes them.
+    """Of each code its item (-1: deleted), which of the item's vectors it is of, and the number and the moment of the
+    write that the item then was from; the codes as FAISS writes them."""
 
-    `sums` tells of each code what all the vectors of its item were.
-    """
+    items: Numbers
+    places: Numbers
+    writes: Numbers
+    moments: Numbers
+    codes: memoryview
 
-    items: NDArray[np.int64]
-    places: NDArray[np.int32]
-    sums: NDArray[np.uint32]
-    codes: bytes
+    @classmethod
+    def of(cls, vectors: Vectors, ids: Numbers, alive: NDArray[np.bool_], stamps: Mapping[int, Sequence[int]]) -> Self:
+        """The codes of the rows that are alive, with the items of their slots and what these were last written by."""
+        codes = vectors.coded()
+        live = codes.live(alive)
+        if np.count_nonzero(live) < (1 - MOST_WRONG) * len(live):
+            vectors.ready()
+            codes.make(vectors.used, np.flatnonzero(alive))
+            live = codes.live(alive)
+        codes.blank(np.flatnonzero(~live))
+        rows = np.where(live, codes.rows, 0)
+        owners = vectors.owner[rows]
+        items = np.where(live, ids[owners], -1)
+        writes, moments = np.array([stamps.get(item, (0, 0)) for item in items.tolist()], np.int64).T
+        return cls(items, rows - vectors.first[owners], writes, moments, memoryview(codes.kept()))
+
+    def give(self, vectors: Vectors, ids: Numbers, stamps: Numbers) -> bool:
+        """Give the vectors of items, each with its last write and its moment, those codes whose items are still as they
+        were; False, and nothing given, where these are too few."""
+        codes = Quantized(vectors.dims, vectors.distance)
+        if not codes.restored(self.codes, len(self.items)):
+            return False
+        order = np.argsort(ids)
+        slots = order[np.searchsorted(ids[order], self.items).clip(0, len(ids) - 1)]
+        rows = vectors.first[slots] + self.places
+        same = (ids[slots] == self.items) & (rows < vectors.first[slots + 1])
+        same &= (stamps[0, slots] == self.writes) & (stamps[1, slots] == self.moments)
+        if np.count_nonzero(same) < (1 - MOST_WRONG) * len(same):
+            return False
+        vectors.ready(codes.belong(np.where(same, rows, -1), vectors.rows))
+        vectors.codes = codes
+        return True
 
 
 def save(path: Path, what: str, snapshot: Snapshot) -> None:
     """Put a snapshot in the place of the last one; `what` says of which data it is. A fault costs only the snapshot."""
-    parts = [snapshot.items.tobytes(), snapshot.places.tobytes(), snapshot.sums.tobytes(), snapshot.codes]
-    body = b"".join(parts)
-    head = {"format": FORMAT, "what": what, "sizes": [len(part) for part in parts], "digest": _digest(body)}
+    rows = np.stack([snapshot.items, snapshot.places, snapshot.writes, snapshot.moments])
+    body = rows.tobytes() + snapshot.codes
+    head = {"format": FORMAT, "what": what, "codes": len(snapshot.items), "digest": _digest(body)}
     # One name for all: what a killed process left half written is written over. Should two write at once, the digest
     # tells, and the codes are made anew.
     beside = path.with_name(f"{path.name}.new")
@@ -64,24 +102,13 @@ def load(path: Path, what: str) -> Snapshot | None:
             body = file.read()
         if _digest(body) != head["digest"]:
             return None
-        parts, at = [], 0
-        for size in head["sizes"]:
-            parts.append(body[at : at + size])
-            at += size
-        items, places, sums, codes = parts
+        items, places, writes, moments = np.frombuffer(body, np.int64, 4 * head["codes"]).reshape(4, -1)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as fault:
         logger.info("The snapshot %s is not used: %s", path, fault)
         return None
-    return Snapshot(
-        np.frombuffer(items, np.int64), np.frombuffer(places, np.int32), np.frombuffer(sums, np.uint32), codes
-    )
-
-
-def check(data: bytes | None) -> int:
-    """A number that tells whether an item's vectors are still the same."""
-    return zlib.crc32(data) if data else 0
+    return Snapshot(items, places, writes, moments, memoryview(body)[32 * len(items) :])
 
 
 def _digest(body: bytes) -> str:

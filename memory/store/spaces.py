@@ -21,6 +21,7 @@ class Spaces:
     def __init__(self) -> None:
         self._of = np.zeros(0, np.int32)
         self._number: dict[str, int] = {}
+        self._size = self._listed = 0
         self._slots: list[list[int]] = []
         self._below: dict[str, list[int]] = {}
 
@@ -35,10 +36,8 @@ class Spaces:
             labels = namespace.split(".")
             for depth in range(len(labels)):
                 self._below.setdefault(".".join(labels[: depth + 1]), []).append(number)
-        numbers = [self._number[one] for one in namespaces]
-        self._of[first:need] = numbers
-        for slot, number in enumerate(numbers, first):
-            self._slots[number].append(slot)
+        self._of[first:need] = [self._number[one] for one in namespaces]
+        self._size = need
 
     def below(self, prefix: tuple[str, ...], alive: NDArray[np.bool_]) -> Slots | None:
         """The live slots under a namespace; `None` for all there are."""
@@ -47,6 +46,9 @@ class Spaces:
         spaces = self._below.get(".".join(prefix), [])
         if len(spaces) == len(self._slots):
             return None
+        for slot, number in enumerate(self._of[self._listed : self._size].tolist(), self._listed):
+            self._slots[number].append(slot)
+        self._listed = self._size
         if sum(len(self._slots[one]) for one in spaces) <= FEW:
             slots = np.array([slot for one in spaces for slot in self._slots[one]], np.int64)
             return slots[alive[slots]] if len(slots) else slots

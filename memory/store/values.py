@@ -74,8 +74,13 @@ def plain_texts(value: Mapping[str, Any], fields: tuple[str, ...]) -> tuple[str,
     return tuple(found)
 
 
-def words_of(value: Any, fields: tuple[str, ...]) -> str:
-    """The text that words are looked for in. Of a whole value that is what it holds, without the names of its keys."""
+def words_of(value: Any, rule: str | None, fields: tuple[str, ...]) -> str:
+    """The text that words are looked for in: that of the fields, unless the item has a rule of its own.
+
+    Of a whole value that is what it holds, without the names of its keys.
+    """
+    if rule is not None:
+        fields = tuple(json.loads(rule) or ())
     if fields == WHOLE:
         return "\n".join(_leaves(value))
     return "\n".join(text for path in fields for text in _texts_at(value, path))

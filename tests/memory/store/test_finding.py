@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,53 +127,6 @@ def test_many_vectors_are_found_as_if_each_had_been_compared(opened: Opened, mon
     assert right(store, gone) >= 0.99
     store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in gone])
     assert right(store, set()) >= 0.99
-
-
-def test_a_snapshot_is_used_for_unchanged_items_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "FLAT_WORK", 500 * 64)
-    monkeypatch.setattr(vectors, "CANDIDATES", 100)
-    rng = np.random.default_rng(8)
-    data = rng.standard_normal((1100, 64)).astype(np.float32)
-    index = {"dims": 64, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
-    with FaissStore(path, index=index) as store:
-        store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(1000)])
-        store.search(NS, query="1000", limit=3)
-    beside = path.with_name("lessons.db.faiss")
-    kept = beside.read_bytes()
-    with FaissStore(path, index=index) as store:
-        store.batch([PutOp(NS, str(i), {"t": str(i + 50)}) for i in range(40)])
-        store.delete(NS, "500")
-    for found in (kept, kept[:-100], b"", b"{}", b"no snapshot", kept.replace(b'"format": 2', b'"format": 9')):
-        beside.write_bytes(found)
-        with FaissStore(path, index=index) as store:
-            assert keys(store.search(NS, query="55", limit=2)) == ["5", "55"]
-            assert "500" not in keys(store.search(NS, query="500", limit=5))
-            assert len(store.search(NS, query="1001", limit=1000)) == 999
-
-
-def test_a_snapshot_keeps_no_codes_of_what_was_deleted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "FLAT_WORK", 100 * 64)
-    data = np.random.default_rng(10).standard_normal((600, 64)).astype(np.float32)
-    index = {"dims": 64, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
-    beside = path.with_name("lessons.db.faiss")
-
-    def items_of_codes() -> list[int]:
-        size = json.loads(beside.read_bytes().split(b"\n")[0])["sizes"][0]
-        return np.frombuffer(beside.read_bytes().split(b"\n", 1)[1][:size], np.int64).tolist()
-
-    with FaissStore(path, index=index) as store:
-        store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(600)])
-        store.search(NS, query="0", limit=1)
-    assert sorted(items_of_codes()) == list(range(1, 601))
-    whole = beside.stat().st_size
-    for gone in (range(3), range(3, 400), range(400, 599)):
-        with FaissStore(path, index=index) as store:
-            store.batch([PutOp(NS, str(i), None) for i in gone])
-            assert keys(store.search(NS, query="599", limit=1)) == ["599"]
-        left = set(range(gone.stop + 1, 601))
-        assert not beside.exists() or set(items_of_codes()) - {-1} == left
-    assert not beside.exists(), "one vector needs no index"
-    assert whole > 600 * 16
 
 
 def test_an_index_of_other_fields_embeds_again_what_it_changes(opened: Opened, index: Any, angles: Any) -> None:
