@@ -7,7 +7,8 @@ agent's own, which it finds in `run.model`), `in_place` (it takes less time than
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -56,7 +57,8 @@ class NamedCheck:
 
         def sync() -> Any:
             with _aside(meter):
-                return function(answer, run)
+                said = function(answer, run)
+            return _StillAside(said, meter) if inspect.isawaitable(said) else said
 
         async def later() -> Any:
             with _aside(meter):
@@ -103,6 +105,22 @@ def _aside(meter: Meter) -> Iterator[None]:
     quiet = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
     with under(metered(cast("RunnableConfig", quiet), meter)):
         yield
+
+
+class _StillAside:
+    """What a check that is no coroutine function itself gave to await, awaited aside as well."""
+
+    def __init__(self, said: Any, meter: Meter) -> None:
+        self._said, self._meter = said, meter
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        with _aside(self._meter):
+            return (yield from self._said.__await__())
+
+    def close(self) -> None:
+        """Let go of it unawaited."""
+        if inspect.iscoroutine(self._said):
+            self._said.close()
 
 
 def _cut(verdict: Verdict) -> Verdict:

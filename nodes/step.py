@@ -84,14 +84,33 @@ def takes(function: Callable[..., Any], *given: Any, besides: Collection[str] = 
 
 
 def calling(what: str, function: Callable[..., Any], *args: Any) -> Wait:
-    """Wait for a caller's own function, sync or async; `what` names an async one to the sync door."""
+    """Wait for a caller's own function, sync or async, or one that gives something to await.
+
+    `what` names an async one to the sync door.
+    """
 
     def refused() -> Any:
         raise NeedsAsyncError(what)
 
     if is_async(function):
         return Wait(refused, lambda: function(*args))
-    return in_thread(lambda: function(*args))
+    called = in_thread(lambda: function(*args))
+    return Wait(lambda: at_hand(what, called.sync()), lambda: awaited(called.later()))
+
+
+def at_hand(what: str, said: Any) -> Any:
+    """What a function gave to the sync door; something to await is for the other."""
+    if not inspect.isawaitable(said):
+        return said
+    if hasattr(said, "close"):  # a coroutine that nobody awaits would warn
+        said.close()
+    raise NeedsAsyncError(what)
+
+
+async def awaited(called: Awaitable[Any]) -> Any:
+    """What a function gave to the async door, a lambda around an async one too."""
+    said = await called
+    return await said if inspect.isawaitable(said) else said
 
 
 def wait_for(node: Waits[T]) -> T:

@@ -24,7 +24,18 @@ from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import INJECTED, NeedsAsyncError, Wait, Waits, calling, in_thread, is_async, takes
+from langgraph_reflexion.nodes.step import (
+    INJECTED,
+    NeedsAsyncError,
+    Wait,
+    Waits,
+    at_hand,
+    awaited,
+    calling,
+    in_thread,
+    is_async,
+    takes,
+)
 from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.schemas import Outcome
 
@@ -150,7 +161,7 @@ class Worker:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
             inside = metered(config, pace.meter, _Paced(pace))
             with under(inside):
-                return made.invoke(given, inside)
+                return at_hand(f"The worker {self.name!r}", made.invoke(given, inside))
 
         async def later() -> Any:
             inside = metered(config, pace.meter, _PacedLater(pace))
@@ -233,7 +244,7 @@ def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runn
 
     @wraps(given)
     async def later(*args: Any, **kwargs: Any) -> Any:
-        return await in_thread(lambda: given(*args, **kwargs), threads).later()
+        return await awaited(in_thread(lambda: given(*args, **kwargs), threads).later())
 
     return RunnableCallable(None if only_async else given, given if only_async else later, name=name, trace=False)
 

@@ -102,6 +102,27 @@ def test_functions_sync_and_async_take_the_prompt_and_the_config(made):
         made(later, [right]).invoke(task)
 
 
+@pytest.mark.req("J5", "E8", "I5")
+async def test_lambdas_around_async_functions_are_awaited_and_what_they_ask_is_counted(made, student):
+    model, judge = student("no", "yes"), RoleModel("a look", usage=(7, 0))
+
+    async def later(prompt):
+        return await model.ainvoke(prompt)
+
+    async def judged(answer):
+        await judge.ainvoke("?")
+        return answer == "yes"
+
+    graph = made(lambda prompt: later(prompt), [lambda answer, _run: judged(answer)])
+    outcome = (await graph.ainvoke({"messages": [("user", "Is it so?")]}))["outcome"]
+    assert (outcome.status, outcome.usage.calls, outcome.usage.total) == ("success", 4, 2 * 15 + 2 * 7)
+    with pytest.raises(RuntimeError, match="The worker '<lambda>' is async: use `ainvoke`"):
+        graph.invoke({"messages": [("user", "Is it so?")]})
+    checked = made(lambda _prompt: "yes", [lambda answer, _run: judged(answer)])
+    with pytest.raises(RuntimeError, match="The check 'check 1' is async: use `ainvoke`"):
+        checked.invoke({"messages": [("user", "Is it so?")]})
+
+
 @pytest.mark.req("J5", "I8")
 async def test_sync_functions_that_wait_hold_up_neither_the_loop_nor_each_other(made):
     at_once = 40  # more than any pool of an event loop has threads for
