@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -13,11 +13,12 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
-from langgraph_reflexion.context import Context, MemoryPolicy
+from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
+from langgraph_reflexion.graph.given import must_fit
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import Wait, WaitingStep, Waits
+from langgraph_reflexion.nodes.step import Wait, WaitingStep, Waits, takes
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -69,10 +70,13 @@ def create_distill_graph(
         name: What the graph is called.
         clock: The time, as an aware datetime.
     """
-    home = (memory, store, InMemoryStore(), clock or _now)
+    must_fit(Limits(), memory, store, clock, name, None, context_schema)
+    if model is not None and not isinstance(model, (str, Runnable)) and not (callable(model) and takes(model, 0, 0)):
+        raise ValueError(f"`model` is a chat model, a name or a function of (state, runtime), got {model!r}")
+    home = (memory, store, InMemoryStore(), aware(clock))
 
     def distill(state: Any, config: RunnableConfig) -> Waits[Made]:
-        agent = state.get("agent") or ""
+        agent = str(state.get("agent") or "")
         if memory.namespace is None and not agent.strip():
             raise ValueError('say whose lessons: {"agent": NAME}, the name of an agent')
         at = Memory(home[0], agent, *home[1:])
@@ -97,7 +101,3 @@ def _chosen(model: Any, state: Any, config: RunnableConfig) -> Any:
     if model is None or isinstance(model, Runnable):
         return model
     return model(state, runtime_of(config))
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -10,6 +10,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
 from langgraph_reflexion.context import Limits
@@ -189,6 +190,8 @@ class AfterRun(RunnableCallable):
 
     def around(self, graph: Graph) -> Graph:
         """A graph that runs this one, and then looks at what came of it."""
+        if not isinstance(graph, CompiledStateGraph):
+            raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()` gives, got {graph!r}")
         theirs = graph.builder
         whole = StateGraph(
             theirs.state_schema,

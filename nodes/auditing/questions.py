@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
 
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
@@ -19,8 +19,14 @@ MOST_FAILURES = 20
 
 
 def as_messages(given: Any) -> list[AnyMessage]:
-    """A transcript in any form that LangChain takes; an empty one is an error."""
-    messages: list[AnyMessage] = list(convert_to_messages(given)) if given else []  # type: ignore[arg-type]
+    """A transcript in any form that LangChain takes, or the state that holds it; an empty one is an error."""
+    if isinstance(given, Mapping):
+        given = given.get("messages")
+    if isinstance(given, BaseMessage):
+        given = [given]
+    if given and not isinstance(given, (str, Iterable)):
+        raise ValueError(f"A transcript is the messages of a run, got {given!r}")
+    messages = cast("list[AnyMessage]", list(convert_to_messages(given)) if given else [])
     if not messages:
         raise ValueError("There is no transcript: give the messages of a run")
     return messages

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp
@@ -135,3 +135,24 @@ def test_a_state_without_a_conversation_is_refused_in_words(on):
     graph.add_edge(START, "after")
     with pytest.raises(ValueError, match="no transcript"):
         graph.compile().invoke({"text": "hello"})
+
+
+@pytest.mark.req("H1", "J4")
+def test_a_transcript_may_be_given_as_a_runs_result_or_one_message(on):
+    cast = on.Cast()
+    node = after_run(cast)
+    messages = [HumanMessage("When is the meeting?"), AIMessage("At noon.")]
+    for given in ({"messages": messages}, messages):
+        assert node.audit(given)["score"] is not None
+        assert "At noon." in cast.asked[-1].text
+    assert node.audit(messages[0])["score"] is not None
+    with pytest.raises(ValueError, match="no transcript"):
+        node.audit({"messages": []})
+    with pytest.raises(ValueError, match="A transcript is the messages of a run, got 7"):
+        node.audit(7)
+
+
+@pytest.mark.parametrize("graph", [None, StateGraph(MessagesState), lambda state: state])
+def test_what_is_no_compiled_graph_cannot_be_gone_around(on, graph):
+    with pytest.raises(ValueError, match="`around` takes a compiled graph"):
+        after_run(on.Cast()).around(graph)

@@ -77,3 +77,12 @@ def test_a_name_that_is_no_model_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv(studio.MODEL, "openai:gpt-4o-mini")
     with pytest.raises(ModelError, match="OPENAI_API_KEY"):
         studio.distill().invoke({"agent": "demo"})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("model", 7), ("model", lambda: 1), ("memory", None), ("store", "lessons.db"), ("name", 7), ("clock", 7)],
+)
+def test_what_it_cannot_take_is_refused_when_it_is_made(setting: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"`{setting}` is a "):
+        create_distill_graph(**{setting: value})
