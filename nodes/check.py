@@ -103,7 +103,7 @@ def _told_next(kit: Kit, state: State, text: str, verdicts: list[Verdict]) -> As
     turn: list[AnyMessage] = []
     if text.strip():
         # With an id, as an answer of the conversation has one: it is told in the protocol's own form.
-        turn = [AIMessage(text, id=f"{state['about']['id']}-{len(state['attempts'])}")]
+        turn = [AIMessage(bounded(text), id=f"{state['about']['id']}-{len(state['attempts'])}")]
     return Aside(turn=turn, hint=hint, later=later)
 
 

@@ -14,6 +14,7 @@ from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, FixKind, Kind, Reflection
 
 LONGEST_FIELD = 2_000
+LONGEST_TAG = 200
 MOST_ENTRIES = 10
 _THINKING = re.compile(r"^\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 _PLAN = re.compile(
@@ -48,6 +49,8 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflecti
             known[name] = bounded(known[name], LONGEST_FIELD)
     if isinstance(fixes, list):
         known["fix_strategy"] = [_fix(one) for one in fixes[:MOST_ENTRIES]]
+    if known.get("explanation") is None:
+        known.pop("explanation", None)
     if known.get("diagnosis") not in get_args(Diagnosis):
         known.pop("diagnosis", None)
     known["lessons"] = _sentences(known.get("lessons"))
@@ -91,8 +94,19 @@ def _fix(given: Any) -> Any:
 
 
 def _memo(memo: dict[str, Any]) -> dict[str, Any]:
-    return {key: bounded(value, LONGEST_FIELD) if isinstance(value, str) else value for key, value in memo.items()}
+    """A memo's own fields; for one odd word beside the rule the whole reflection is not asked for again."""
+    when, tags = memo.get("when"), _sentences(memo.get("tags"))
+    return {
+        "kind": _kind(memo),
+        "text": bounded(memo["text"], LONGEST_FIELD),
+        "when": bounded(when, LONGEST_FIELD) if isinstance(when, str) else "",
+        "tags": [bounded(tag, LONGEST_TAG) for tag in tags],
+    }
 
 
 def _is_memo(memo: Any) -> bool:
-    return isinstance(memo, dict) and memo.get("kind") in get_args(Kind) and isinstance(memo.get("text"), str)
+    return isinstance(memo, dict) and _kind(memo) in get_args(Kind) and isinstance(memo.get("text"), str)
+
+
+def _kind(memo: dict[str, Any]) -> str:
+    return str(memo.get("kind")).strip().lower()

@@ -16,6 +16,31 @@ def refuse(*_):
     return "That hour is taken."
 
 
+@pytest.mark.req("C1", "K5")
+def test_an_odd_word_beside_a_memo_costs_neither_the_memo_nor_another_request(run, desk, reflected):
+    desk.answers = lambda query: LookupError("closed") if query == "x" else "11:00"
+    memo = {"kind": "Rule", "text": "Ask for one day at a time.", "when": None, "tags": ["day" * 200, 7], "sure": True}
+    model = RoleModel(
+        [call("search", query="x"), say("11:00")],
+        reflection("Ask for one day.", explanation=None, memory_to_write=[memo, "a word alone"]),
+    )
+    seen = run(model, [desk.search])
+    assert len(reflected(model)) == 1
+    [kept] = seen.outcome.reflections[0].memory_to_write
+    assert (kept.kind, kept.text, kept.when) == ("rule", "Ask for one day at a time.", "")
+    assert len(kept.tags) == 1
+    assert "left out" in kept.tags[0]
+
+
+@pytest.mark.req("K5")
+def test_a_rejected_answer_without_end_is_shown_again_cut(run, decided):
+    model = RoleModel([say("9" * 400_000), say("11:00")], reflection("Give one hour."))
+    seen = run(model, checks=[lambda answer, _run: None if answer == "11:00" else "That is no hour."])
+    assert seen.answer == "11:00"
+    assert len(decided(model)[1].text) < 120_000
+    assert "characters left out" in decided(model)[1].text
+
+
 @pytest.mark.req("C1")
 def test_a_bad_field_is_asked_for_once_more_with_the_reason(run, desk, protocol, reflected):
     bad = reflection("Give the weekday.", root_cause="bad luck")
