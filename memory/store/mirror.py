@@ -105,7 +105,11 @@ class Mirror:
         snapshot = self._snapshot(connection) if self.seq < 0 else None
         vectors = "NULL" if self.vectors is None else "vectors" if snapshot is None else "length(vectors)"
         query = f"SELECT id, namespace, {value}, {vectors}, recipe, {_STAMP} FROM items"
-        rows = connection.execute(query) if self.seq < 0 else connection.execute(f"{query} WHERE {SINCE}", (self.seq,))
+        rows = (
+            connection.execute(query)
+            if self.seq < 0
+            else connection.execute(f"{query} WHERE {SINCE}", {"since": self.seq})
+        )
         kept = setting(connection, "fields")
         fields = self.settings.fields or (tuple(json.loads(str(kept))) if kept else WHOLE)
         fresh = fresh_recipes(connection, self.settings) if self.vectors else {}

@@ -56,7 +56,7 @@ LAST = """max(
 """SQL for the number of the last write. Deletes up to `floor` are no longer remembered."""
 
 SINCE = """(
-    id > coalesce((SELECT id FROM items WHERE seq <= ?1 ORDER BY id DESC LIMIT 1), 0) OR again > ?1
+    id > coalesce((SELECT id FROM items WHERE seq <= :since ORDER BY id DESC LIMIT 1), 0) OR again > :since
 )"""
 """SQL for the items that were made or changed after a write."""
 

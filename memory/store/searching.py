@@ -52,7 +52,8 @@ def changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: i
     if since < max(floor, 0) or since > seq:
         rows = connection.execute(f"SELECT {_ROW} FROM items WHERE namespace = ?", (name,))
         return Changes(-1, seq, [item_of(row) for row in rows])
-    rows = connection.execute(f"SELECT {_ROW} FROM items WHERE {SINCE} AND +namespace = ?2", (since, name))
+    new = f"SELECT {_ROW} FROM items WHERE {SINCE} AND +namespace = :name"
+    rows = connection.execute(new, {"since": since, "name": name})
     items: list[Item] = [item_of(row) for row in rows]
     if not connection.execute("SELECT 1 FROM gone WHERE seq > ? LIMIT 1", (since,)).fetchone():
         return Changes(since, seq, items)

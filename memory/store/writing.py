@@ -17,10 +17,10 @@ REMEMBERED = 10_000
 
 PUT = f"""
 INSERT INTO items (namespace, key, value, created_at, updated_at, ttl, expires_at, rule, recipe, seq, vectors)
-VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, (SELECT id FROM recipes WHERE text = ?8), coalesce(?9, {LAST} + 1), ?10)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT id FROM recipes WHERE text = ?), coalesce(?, {LAST} + 1), ?)
 ON CONFLICT (namespace, key) DO UPDATE SET
     value = excluded.value, updated_at = excluded.updated_at, ttl = excluded.ttl, rule = excluded.rule,
-    created_at = CASE WHEN expires_at <= ?4 THEN excluded.created_at ELSE created_at END,
+    created_at = CASE WHEN expires_at <= excluded.updated_at THEN excluded.created_at ELSE created_at END,
     expires_at = excluded.expires_at, recipe = excluded.recipe, again = excluded.seq, vectors = excluded.vectors
 """
 """Writes one item, and is a whole transaction where no other is begun."""
@@ -30,7 +30,8 @@ def row(put: Put, vectors: Mapping[str, bytes], moment: int, seq: int | None = N
     """A put as `PUT` takes it; without a number it gets the next."""
     namespace, key, value, rule, recipe, texts, ttl = put
     expires = None if ttl is None else moment + int(ttl * MINUTE)
-    return namespace, key, value, moment, ttl, expires, rule, recipe, seq, packed(texts, vectors) if texts else None
+    kept = packed(texts, vectors) if texts else None
+    return namespace, key, value, moment, moment, ttl, expires, rule, recipe, seq, kept
 
 
 def write(connection: sqlite3.Connection, puts: Collection[Put], vectors: Mapping[str, bytes]) -> None:
