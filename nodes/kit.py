@@ -35,8 +35,13 @@ class View:
         self._is_object = schema is not None and not issubclass(schema, dict)
 
     def of(self, values: Any) -> Any:
-        """These values, as the caller's schema where it is a class of objects, else as a dict."""
+        """These values, as the caller's schema where it is a class of objects, else as a dict.
+
+        The list of messages is a copy: what a tool or a prompt does to theirs changes no conversation.
+        """
         given = {name: values[name] for name in self.fields if name in values}
+        if isinstance(given.get("messages"), list):
+            given["messages"] = list(given["messages"])
         return self._schema(**given) if self._is_object and self._schema is not None else given
 
     def now(self, config: RunnableConfig) -> Any:

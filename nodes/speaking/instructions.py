@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import (
@@ -60,14 +60,16 @@ class Instructions:
 
 
 def as_messages(given: Any) -> list[AnyMessage]:
-    """Whatever a model may be asked, as messages."""
+    """What a prompt gave, as messages: whatever a model may be asked."""
     if isinstance(given, PromptValue):
         return cast("list[AnyMessage]", given.to_messages())
     if isinstance(given, str):
         return [HumanMessage(given)]
     if isinstance(given, BaseMessage):
         return [cast("AnyMessage", given)]
-    return cast("list[AnyMessage]", convert_to_messages(given))
+    if isinstance(given, Mapping) or not isinstance(given, Iterable) or not (some := list(given)):
+        raise ValueError(f"`prompt` gives messages or a text, got {given!r}")
+    return cast("list[AnyMessage]", convert_to_messages(some))
 
 
 def under_system(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMessage]:

@@ -129,6 +129,8 @@ class Choice:
                 return self._offered(given), plain(given)
             return self._ready[key], self._alone[key]
         model = yield calling("The function that chooses the model", self._function, state, runtime)
+        if not isinstance(model, (str, Runnable)):
+            raise ValueError(f"The function given as `model` gives a chat model or its name, got {model!r}")
         made = self._made(model)
         return self._offered(made), plain(made)
 

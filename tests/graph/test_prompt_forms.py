@@ -144,3 +144,21 @@ def test_a_prompt_that_hides_the_conversation_costs_the_agent_none_of_it() -> No
     result = create_reflexion_agent(model, prompt=lambda _state: [HumanMessage("other words")]).invoke(HELLO)
     assert [message.text for message in result["messages"]] == ["hello", "hi"]
     assert isinstance(result["messages"][-1], AIMessage)
+
+
+@pytest.mark.parametrize("given", [None, 7, [], {"messages": [("user", "hello")]}])
+def test_a_prompt_that_gives_no_messages_is_told_so(given: Any) -> None:
+    with pytest.raises(ValueError, match="`prompt` gives messages or a text, got"):
+        told(lambda _state: given)
+
+
+@pytest.mark.req("I10")
+def test_what_a_prompt_does_to_the_messages_it_is_given_changes_no_conversation() -> None:
+    def prompt(state: Any) -> list[Any]:
+        state["messages"].insert(0, SystemMessage("You plan."))
+        return list(state["messages"])
+
+    model = ScriptedModel(["hi"])
+    result = create_reflexion_agent(model, prompt=prompt).invoke(HELLO)
+    assert [message.type for message in model.asked[0].messages] == ["system", "human"]
+    assert [message.type for message in result["messages"]] == ["human", "ai"]

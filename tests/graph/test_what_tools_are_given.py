@@ -316,3 +316,14 @@ async def test_what_no_other_arguments_would_mend_is_raised_and_never_reflected_
     with pytest.raises(ValueError, match=said):
         agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
     assert len(model.asked) == 1
+
+
+@pytest.mark.req("I10")
+def test_what_a_tool_does_to_the_state_it_is_given_changes_no_conversation() -> None:
+    def forget(state: Annotated[dict[str, Any], InjectedState]) -> str:
+        """Forget it all."""
+        state["messages"].clear()
+        return "forgotten"
+
+    result = create_reflexion_agent(ScriptedModel([call("forget"), "done"]), [forget]).invoke(HELLO)
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
