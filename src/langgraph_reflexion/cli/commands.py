@@ -23,9 +23,10 @@ NAME = "langgraph-reflexion"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted."""
-    parser = _parser()
+    given = sys.argv[1:] if argv is None else list(argv)
+    parser = _parser(given[0] if given else "")
     try:
-        asked = parser.parse_args(argv)
+        asked = parser.parse_args(given)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 2
     try:
@@ -94,7 +95,8 @@ COMMANDS = {
 }
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str) -> argparse.ArgumentParser:
+    """Of the whole, or, where a command is named, of that one alone: to lay out all takes longer than some commands."""
     parser = argparse.ArgumentParser(
         NAME,
         description="LangGraph agents that learn from their own failures.",
@@ -103,19 +105,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for add in [OPTIONS[command]] if command in OPTIONS else OPTIONS.values():
+        add(commands)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     commands.add_parser(
         "demo",
         help="watch an agent fail, learn, and not fail again: no key, no network",
         description="Two runs of an agent with a scripted model: the first fails and learns, the second knows.",
         allow_abbrev=False,
     )
-    _add_run(commands)
-    add_eval(commands)
-    add_compare(commands)
-    add_memory(commands)
-    add_notebook(commands)
-    add_profile(commands)
-    return parser
 
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -138,3 +139,14 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to go on with it")
     run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK, it goes on where it stopped")
     run.add_argument("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
+
+
+OPTIONS = {
+    "demo": _add_demo,
+    "run": _add_run,
+    "eval": add_eval,
+    "compare": add_compare,
+    "memory": add_memory,
+    "notebook": add_notebook,
+    "profile": add_profile,
+}
