@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.given import must_be
-from langgraph_reflexion.graph.learning import AfterRun, Settings
+from langgraph_reflexion.graph.learning import AfterRun, AuditKit
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import takes
@@ -56,7 +56,7 @@ def after_run(
         raise ValueError(f"`on_done` is a function of what was found, got {on_done!r}")
     policy = memory if isinstance(memory, MemoryPolicy) else None
     home = Memory(policy, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC)) if policy else None
-    settings = Settings(
+    settings = AuditKit(
         build=create_reflexion_agent,
         model=model,
         notebook=notebook,

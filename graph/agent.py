@@ -19,7 +19,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.given import model_for, must_fit, warn_of_unused
 from langgraph_reflexion.graph.layout import Way, laid_out
-from langgraph_reflexion.graph.learning import AfterRun, Settings
+from langgraph_reflexion.graph.learning import AfterRun, AuditKit
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
 from langgraph_reflexion.nodes.acting.toolbox import Toolbox, toolbox_of
@@ -153,7 +153,7 @@ def _learner(mode: Any, model: Any, home: Memory, words: Prompts, speech: Speech
     models = {name: _alone(one) for name, one in model.items()} if isinstance(model, Mapping) else _alone(model)
     protocol = "json" if isinstance(speech, Json) else "auto"
     build = create_reflexion_agent
-    return AfterRun(Settings(build, models, home=home, words=words, protocol=protocol, in_agent=True))
+    return AfterRun(AuditKit(build, models, home=home, words=words, protocol=protocol, in_agent=True))
 
 
 def _alone(model: Any) -> Any:

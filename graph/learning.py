@@ -32,7 +32,7 @@ MOST_NOTEBOOKS = 64
 
 
 @dataclass(frozen=True)
-class Settings:
+class AuditKit:
     """What the caller of `after_run` chose."""
 
     build: Build
@@ -63,7 +63,7 @@ class Settings:
 class Audits:
     """The audits of one `after_run`: their graph, where what they find is kept, and what still runs."""
 
-    def __init__(self, settings: Settings, jobs: Background) -> None:
+    def __init__(self, settings: AuditKit, jobs: Background) -> None:
         self.settings, self.jobs = settings, jobs
         self._notebooks: dict[tuple[int, tuple[str, ...]], ErrorNotebook] = {}
         self.graph = audit_graph(
@@ -139,7 +139,7 @@ class Audits:
 class AfterRun(RunnableCallable):
     """A node for any graph, which looks at the run that ends there; and the same alone, on a transcript."""
 
-    def __init__(self, settings: Settings, jobs: Background | None = None) -> None:
+    def __init__(self, settings: AuditKit, jobs: Background | None = None) -> None:
         audits = Audits(settings, jobs or Background(2 * ((settings.limits.deadline or DEADLINE) + 10)))
         self.audits = audits
         graph = audits.graph

@@ -27,7 +27,7 @@ from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.kit import Kit, View
-from langgraph_reflexion.nodes.notes import Strategy, Style, Trial
+from langgraph_reflexion.nodes.notes import Strategy, Style, TrialKit
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
@@ -97,7 +97,7 @@ def create_trial_graph(
     must_be_one_of(reflection, ("structured", "free"), "reflection")
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise ValueError(f"`retries` must be a number of 0 or more, got {retries!r}")
-    trial = Trial(worker_of(worker, input, output), strategy, attempt, retries, limits.max_steps)
+    trial = TrialKit(worker_of(worker, input, output), strategy, attempt, retries, limits.max_steps)
     model = model_for(reflector, "reflector") or trial.worker.model
     if strategy == "reflexion" and model is None:
         raise ValueError("`strategy='reflexion'` needs a model to reflect: give `reflector=`")
@@ -136,7 +136,7 @@ def _no_model(_state: Any, _runtime: Any) -> Model:
 
 def _compiled(
     kit: Kit,
-    trial: Trial,
+    trial: TrialKit,
     shapes: Shapes,
     context_schema: type | None,
     checkpointer: Any,

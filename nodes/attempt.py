@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.host import emit, is_first_step, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.notes import Trial, prompted
+from langgraph_reflexion.nodes.notes import TrialKit, prompted
 from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Reply, Spent, let_pass, plus, spent_on
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
@@ -37,7 +37,7 @@ from langgraph_reflexion.nodes.tally import (
     times_seen,
     tokens,
 )
-from langgraph_reflexion.nodes.worker import Pace, Work, WorkerError
+from langgraph_reflexion.nodes.worker import CallBudget, WorkerError, WorkerReply
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id
 
@@ -45,20 +45,20 @@ BROKEN = ("model_error", "deadline", "token_budget")
 """Ends of an agent that say nothing about how it went about its task."""
 
 
-def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Waits[Update]:
+def attempt(kit: Kit, trial: TrialKit, state: State, config: RunnableConfig) -> Waits[Update]:
     """One call of the worker: an answer for the checks, or the failure that it ended in."""
     if was_resumed(config):
         state = {**state, "resumed_at": kit.now()}
     if (late := overspent(state, kit.limits, kit.now())) is not None:
         return {"decision": None, "stop": late}
     meter, budget = Meter(), kit.limits.token_budget
-    pace = Pace(trial.max_steps, None if budget is None else budget - tokens(state["tally"]), meter)
+    allowed = CallBudget(trial.max_steps, None if budget is None else budget - tokens(state["tally"]), meter)
     prompt, text = prompted(kit, trial, state)
     if is_first_step(config):  # of one attempt, whatever was said before a pause or a crash counts too
         said = yield from trial.worker.said_before(kit.inside(config), prompt)
-        pace.taken, meter.spent = len(said), reduce(plus, map(spent_on, said), meter.spent)
+        allowed.taken, meter.spent = len(said), reduce(plus, map(spent_on, said), meter.spent)
     try:
-        work = yield from _work(kit, trial, state, config, prompt, text, pace)
+        work = yield from _work(kit, trial, state, config, prompt, text, allowed)
     except NeedsAsyncError:
         raise
     except Exception as fault:
@@ -66,7 +66,7 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
         if trial.worker.takes == "messages" and model_fault(fault) == "setting":
             raise
         _tell(config, state, prompt, None, meter, told(fault))
-        if pace.is_over:
+        if allowed.is_over:
             return _out_of_steps(kit, trial, state, config, meter)
         return (yield from _fallen(kit, trial, state, config, fault, meter))
     if (before := _told(work))[3] > meter.spent[3]:
@@ -76,7 +76,7 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
     _tell(config, state, prompt, work, meter, None)
     update = _begun(kit, state, meter, work.steps)
     if work.outcome is not None and work.outcome.status == "failure":
-        if pace.is_over:
+        if allowed.is_over:
             return _out_of_steps(kit, trial, state, config, meter, work.steps)
         return update | _given_up(kit, state, config, work, update)
     asks = work.outcome is not None and work.outcome.status == "needs_input"
@@ -85,7 +85,7 @@ def attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Wai
     return update | {"decision": waiting}
 
 
-def judged_attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig) -> Waits[Update]:
+def judged_attempt(kit: Kit, trial: TrialKit, state: State, config: RunnableConfig) -> Waits[Update]:
     """The same, with the verdicts on the answer: for checks that need no step of their own."""
     update = yield from attempt(kit, trial, state, config)
     waiting = update.get("decision")
@@ -96,13 +96,13 @@ def judged_attempt(kit: Kit, trial: Trial, state: State, config: RunnableConfig)
 
 def _work(
     kit: Kit,
-    trial: Trial,
+    trial: TrialKit,
     state: State,
     config: RunnableConfig,
     prompt: list[AnyMessage],
     text: str,
-    pace: Pace,
-) -> Waits[Work]:
+    allowed: CallBudget,
+) -> Waits[WorkerReply]:
     tally = state["tally"]
     view: dict[str, Any] = {
         "messages": prompt,
@@ -114,14 +114,14 @@ def _work(
     given = yield from worker.given(prompt, text, view)
     left = [seconds_left(state, kit.limits, kit.now()), kit.limits.tool_timeout]
     seconds = min((one for one in left if one is not None), default=None)
-    final = yield from worker.called(given, kit.inside(config), seconds, pace)
+    final = yield from worker.called(given, kit.inside(config), seconds, allowed)
     work = yield from worker.read(final, prompt)
     if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
         raise WorkerError("it gave no answer")
     return work
 
 
-def _told(work: Work) -> Spent:
+def _told(work: WorkerReply) -> Spent:
     """What a graph says that it cost: where it went on from its own checkpoint, the meter heard the rest alone."""
     if work.outcome is not None:
         whole = work.outcome.usage + work.outcome.usage.reflection
@@ -142,7 +142,7 @@ def _begun(kit: Kit, state: State, meter: Meter, steps: list[AnyMessage]) -> Upd
 
 
 def _fallen(
-    kit: Kit, trial: Trial, state: State, config: RunnableConfig, fault: Exception, meter: Meter
+    kit: Kit, trial: TrialKit, state: State, config: RunnableConfig, fault: Exception, meter: Meter
 ) -> Waits[Update]:
     """The worker raised or took too long: tried again as often as asked, else the attempt is used up."""
     mark = fingerprint("tool_error", trial.worker.name, told(fault))
@@ -169,7 +169,7 @@ def _fallen(
 
 
 def _out_of_steps(
-    kit: Kit, trial: Trial, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
+    kit: Kit, trial: TrialKit, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
 ) -> Update:
     """No answer within the steps of an attempt: the worker's way is at fault, so it is reflected on."""
     why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
@@ -178,7 +178,7 @@ def _out_of_steps(
     )
 
 
-def _given_up(kit: Kit, state: State, config: RunnableConfig, work: Work, update: Update) -> Update:
+def _given_up(kit: Kit, state: State, config: RunnableConfig, work: WorkerReply, update: Update) -> Update:
     """An agent that says itself that it failed: not judged, and reflected on where that tells something."""
     outcome = work.outcome
     assert outcome is not None
@@ -212,7 +212,7 @@ def _used_up(kit: Kit, state: State, update: Update, failures: list[Failure], st
     return ends
 
 
-def _under_own_id(state: State, work: Work) -> AIMessage:
+def _under_own_id(state: State, work: WorkerReply) -> AIMessage:
     """The answer as a message that takes the place of nothing said before."""
     about, tally = state["about"], state["tally"]
     own = f"{about['id']}-answer-{tally['steps'] + 1}"
@@ -224,7 +224,12 @@ def _under_own_id(state: State, work: Work) -> AIMessage:
 
 
 def _tell(
-    config: RunnableConfig, state: State, prompt: list[AnyMessage], work: Work | None, meter: Meter, fault: str | None
+    config: RunnableConfig,
+    state: State,
+    prompt: list[AnyMessage],
+    work: WorkerReply | None,
+    meter: Meter,
+    fault: str | None,
 ) -> None:
     """The record of this attempt, for whoever listens; it is not kept in the state."""
     emit(

@@ -24,7 +24,7 @@ LONGEST_ANSWER = 8_000
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialKit:
     """What a trial graph has that no agent has."""
 
     worker: Worker
@@ -34,7 +34,7 @@ class Trial:
     max_steps: int
 
 
-def prompted(kit: Kit, trial: Trial, state: State) -> tuple[list[AnyMessage], str]:
+def prompted(kit: Kit, trial: TrialKit, state: State) -> tuple[list[AnyMessage], str]:
     """The conversation with the notes as a turn of the user's before the task, and notes and task as one text."""
     messages = paired(state["messages"])
     notes, task = notes_for(kit, trial, state), task_in(state)
@@ -46,7 +46,7 @@ def prompted(kit: Kit, trial: Trial, state: State) -> tuple[list[AnyMessage], st
     return [*messages[:at], turn, *messages[at:]], f"{notes}\n\n{task}"
 
 
-def notes_for(kit: Kit, trial: Trial, state: State) -> str:
+def notes_for(kit: Kit, trial: TrialKit, state: State) -> str:
     """Lessons, what was made of the attempts before, and the last of them; nothing where there is nothing to say."""
     parts = [
         block.at_start(state["recalled"], kit.words),

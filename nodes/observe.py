@@ -22,7 +22,7 @@ QUOTED_RESULT = 2_000
 EVIDENCE = 4_000
 
 
-class Ran(NamedTuple):
+class RanCall(NamedTuple):
     """A call as it ran, its answer, and the error it ended in, if it did; `seen` is what the loop detector sees."""
 
     call: ToolCall
@@ -93,12 +93,12 @@ def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCa
     return [(call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
 
 
-def _ran(state: State, call: ToolCall, answer: ToolMessage) -> Ran:
+def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
     """The call that ran, in whose place a person may have put another, and what came of it."""
     call = state["edits"].get(str(call["id"]), call)
     error = _error(state, call, answer)
     seen = Seen(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
-    return Ran(call, answer, error, seen)
+    return RanCall(call, answer, error, seen)
 
 
 def _rejected(answer: ToolMessage) -> bool:
@@ -131,7 +131,7 @@ def _texts_in(value: object) -> list[str]:
     return [text for one in held for text in _texts_in(one)]
 
 
-def _looped(state: State, loop: Loop, last: Ran) -> Failure:
+def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
     call, result = last.call, last.answer.text
     signal: Signal = "no_progress" if loop.kind == "no_progress" else "loop"
     what = {

@@ -46,7 +46,7 @@ class WorkerError(Exception):
     """The worker came to an end without an answer."""
 
 
-class Pace:
+class CallBudget:
     """Counts the model calls of one attempt, and refuses the one after the last, or after the last token."""
 
     def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
@@ -69,44 +69,44 @@ class Pace:
             raise WorkerError(f"it made no answer in {self.most} model calls")
 
 
-class _Paced(BaseCallbackHandler):
+class _Counted(BaseCallbackHandler):
     raise_error = True
     run_inline = True
 
-    def __init__(self, pace: Pace) -> None:
-        self.pace = pace
+    def __init__(self, allowed: CallBudget) -> None:
+        self.allowed = allowed
 
     @property
     def ignore_chain(self) -> bool:
         return True
 
     def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.pace.step(tags)
+        self.allowed.step(tags)
 
     def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.pace.step(tags)
+        self.allowed.step(tags)
 
 
-class _PacedLater(AsyncCallbackHandler):
+class _CountedLater(AsyncCallbackHandler):
     """The same for the async door, where what raises inline would leave other handlers' coroutines behind."""
 
     raise_error = True
 
-    def __init__(self, pace: Pace) -> None:
-        self.pace = pace
+    def __init__(self, allowed: CallBudget) -> None:
+        self.allowed = allowed
 
     @property
     def ignore_chain(self) -> bool:
         return True
 
     async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.pace.step(tags)
+        self.allowed.step(tags)
 
     async def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.pace.step(tags)
+        self.allowed.step(tags)
 
 
-class Work(NamedTuple):
+class WorkerReply(NamedTuple):
     """What a worker gave."""
 
     answer: str
@@ -152,19 +152,19 @@ class Worker:
             return text
         return {"messages": prompt} if self.takes == "state" else prompt
 
-    def called(self, given: Any, config: RunnableConfig, seconds: float | None, pace: Pace) -> Waits[Any]:
+    def called(self, given: Any, config: RunnableConfig, seconds: float | None, allowed: CallBudget) -> Waits[Any]:
         """What it gives back, within so many seconds and model calls."""
         made = self.runnable
 
         def sync() -> Any:
             if self.only_async:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
-            inside = metered(config, pace.meter, _Paced(pace))
+            inside = metered(config, allowed.meter, _Counted(allowed))
             with under(inside):
                 return at_hand(f"The worker {self.name!r}", made.invoke(given, inside))
 
         async def later() -> Any:
-            inside = metered(config, pace.meter, _PacedLater(pace))
+            inside = metered(config, allowed.meter, _CountedLater(allowed))
             with under(inside):
                 return await made.ainvoke(given, inside)
 
@@ -184,7 +184,7 @@ class Worker:
         told = {one.id for one in known} - {None}
         return [one for one in messages or [] if isinstance(one, AIMessage) and one.id not in told]
 
-    def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[Work]:
+    def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[WorkerReply]:
         """Its answer, and how it came about; `known` are the messages it was given."""
         messages = _messages_in(final)
         told = {one.id for one in known} - {None}
@@ -202,7 +202,7 @@ class Worker:
         message = said if isinstance(said, AIMessage) and not said.tool_calls else None
         if isinstance(last, AIMessage) and last.text.strip() == answer.strip():
             message, new = last, new[:-1]
-        return Work(answer, message, cast("list[AnyMessage]", new), outcome)
+        return WorkerReply(answer, message, cast("list[AnyMessage]", new), outcome)
 
 
 def _messages_in(final: Any) -> list[BaseMessage] | None:
