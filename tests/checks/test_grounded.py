@@ -117,6 +117,16 @@ async def test_much_text_is_read_in_little_time_by_either_door():
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.req("E3", "K5")
+def test_what_is_too_long_to_be_read_whole_is_not_held_against_an_answer():
+    seen = "Bell had the patent in 1876. "
+    assert grounded()(seen * 2_000, Run(task=TASK, observations=[seen])).passed, "the cut itself claims nothing"
+    aside = "The river is long and the town is old. " * 8_000
+    run = Run(task=TASK, observations=[f"{aside}{seen}{aside}"])
+    assert grounded()("Bell, in 1876", run).passed, "what bears on the answer is read wherever it stands"
+    assert grounded()("Meucci, in 1871", run).passed is False
+
+
 def cases():
     """The benchmark's labelled answers."""
     folder = Path(__file__).parents[2] / "benchmarks"

@@ -10,7 +10,6 @@ from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.checks.grounding.names import SETTING, Known, names_in, plainly, quotations_in, strange_in
 from langgraph_reflexion.checks.grounding.numbers import Date, dates_in, numbers_in
 from langgraph_reflexion.memory.text.words import PLAIN, STOP, listed
-from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.step import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 
@@ -84,8 +83,8 @@ def grounded(share: float = 0.6) -> Check:
         raise ValueError(f"`share` is a number above 0 and at most 1, got {share!r}")
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
-        text = bounded(text_of(answer), LONGEST)
-        source = bounded("\n".join([run.task, *run.observations]), LONGEST_SOURCE)
+        text = _ends(text_of(answer), LONGEST)
+        source = _that_bears_on(text, "\n".join([run.task, *run.observations]))
 
         def issues() -> list[str]:
             return list(dict.fromkeys(_complaints(text, run.task, source, share)))
@@ -95,6 +94,25 @@ def grounded(share: float = 0.6) -> Check:
         return Verdict(passed=not found, issues=found)
 
     return Check("grounded", judging)
+
+
+def _ends(text: str, most: int) -> str:
+    """The text, or its two ends; a word on what is missing would be a claim of its own here."""
+    return text if len(text) <= most else f"{text[: most * 3 // 4]}\n{text[-(most // 4) :]}"
+
+
+def _that_bears_on(answer: str, source: str) -> str:
+    """The source; of one that is too long what shares a word with the answer, or holds numbers as it does."""
+    if len(source) <= LONGEST_SOURCE:
+        return source
+    wanted = set(re.findall(r"\w{2,}", answer.casefold()))
+    counts = re.search(r"\d", answer) is not None
+    kept = [
+        part
+        for part in re.split(r"(?<=[.!?。\n])", source)
+        if not wanted.isdisjoint(re.findall(r"\w{2,}", part.casefold())) or (counts and re.search(r"\d", part))
+    ]
+    return _ends("".join(dict.fromkeys(kept)), LONGEST_SOURCE)
 
 
 def _complaints(answer: str, question: str, source: str, share: float) -> Iterator[str]:
