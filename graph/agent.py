@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
-from langgraph_reflexion.graph.given import model_for, must_fit, warn_of_unused
+from langgraph_reflexion.graph.given import controls_named, model_for, must_fit, warn_of_unused
 from langgraph_reflexion.graph.layout import Way, laid_out
 from langgraph_reflexion.graph.learning import AfterRun, AuditKit
 from langgraph_reflexion.graph.routing import Routes
@@ -114,7 +114,7 @@ def create_reflexion_agent(
     ticking = aware(clock)
     words = Prompts(prompts)
     form = None if response_format is None else ResponseForm(response_format)
-    allowed = _controls(controls)
+    allowed = controls_named(controls)
     toolbox = toolbox_of(tools, allowed or (), approve, deny)
     speech = _speech(model, toolbox, protocol, allowed, words)
     offer = _offer(toolbox, speech)
@@ -164,17 +164,6 @@ def _alone(model: Any) -> Any:
 def _with_a_step_to_spare(route: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The same route with a step of LangGraph's limit kept for `learn`."""
     return lambda state: route({**state, "remaining_steps": state["remaining_steps"] - 1})
-
-
-def _controls(controls: Any) -> tuple[str, ...] | None:
-    """The controls that the caller names; None where they leave it open."""
-    if controls is None:
-        return None
-    listed = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
-    names = tuple(controls) if listed else (controls,)
-    if not listed or any(name not in tuple(CONTROLS) for name in names):
-        raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
-    return names
 
 
 def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, words: Prompts) -> Speech:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.nodes.speaking.bindings import Model
 from langgraph_reflexion.nodes.speaking.models import model_named
+from langgraph_reflexion.nodes.speaking.protocols import CONTROLS
 from langgraph_reflexion.nodes.step import is_async, takes
 
 
@@ -68,6 +69,17 @@ def model_for(model: Any, role: str) -> Model | None:
     if isinstance(model, str):
         return model_named(model)
     raise ValueError(f"`{role}` is a chat model or its name, got {model!r}")
+
+
+def controls_named(controls: Any) -> tuple[str, ...] | None:
+    """The controls that the caller names; None where they leave it open."""
+    if controls is None:
+        return None
+    listed = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
+    names = tuple(controls) if listed else (controls,)
+    if not listed or any(name not in tuple(CONTROLS) for name in names):
+        raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
+    return names
 
 
 def warn_of_unused(limits: Limits, checks: Sequence[Any]) -> None:

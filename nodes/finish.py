@@ -17,8 +17,8 @@ from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
+from langgraph_reflexion.nodes.speaking.endings import is_cut, withheld
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, is_paired, not_run, paired
-from langgraph_reflexion.nodes.speaking.protocols import is_cut, withheld
 from langgraph_reflexion.nodes.step import Wait, Waits
 from langgraph_reflexion.nodes.tally import elapsed, seconds_left, usage_of
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short

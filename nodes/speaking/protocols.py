@@ -18,23 +18,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.acting.faults import told
+from langgraph_reflexion.nodes.speaking.endings import is_cut, shown_in, withheld
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, not_run
 from langgraph_reflexion.nodes.speaking.reading import Invalid, names_a_field, read_object
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 
-SHOWN = ("image", "audio", "video", "file")
-"""Kinds of content that are an answer without any text."""
 QUOTED = 4_000
 """Characters of a reply that cannot stand, shown again to the model that said it."""
-
-ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
-"""Where providers tell why a reply ended."""
-CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
-WITHHELD = frozenset(
-    {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
-)
-"""Endings by which a provider refuses in the model's place."""
 
 CONTROLS = {
     "replan": ("Set down a new plan before going on. Stands alone in its turn.", "plan", "The new plan."),
@@ -54,37 +45,6 @@ class Speech(Protocol):
     def read(self, reply: AIMessage) -> Decision | Invalid: ...
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage: ...
     def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]: ...
-
-
-def refusal_in(reply: AIMessage) -> str | None:
-    """A refusal, told by the provider apart from the text, or by how the reply ended."""
-    said = reply.additional_kwargs.get("refusal")
-    if isinstance(said, str) and said.strip():
-        return said
-    for block in reply.content if isinstance(reply.content, list) else []:
-        if isinstance(block, dict) and block.get("type") == "refusal":
-            return str(block.get("refusal") or "") or None
-    if reply.text.strip():
-        return reply.text if "refusal" in _endings(reply) else None
-    return f"The provider gave no answer: {why}." if (why := withheld(reply)) else None
-
-
-def withheld(reply: AIMessage) -> str:
-    """The provider's word for stopping the reply because of what it says; empty where it did not."""
-    return min(_endings(reply) & WITHHELD, default="")
-
-
-def is_cut(reply: AIMessage) -> bool:
-    """Whether the provider stopped the reply at its longest."""
-    return not CUT.isdisjoint(_endings(reply))
-
-
-def _endings(reply: AIMessage) -> set[str]:
-    """Why the reply ended, in whatever place a provider tells it."""
-    told = reply.response_metadata or {}
-    short = told.get("incomplete_details")
-    names = [short.get("reason") if isinstance(short, dict) else None, *(told.get(name) for name in ENDINGS)]
-    return {name.lower() for name in names if isinstance(name, str)}
 
 
 class Native:
@@ -122,7 +82,7 @@ class Native:
             return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
         if reply.text.strip():
             return Decision(action="finish", final=reply.text)
-        if shown := [block["type"] for block in reply.content_blocks if block["type"] in SHOWN]:
+        if shown := shown_in(reply):
             return Decision(action="finish", final=f"[{', '.join(shown)}]")
         why = "it was cut off at its longest" if is_cut(reply) else "it has no text and no call"
         return Invalid("parse_error", f"the reply is empty: {why}")
