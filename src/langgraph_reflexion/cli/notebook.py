@@ -15,7 +15,7 @@ from langgraph_reflexion.cli.trace import told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import ErrorNotebook
 from langgraph_reflexion.memory.notebook.findings import CATEGORIES
-from langgraph_reflexion.memory.notebook.notebook import Finding
+from langgraph_reflexion.memory.notebook.known import Finding
 
 HEAD = ("ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING")
 

@@ -1,4 +1,4 @@
-"""A ledger: a namespace to which many writers only add, held in mind so that looking again costs next to nothing."""
+"""Additions: a namespace to which many writers only add, held in mind so that looking again costs next to nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARK = "latest"
 """The key of the item that changes with every write: one look at it says whether there is anything new."""
 
 
-class Ledger:
+class Additions:
     """What was read of a namespace so far; `look` reads what has come to it since, whoever wrote it.
 
     A store does not say what is new, nor in which order it gives items: the newest last, as one in memory does, or
