@@ -6,7 +6,7 @@ from langgraph_reflexion.memory.notebook.notebook import ErrorNotebook
 from langgraph_reflexion.memory.recall.floor import Floor, tries_again
 from langgraph_reflexion.memory.recall.precedent import Precedent
 from langgraph_reflexion.memory.recall.worth import spares_a_reflection, withheld
-from langgraph_reflexion.memory.shelf.index import Reader
+from langgraph_reflexion.memory.shelf.index import Indexes
 from langgraph_reflexion.memory.shelf.namespaces import resolve_namespace
 from langgraph_reflexion.memory.shelf.values import Change, Found, Loaded, Repair, Written
 from langgraph_reflexion.memory.text.fingerprints import fingerprint
@@ -21,10 +21,10 @@ __all__ = [
     "ErrorNotebook",
     "Floor",
     "Found",
+    "Indexes",
     "LessonBook",
     "Loaded",
     "Precedent",
-    "Reader",
     "Repair",
     "Written",
     "concrete",

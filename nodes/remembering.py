@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.memory import LessonBook, Reader, resolve_namespace
+from langgraph_reflexion.memory import Indexes, LessonBook, resolve_namespace
 from langgraph_reflexion.memory.shelf.namespaces import label
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of, user_of
@@ -34,7 +34,7 @@ class Memory:
     own: BaseStore | None
     fallback: BaseStore
     clock: Callable[[], datetime]
-    reader: Reader = field(default_factory=Reader)
+    indexes: Indexes = field(default_factory=Indexes)
 
     def place(self, config: RunnableConfig) -> list[str] | None:
         """The namespace of a run; None, with a warning, where a field of it is not filled."""
@@ -57,7 +57,7 @@ class Memory:
 
     def book_at(self, namespace: Sequence[str], config: RunnableConfig) -> LessonBook:
         """The book of a namespace."""
-        return LessonBook(self.store(config), tuple(namespace), self.policy, self.clock, self.reader)
+        return LessonBook(self.store(config), tuple(namespace), self.policy, self.clock, self.indexes)
 
     def store(self, config: RunnableConfig) -> BaseStore:
         """Where this run's memory lives."""

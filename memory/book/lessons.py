@@ -20,7 +20,7 @@ class LessonBook(Upkeep):
 
     Any LangGraph store will do, with or without an index. Every method that waits has a twin whose name begins
     with `a`. Many books, threads and processes may share a namespace: nothing is lost or counted twice. Books that
-    are made anew for each run find faster with one `reader` between them.
+    are made anew for each run find faster with the same `indexes`.
 
     A namespace with fields, such as `("planner", "{user_id}")`, is filled from `context`, as it is for a run.
     """

@@ -14,7 +14,7 @@ from langgraph_reflexion.memory.recall import recalling, showing
 from langgraph_reflexion.memory.recall.recalling import passes
 from langgraph_reflexion.memory.shelf.doors import Plan, awork, every, work
 from langgraph_reflexion.memory.shelf.given import a, an_id, maybe_text, names, text, whole
-from langgraph_reflexion.memory.shelf.index import Reader
+from langgraph_reflexion.memory.shelf.index import Indexes
 from langgraph_reflexion.memory.shelf.namespaces import place_in
 from langgraph_reflexion.memory.shelf.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf.shelf import Shelf, read_all, read_episode, read_some
@@ -48,13 +48,13 @@ class OpenBook:
         namespace: Namespace = ("reflexion", "reflexion_agent"),
         policy: MemoryPolicy | None = None,
         clock: Callable[[], datetime] | None = None,
-        reader: Reader | None = None,
+        indexes: Indexes | None = None,
         context: Any = None,
     ) -> None:
         self.store = store
         self.namespace = place_in(store, namespace, context)
         self.policy = MemoryPolicy() if policy is None else a(MemoryPolicy, policy, "policy")
-        index = (reader or Reader()).index(store, (*self.namespace, "lessons"))
+        index = (indexes or Indexes()).index(store, (*self.namespace, "lessons"))
         embed = getattr(store, "embeddings", self)
         vectors = embed is not None and not getattr(embed, "spelling_only", False)
         self._shelf = Shelf(self.namespace, self.policy, aware(clock), index, vectors)

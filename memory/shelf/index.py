@@ -180,10 +180,10 @@ class Index:
                 self._forms.drop(word)
 
 
-class Reader:
+class Indexes:
     """The indexes of the namespaces that were read: books that are made anew for each run share them.
 
-    Each follows from what its store holds, so any number of books and threads may have one reader between them.
+    Each follows from what its store holds, so any number of books and threads may do so.
     """
 
     def __init__(self, most: int = KEPT) -> None:

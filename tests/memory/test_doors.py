@@ -14,7 +14,7 @@ import pytest
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.memory import LessonBook, Reader
+from langgraph_reflexion.memory import Indexes, LessonBook
 from langgraph_reflexion.schemas import Episode, Lesson
 
 SLOT = "Check a proposed slot against every busy time before you answer."
@@ -152,15 +152,15 @@ async def test_a_book_of_many_lessons_lets_others_on_the_loop_have_their_turn() 
     other.cancel()
 
 
-def test_what_a_text_is_about_is_found_out_once_by_all_who_share_a_reader() -> None:
-    reader, store = Reader(most=2), InMemoryStore()
-    books = [LessonBook(store, ("team",), reader=reader) for _ in range(2)]
+def test_what_a_text_is_about_is_found_out_once_by_all_who_share_its_indexes() -> None:
+    indexes, store = Indexes(most=2), InMemoryStore()
+    books = [LessonBook(store, ("team",), indexes=indexes) for _ in range(2)]
     books[0].add(a_rule())
     assert books[0].recall("Propose a slot that is not busy.")
-    about = next(iter(reader.index(store, ("team", "lessons")).entries.values())).words
+    about = next(iter(indexes.index(store, ("team", "lessons")).entries.values())).words
     assert books[1].recall("Propose a slot that is not busy.")
-    assert next(iter(reader.index(store, ("team", "lessons")).entries.values())).words is about
-    one, two = (LessonBook(InMemoryStore(), (name,), reader=reader) for name in ("ada", "bob"))
+    assert next(iter(indexes.index(store, ("team", "lessons")).entries.values())).words is about
+    one, two = (LessonBook(InMemoryStore(), (name,), indexes=indexes) for name in ("ada", "bob"))
     one.add(a_rule())
     assert one.recall("Propose a slot that is not busy.")
     assert two.recall("Propose a slot that is not busy.") == []
