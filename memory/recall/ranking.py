@@ -61,7 +61,7 @@ def rank(
     `near` holds the similarities that a store with an index gave. Words that many lessons hold count less.
     """
     with index.lock:
-        forms = {word: index.forms(word) for word in asked.counts}
+        forms = index.forms(asked.counts)
         rare = {form: index.rarity(form) for of_a_word in forms.values() for form in of_a_word}
         keys = index.candidates(forms, usable, near, most)
         about = {key: index.entries[key].words for key in keys}

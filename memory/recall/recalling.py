@@ -76,28 +76,37 @@ def recall(
     ]
     always = [] if failure is not None else _always(shelf.index.named, items, usable)
     evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best]))
-    rules = within([one for key in always if (one := _shown(items[key], evidence[key], None))], policy.lesson_tokens)
+    named = (_now(items[key], evidence[key], None) for key in always)
+    rules = within([one for one in named if one and not _doubted(one, evidence)], policy.lesson_tokens)
     fit: list[tuple[Lesson, float]] = []
     stands: dict[str, Standing] = {}
     for key in best:
         if any(key == rule.id for rule in rules):
             continue
-        lesson = _shown(items[key], evidence[key], failure)
-        if lesson is None:
+        lesson = _now(items[key], evidence[key], failure)
+        if lesson is None or (_stands_in_the_way(lesson, evidence) and _doubted(lesson, evidence)):
             continue
         stands[key] = standing(lesson, evidence[key], failed=failure is not None)
         if stands[key] != "out":
             fit.append((lesson, _in_topic(scores[key], items[key], topic)))
-    chosen = choose(
-        fit,
-        most=policy.max_lessons,
-        budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
-        doubtful=lambda lesson: stands[lesson.id] == "doubtful",
-        worth=lambda lesson: promise(lesson, evidence[lesson.id]),
-        vouched=lambda lesson: bool(lesson.name) or evidence[lesson.id].vouched,
-        told=[*(str(items[key].value.get("text")) for key in exclude if key in items), *(one.text for one in rules)],
-    )
-    return [*rules, *chosen]
+    while True:
+        chosen = choose(
+            fit,
+            most=policy.max_lessons,
+            budget=policy.lesson_tokens - sum(map(tokens_of, rules)),
+            doubtful=lambda lesson: stands[lesson.id] == "doubtful",
+            worth=lambda lesson: promise(lesson, evidence[lesson.id]),
+            vouched=lambda lesson: _vouched(lesson, evidence),
+            told=[
+                *(str(items[key].value.get("text")) for key in exclude if key in items),
+                *(one.text for one in rules),
+            ],
+        )
+        # A close look takes its time: it is for those that would be shown, and for those that would keep others out.
+        doubted = {lesson.id for lesson in chosen if _doubted(lesson, evidence)}
+        if not doubted:
+            return [*rules, *chosen]
+        fit = [(lesson, score) for lesson, score in fit if lesson.id not in doubted]
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
@@ -237,8 +246,8 @@ def _in_topic(score: float, item: Item, topic: str | None) -> float:
     return score * (1.4 if own == topic else 0.6)
 
 
-def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:
-    """The lesson as it is now, if it may be shown: sound, in a live status, and clean at this second look."""
+def _now(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:
+    """The lesson as it is now, if its record is sound and its status a live one."""
     matched = None
     if failure is not None and failure.fingerprint in fingerprints(item.value):
         matched = failure.fingerprint
@@ -251,8 +260,21 @@ def _shown(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | 
     ):
         logger.warning("Left out the lesson %r: its id is none", lesson.id[:64])
         return None
-    doubt = doubt_of(lesson, evidence)
+    return lesson if lesson.status in LIVE else None
+
+
+def _vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
+    return bool(lesson.name) or evidence[lesson.id].vouched
+
+
+def _stands_in_the_way(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
+    """Whether it keeps others out even where it is not shown itself."""
+    return bool(lesson.supersedes) or _vouched(lesson, evidence)
+
+
+def _doubted(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
+    """Whether something speaks against its words at this second look."""
+    doubt = doubt_of(lesson, evidence[lesson.id])
     if doubt is not None:
         logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
-        return None
-    return lesson if lesson.status in LIVE else None
+    return doubt is not None

@@ -8,6 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from langgraph_reflexion.memory.text.words import characters, tokens, weight
 
 LOOKED_UP = 4000
 """Places of words that are looked up for a query, the rarest words' first: common ones add little, and take long."""
+
+SPELLED = 64
+"""Words of a task whose other spellings are looked for."""
 
 KEPT = 64
 """Namespaces that a reader remembers."""
@@ -140,9 +144,14 @@ class Index:
             shared = Counter(key for word in words.counts for key in self._holding.get(word, ()))
             return [(n, self.entries[key].item) for key, n in shared.items() if n >= least]
 
-    def forms(self, word: str) -> Mapping[str, float]:
-        """The words of the lessons that a word stands for, with how alike they are."""
-        return self._forms.of(word)
+    def forms(self, words: Collection[str]) -> dict[str, Mapping[str, float]]:
+        """The words of the lessons that each of these stands for, with how alike they are.
+
+        Of many words other spellings are looked for where the fewest lessons hold them.
+        """
+        rarest = sorted(words, key=lambda word: len(self._holding.get(word, ())) or len(self.entries))
+        other = set(rarest[SPELLED:])
+        return {word: self._forms.known(word) if word in other else self._forms.of(word) for word in words}
 
     def rarity(self, word: str) -> float:
         """How much it says that a lesson holds this word: 1 where no other does."""
@@ -205,6 +214,7 @@ class Indexes:
             return found
 
 
+@lru_cache(maxsize=10_000)
 def rarity(holding: int, lessons: int) -> float:
     """How much a word says that so many of the lessons hold: 1 for one, less for each more."""
     known = lessons + KNOWN

@@ -131,6 +131,7 @@ def opposed(a: str, b: str) -> bool:
     return bool(down and up) or max(len(down), len(up)) >= 0.4 * len(common)
 
 
+@lru_cache(maxsize=1_000)  # a text is held against many
 def _bag(text: str) -> Counter[str]:
     return Counter(tokens(text))
 
@@ -175,7 +176,7 @@ def _neighbours(text: str) -> set[tuple[str, str]]:
 def _dice(ours: Counter[str], theirs: Counter[str]) -> float:
     shared = sum((ours & theirs).values())
     left, right = ours - theirs, theirs - ours
-    shared_nearly = sum(0.9 for word in left if any(_variant(word, other) for other in right))
+    shared_nearly = 0.9 * sum(_in_other_form(word, right) for word in left)
     return min(2 * (shared + shared_nearly) / (ours.total() + theirs.total()), 1.0)
 
 
@@ -184,16 +185,18 @@ def _unmatched(ours: Counter[str], theirs: Counter[str]) -> set[str]:
 
 
 def _far(words: Collection[str], others: Collection[str]) -> set[str]:
-    return {word for word in words if word not in others and not any(_variant(word, other) for other in others)}
+    return {word for word in words if word not in others and not _in_other_form(word, others)}
 
 
-def _variant(a: str, b: str) -> bool:
-    """Another form of the same word: `verify`, `verification`; `timezone`, `timezones`."""
-    if min(len(a), len(b)) < 4 or a[:3] != b[:3] or not (a.isalpha() and a.isascii() and b.isascii()):
+def _in_other_form(word: str, others: Collection[str]) -> bool:
+    """Whether another form of the word is among these: `verify`, `verification`; `timezone`, `timezones`."""
+    if len(word) < 4 or not (word.isalpha() and word.isascii()):
         return False
-    return SequenceMatcher(None, a, b).ratio() >= 0.75
+    near = [one for one in others if one.startswith(word[:3]) and len(one) > 3 and one.isalpha() and one.isascii()]
+    return any(SequenceMatcher(None, word, one).ratio() >= 0.75 for one in near)
 
 
+@lru_cache(maxsize=1_000)
 def _signs(text: str) -> dict[str, bool]:
     """Each word, and whether the text speaks against it."""
     signs: dict[str, bool] = {}
@@ -234,6 +237,7 @@ def _swapped(a: str, b: str) -> bool:
     return crossed >= 0.5 and 2 * crossed > straight
 
 
+@lru_cache(maxsize=1_000)
 def _sequence(text: str) -> tuple[set[str], set[str]] | None:
     found = _ORDER.search(text)
     if found is None:

@@ -126,12 +126,14 @@ def weight(token: str) -> float:
 
 def of_one_root(word: str, other: str) -> bool:
     """Whether two words are a long root with an ending each, as `invention` and `inventor` are."""
-    same = next(
-        (at for at, pair in enumerate(zip(word, other, strict=False)) if len(set(pair)) > 1), min(len(word), len(other))
-    )
+    if word[:LEAST_ROOT] != other[:LEAST_ROOT]:
+        return False
+    alike = (one == another for one, another in zip(word, other, strict=False))
+    same = next((at for at, one in enumerate(alike) if not one), min(len(word), len(other)))
     return same >= LEAST_ROOT and word[same:] in _ENDINGS and other[same:] in _ENDINGS
 
 
+@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """The word without the commonest English endings; the same for all forms of most words."""
     if len(word) <= 3 or not word.isascii() or not word.isalpha():
