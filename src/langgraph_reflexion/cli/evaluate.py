@@ -137,10 +137,10 @@ async def _evaluate(wanted: Wanted, experiment: Experiment, plan: dict[str, Any]
 async def _worked(wanted: Wanted, experiment: Experiment, ledger: Ledger, pace: Pace, began: float, page: Page) -> int:
     folder = ledger.folder
     jobs = experiment.jobs()
-    done = sum(ledger.has(setup.name, task.id) for setup, task in jobs)
+    done = [ledger.results[setup.name][task.id] for setup, task in jobs if ledger.has(setup.name, task.id)]
     progress = Progress(sys.stderr, len(jobs), done, wanted.price, lambda: pace.refusals)
     if done:
-        page.line(f"{done} of {len(jobs)} are done already, in {folder}", "dim")
+        page.line(f"{len(done)} of {len(jobs)} are done already, in {folder}", "dim")
     fresh: list[Result] = []
 
     def told(result: Result) -> None:

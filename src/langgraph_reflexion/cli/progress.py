@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from langgraph_reflexion.evals.ledger import Result
@@ -15,11 +15,17 @@ Price = tuple[float, float]
 
 
 class Progress:
-    """One line that is drawn anew where there is a terminal, and a line now and then where there is none."""
+    """One line that is drawn anew where there is a terminal, and a line now and then where there is none.
 
-    def __init__(self, file: TextIO, total: int, done: int, price: Price | None, slowed: Callable[[], int]) -> None:
+    What an earlier call has done counts as done and solved; tokens, cost and time are those of this call.
+    """
+
+    def __init__(
+        self, file: TextIO, total: int, before: Sequence[Result], price: Price | None, slowed: Callable[[], int]
+    ) -> None:
         self._file, self._total, self._price, self._slowed = file, total, price, slowed
-        self._before, self._finished, self._solved, self._broken = done, 0, 0, 0
+        self._before, self._finished, self._broken = len(before), 0, 0
+        self._solved = sum(one.solved_at is not None for one in before)
         self._input = self._output = 0
         self._began = self._last = time.monotonic()
         self._live = file.isatty()
@@ -54,7 +60,7 @@ class Progress:
         left = took / max(self._finished, 1) * (self._total - done)
         parts = [
             f"[{'#' * full}{'.' * (BAR - full)}] {done}/{self._total}",
-            f"{100 * self._solved / max(self._finished, 1):.0f} % solved",
+            f"{100 * self._solved / max(done, 1):.0f} % solved",
             f"{self._input + self._output:,} tokens",
             cost(self._input, self._output, self._price),
             f"{self._broken} broken" if self._broken else "",
