@@ -37,10 +37,11 @@ from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.speaking.bindings import Model, Offer, bound_names, calls_tools, plain
+from langgraph_reflexion.nodes.speaking.controls import CONTROLS
 from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
-from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, Json, Native, Reader, Speech
+from langgraph_reflexion.nodes.speaking.protocols import Json, Native, Reader, Speech
 from langgraph_reflexion.nodes.step import Step, WaitingStep, is_async, takes
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.wrap_up import wrap_up

@@ -13,8 +13,8 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.nodes.speaking.bindings import Model
+from langgraph_reflexion.nodes.speaking.controls import CONTROLS
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.speaking.protocols import CONTROLS
 from langgraph_reflexion.nodes.step import is_async, takes
 
 

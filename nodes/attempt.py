@@ -19,6 +19,7 @@ from langgraph_reflexion.nodes.acting.faults import (
     tool_error_class,
 )
 from langgraph_reflexion.nodes.acting.timing import pause
+from langgraph_reflexion.nodes.call_budget import CallBudget, WorkerError
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.host import emit, is_first_step, was_resumed
@@ -37,7 +38,7 @@ from langgraph_reflexion.nodes.tally import (
     times_seen,
     tokens,
 )
-from langgraph_reflexion.nodes.worker import CallBudget, WorkerError, WorkerReply
+from langgraph_reflexion.nodes.worker import WorkerReply
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id
 

@@ -13,10 +13,10 @@ from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together, verdicts_on
 from langgraph_reflexion.nodes.host import emit, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.speaking.as_text import as_text, object_of
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Spent, plus
-from langgraph_reflexion.nodes.speaking.protocols import as_text, object_of
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left, times_seen
 from langgraph_reflexion.schemas import Failure, Run, Verdict

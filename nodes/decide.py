@@ -15,12 +15,13 @@ from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking import block
 from langgraph_reflexion.nodes.speaking.bindings import Model
+from langgraph_reflexion.nodes.speaking.controls import CONTROLS
 from langgraph_reflexion.nodes.speaking.endings import refusal_in
 from langgraph_reflexion.nodes.speaking.final_tokens import asked_for_object
 from langgraph_reflexion.nodes.speaking.history import bounded, call_ids, fenced, paired, shortened, with_ids
 from langgraph_reflexion.nodes.speaking.instructions import under_system
 from langgraph_reflexion.nodes.speaking.models import Reply, asked, let_pass, plus
-from langgraph_reflexion.nodes.speaking.protocols import CONTROLS, QUOTED, Native
+from langgraph_reflexion.nodes.speaking.protocols import QUOTED, Native
 from langgraph_reflexion.nodes.speaking.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, paid, seconds_left, times_seen

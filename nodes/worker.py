@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, NamedTuple, cast
 
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
@@ -20,9 +19,10 @@ from pydantic import BaseModel
 
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.call_budget import CallBudget, Counted, CountedLater, WorkerError
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
-from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
+from langgraph_reflexion.nodes.speaking.metering import metered, under
 from langgraph_reflexion.nodes.speaking.models import model_named
 from langgraph_reflexion.nodes.step import (
     INJECTED,
@@ -40,70 +40,6 @@ from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None
-
-
-class WorkerError(Exception):
-    """The worker came to an end without an answer."""
-
-
-class CallBudget:
-    """Counts the model calls of one attempt, and refuses the one after the last, or after the last token."""
-
-    def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
-        self.most, self.taken = most, 0
-        self.meter, self._tokens = meter, tokens
-
-    @property
-    def is_over(self) -> bool:
-        """Whether one more was asked for than there are."""
-        return self.taken > self.most
-
-    def step(self, tags: Sequence[str] | None) -> None:
-        """Count a call that is about to be made, or refuse it."""
-        if self._tokens is not None and self.meter.spent[2] >= self._tokens:
-            raise WorkerError("the token budget was spent before it had an answer")
-        if "nostream" in (tags or ()):  # what an agent asks aside, to reflect or to judge, is no step of it
-            return
-        self.taken += 1
-        if self.is_over:
-            raise WorkerError(f"it made no answer in {self.most} model calls")
-
-
-class _Counted(BaseCallbackHandler):
-    raise_error = True
-    run_inline = True
-
-    def __init__(self, allowed: CallBudget) -> None:
-        self.allowed = allowed
-
-    @property
-    def ignore_chain(self) -> bool:
-        return True
-
-    def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags)
-
-    def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags)
-
-
-class _CountedLater(AsyncCallbackHandler):
-    """The same for the async door, where what raises inline would leave other handlers' coroutines behind."""
-
-    raise_error = True
-
-    def __init__(self, allowed: CallBudget) -> None:
-        self.allowed = allowed
-
-    @property
-    def ignore_chain(self) -> bool:
-        return True
-
-    async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags)
-
-    async def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags)
 
 
 class WorkerReply(NamedTuple):
@@ -159,12 +95,12 @@ class Worker:
         def sync() -> Any:
             if self.only_async:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
-            inside = metered(config, allowed.meter, _Counted(allowed))
+            inside = metered(config, allowed.meter, Counted(allowed))
             with under(inside):
                 return at_hand(f"The worker {self.name!r}", made.invoke(given, inside))
 
         async def later() -> Any:
-            inside = metered(config, allowed.meter, _CountedLater(allowed))
+            inside = metered(config, allowed.meter, CountedLater(allowed))
             with under(inside):
                 return await made.ainvoke(given, inside)
 

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from langchain_core.messages.tool import tool_call
 
 from langgraph_reflexion.nodes.acting.json_schema import told
+from langgraph_reflexion.nodes.speaking.controls import CONTROLS
 from langgraph_reflexion.nodes.speaking.json_text import (
     TangledError,
     Torn,
@@ -23,7 +24,6 @@ from langgraph_reflexion.nodes.speaking.json_text import (
 from langgraph_reflexion.schemas import Action, Decision, Signal
 
 FIELDS = ("thought", "action", "tool", "tool_input", "final")
-CONTROLS = ("replan", "ask_user")
 
 _PLACEHOLDER = re.compile(r"\s*(?:\.{2,}|…)\s*")
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
