@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
@@ -84,7 +85,7 @@ def _result(
             let_pass(fault)
             if is_bad_resume(fault):
                 raise
-            if _needs_await(fault):
+            if _needs_await(kit.toolbox.node.tools_by_name.get(call["name"]), fault):
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
             if attempt == kit.limits.tool_retries or not is_passing(fault) or resumed_at is not None:
                 return fault
@@ -96,9 +97,18 @@ def _result(
             attempt += 1
 
 
-def _needs_await(fault: Exception) -> bool:
+def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
     """A tool that only works under `ainvoke` is not for the model to mend."""
-    return isinstance(fault, NotImplementedError) and "sync invocation" in str(fault)
+    if not isinstance(fault, NotImplementedError):
+        return False
+    if "sync invocation" in str(fault):
+        return True
+    at = fault.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    # A class of the caller's own, whose sync door says that there is none.
+    in_its_door = at is not None and at.tb_frame.f_code.co_name == "_run"
+    return in_its_door and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
 def _seconds(kit: Kit, config: RunnableConfig, resumed_at: float | None) -> float | None:

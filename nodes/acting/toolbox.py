@@ -148,7 +148,9 @@ def _tool_of(thing: Any) -> BaseTool:
         return thing
     if not callable(thing):
         raise ValueError(f"A tool is a function, a BaseTool or a provider's dict, got {thing!r}")
-    name = getattr(thing, "__name__", repr(thing))
+    name = getattr(thing, "__name__", None)
+    if name is None:
+        raise ValueError(f"A tool has a name, and {thing!r} has none: make it one by `StructuredTool.from_function`")
     if not (getattr(thing, "__doc__", None) or "").strip():
         raise ValueError(f"The tool {name!r} has no docstring: the model reads there what it is for")
     return made_tool(cast("Callable[..., Any]", thing))

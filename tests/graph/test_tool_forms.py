@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -128,6 +129,29 @@ async def test_an_async_tool_works_under_ainvoke_and_says_so_under_invoke() -> N
         with pytest.raises(RuntimeError, match=f"{one.name!r} is async: use `ainvoke`"):
             create_reflexion_agent(model, [one]).invoke(HELLO)
         assert [question.role for question in model.asked] == ["decide"]
+
+
+async def test_a_class_whose_sync_door_says_that_there_is_none_is_told_apart_from_a_failing_tool() -> None:
+    class Slow(BaseTool):
+        name: str = "slow"
+        description: str = "Look up slowly."
+
+        def _run(self, city: str) -> str:
+            raise NotImplementedError("slow does not support sync")
+
+        async def _arun(self, city: str) -> str:
+            return f"{city}: fine"
+
+    model = RoleModel([call("slow", city="Oslo"), "done"])
+    result = await create_reflexion_agent(model, [Slow()]).ainvoke(HELLO)
+    assert result["messages"][2].text == "Oslo: fine"
+    with pytest.raises(RuntimeError, match="'slow' is async: use `ainvoke`"):
+        create_reflexion_agent(RoleModel([call("slow", city="Oslo"), "done"]), [Slow()]).invoke(HELLO)
+
+
+def test_a_tool_without_a_name_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ValueError, match=r"has none: make it one by `StructuredTool\.from_function`"):
+        create_reflexion_agent(RoleModel(["done"]), [partial(print, "x")])
 
 
 def test_an_async_function_is_a_tool() -> None:
