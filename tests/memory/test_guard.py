@@ -95,4 +95,4 @@ def test_any_text_is_judged(text: str) -> None:
 @pytest.mark.timeout(20)
 def test_a_long_text_is_judged_in_no_time() -> None:
     for piece in ("ignore ", "send ", "<a ", "reveal the ", "忽略", "a-", "\\x41", "[x", "from now on "):
-        suspicion(piece * 2500)
+        suspicion(piece * 1500)

@@ -47,6 +47,7 @@ def opened_store(kind: str, folder: Path, stack: ExitStack, index: Any = None, t
             driver = pytest.importorskip("pysqlite3", reason="this Python cannot load SQLite's extensions")
         connection = stack.enter_context(closing(driver.connect(path, check_same_thread=False, isolation_level=None)))
         sqlite = SqliteStore(connection, index=index, ttl=ttl)
+        sqlite.conn.execute("PRAGMA synchronous = OFF")  # no test loses power, and waiting for the disk is slow
         sqlite.setup()
         return sqlite
     return opened_postgres(stack, index, ttl)
