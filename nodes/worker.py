@@ -16,6 +16,7 @@ from langgraph.pregel import Pregel
 from langgraph.pregel.protocol import PregelProtocol
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.nodes.acting.timing import within
@@ -132,6 +133,8 @@ class Worker:
             said = yield calling(repr(self.output), self.output, final)
         elif outcome is not None and outcome.status == "needs_input":
             said = outcome.answer
+        elif (formed := field_of(final, "structured_response")) is not None and not isinstance(last, AIMessage):
+            said = to_json(formed).decode()  # the last message tells only that there is a value
         else:
             said = final if messages is None else last
         answer = text_of(said, self.name)

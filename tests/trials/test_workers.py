@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -152,6 +153,17 @@ def test_a_function_may_give_a_message_a_number_or_a_value(made):
     for given, answer in ((AIMessage("yes", id="m"), "yes"), (42, "42"), (Found(name="K2"), '{"name":"K2"}')):
         result = made(lambda _prompt, given=given: given, []).invoke({"messages": [("user", "?")]})
         assert result["outcome"].answer == result["messages"][-1].text == answer
+
+
+@pytest.mark.req("J5")
+def test_the_value_that_a_ready_made_agent_gives_in_a_form_is_its_answer(made):
+    class Slot(BaseModel):
+        hour: int
+
+    for form in (Slot, Slot.model_json_schema()):
+        worker = create_agent(RoleModel(other={"hour": 11}), [], response_format=ToolStrategy(form))
+        result = made(worker, [lambda answer, _run: answer == '{"hour":11}']).invoke({"messages": [("user", "When?")]})
+        assert (result["outcome"].status, result["messages"][-1].text) == ("success", '{"hour":11}')
 
 
 @pytest.mark.parametrize("said", [("ai", "yes"), {"role": "assistant", "content": "yes"}, AIMessage("yes")])
