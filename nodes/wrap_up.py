@@ -68,9 +68,11 @@ def wrap_up(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
             why = told_as_a_sentence(fault)
             reason = update["reason"] = f"{reason} The fallback could not be asked either: {why}"
         else:
-            spent, text, message = reply.spent, reply.message.text, reply.message
+            spent, text, message = reply.spent, reply.message.text, _without_calls(reply.message)
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
+            else:
+                reason = update["reason"] = f"{reason} The fallback gave no answer either."
             if kit.name:
                 message = message.model_copy(update={"name": kit.name})
     if not text.strip():
@@ -81,6 +83,15 @@ def wrap_up(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         last = attempt_of(state, tally, kit.now(), answer=None, score=None, verdicts=[])
         update["attempts"] = [*state["attempts"], last]
     return {**update, "decision": waiting, "tally": tally}
+
+
+def _without_calls(reply: AIMessage) -> AIMessage:
+    """The fallback's last word: what it would still call, if it came bound to tools, will never run."""
+    if not reply.tool_calls and not reply.invalid_tool_calls:
+        return reply
+    rest = {key: value for key, value in reply.additional_kwargs.items() if key != "tool_calls"}
+    update = {"content": reply.text, "tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": rest}
+    return reply.model_copy(update=update)
 
 
 def cut_short(kit: Kit, state: State) -> Update:

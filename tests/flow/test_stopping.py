@@ -111,6 +111,28 @@ def test_a_fallback_that_is_down_leaves_the_best_attempt_and_both_reasons(run):
 
 
 @pytest.mark.req("F8")
+@pytest.mark.parametrize(
+    "reply", [AIMessage(""), AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "c"}])]
+)
+def test_a_fallback_that_says_nothing_is_told_of(run, reply):
+    model = RoleModel([say("10:00")], reflection())
+    seen = run(model, checks=[refuse], fallback=RoleModel([reply]), limits={"max_attempts": 1})
+    assert seen.outcome.answer == "10:00"
+    assert "The fallback gave no answer either." in seen.outcome.reason
+    assert "10:00" in seen.answer
+
+
+@pytest.mark.req("F8")
+def test_what_a_fallback_would_still_call_is_left_out_of_its_last_word(run, desk):
+    eager = AIMessage("Perhaps 11:00.", tool_calls=[{"name": "search", "args": {"query": "x"}, "id": "c"}])
+    model = RoleModel([say("10:00")], reflection())
+    seen = run(model, [desk.search], checks=[refuse], fallback=RoleModel([eager]), limits={"max_attempts": 1})
+    assert seen.answer == seen.outcome.answer == "Perhaps 11:00."
+    assert not seen.messages[-1].tool_calls
+    assert not desk.ran
+
+
+@pytest.mark.req("F8")
 def test_without_a_fallback_no_model_is_asked_and_the_best_attempt_is_marked_as_not_accepted(run):
     scores = iter([60, 40])
     model = RoleModel([say("first"), say("second")], reflection())
