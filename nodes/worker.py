@@ -97,8 +97,13 @@ class Worker:
             if self.only_async:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
             inside = metered(config, allowed.meter, Counted(allowed))
-            with under(inside):
-                return at_hand(f"The worker {self.name!r}", made.invoke(given, inside))
+            try:
+                with under(inside):
+                    return at_hand(f"The worker {self.name!r}", made.invoke(given, inside))
+            except TypeError as fault:  # LangGraph's word for a node that has the other door alone
+                if str(fault).startswith("No synchronous function provided"):
+                    raise NeedsAsyncError(f"The worker {self.name!r}") from fault
+                raise
 
         async def later() -> Any:
             inside = metered(config, allowed.meter, CountedLater(allowed))

@@ -156,6 +156,18 @@ def test_a_function_may_give_a_message_a_number_or_a_value(made):
 
 
 @pytest.mark.req("J5")
+async def test_a_graph_with_async_nodes_says_by_the_sync_door_what_to_use(made):
+    async def work(_state):
+        return {"messages": [("ai", "yes")]}
+
+    worker = StateGraph(MessagesState).add_node("work", work).add_edge(START, "work").add_edge("work", END).compile()
+    graph = made(worker, [right])
+    assert (await graph.ainvoke({"messages": [("user", "?")]}))["outcome"].status == "success"
+    with pytest.raises(RuntimeError, match="The worker 'LangGraph' is async: use `ainvoke`"):
+        graph.invoke({"messages": [("user", "?")]})
+
+
+@pytest.mark.req("J5")
 def test_the_value_that_a_ready_made_agent_gives_in_a_form_is_its_answer(made):
     class Slot(BaseModel):
         hour: int
