@@ -9,7 +9,6 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langgraph_reflexion.context import field_of
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.host import conf, emit, has_parent, runtime_of
 from langgraph_reflexion.nodes.kit import Kit
@@ -39,7 +38,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
         raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
     context = runtime_of(config).context
     if kit.choice.example is not None:
-        kit.choice.check(field_of(context, "model"))
+        kit.choice.named_in(context)  # a name that no model has is refused before a call
     kit.view.of({**state, "messages": given})  # what does not fit the caller's own schema is refused before a call
     now, run = kit.now(), run_id(config)
     spoken = [*given, HumanMessage(feedback, id=f"{run}-feedback")] if feedback and not _has_new_word(given) else given

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
-from langgraph_reflexion.context import field_of
+from langgraph_reflexion.context import Context, field_of
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of
@@ -106,11 +106,18 @@ class Choice:
         """The first model, from which the protocol is told; None where a function chooses."""
         return next(iter(self._plain.values()), None)
 
-    def check(self, name: str | None) -> None:
-        """Refuse a name that no model has, before anything is asked."""
-        if name is not None and name not in self._plain:
+    def named_in(self, context: Any) -> str:
+        """Which model a context names, the first by default; a name that no model has is refused.
+
+        A parent's own context may well have a field of that name: where no model here has one, it means another.
+        """
+        name = field_of(context, "model")
+        if name is None or (list(self._plain) == [""] and not isinstance(context, Context)):
+            return next(iter(self._plain))
+        if not isinstance(name, str) or name not in self._plain:
             known = ", ".join(repr(one) for one in self._plain if one) or "none is named"
             raise ValueError(f"`Context.model` is {name!r}, and the agent's models are: {known}")
+        return name
 
     def binds_form(self, model: Model) -> bool:
         """Whether the response form goes with each request of this model, its provider enforcing it."""
@@ -120,9 +127,7 @@ class Choice:
         """The model for this question, as it decides, and alone for anything else."""
         runtime = runtime_of(config)
         if self._function is None:
-            name = field_of(runtime.context, "model")
-            self.check(name)
-            key = name if name is not None else next(iter(self._plain))
+            key = self.named_in(runtime.context)
             given = self._plain[key]
             if is_configurable(given):
                 given = configured(given, config)
@@ -141,8 +146,8 @@ class Only(Choice):
     def __init__(self, model: Model) -> None:
         super().__init__(model, None)
 
-    def check(self, name: str | None) -> None:
-        return None
+    def named_in(self, context: Any) -> str:
+        return ""
 
     def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
         yield from ()

@@ -141,6 +141,16 @@ def test_a_parents_context_names_the_model_too() -> None:
 
 
 @pytest.mark.req("G1")
+def test_a_parents_own_field_of_that_name_is_no_business_of_an_agent_with_one_model() -> None:
+    class Theirs(TypedDict):
+        model: str
+
+    agent = create_reflexion_agent(RoleModel(say("fine")))
+    result = parent_of(agent, Theirs).invoke(ASKED, context={"model": "anthropic/claude"})
+    assert result["messages"][-1].text == "fine"
+
+
+@pytest.mark.req("G1")
 def test_a_check_and_a_tool_see_the_parents_own_context() -> None:
     seen: list[Any] = []
 
