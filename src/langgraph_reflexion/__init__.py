@@ -46,7 +46,7 @@ ROOMS = ("context", "schemas", "memory", "graph", "memory.store")
 
 
 def __getattr__(name: str) -> Any:
-    """Each name is loaded when it is asked for: an agent without a store of ours needs no numpy and no FAISS."""
+    """Each name is loaded when it is asked for: an agent without a store of ours needs no FAISS."""
     if name in __all__:
         for room in ROOMS:
             module = import_module(f"langgraph_reflexion.{room}")
