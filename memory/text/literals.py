@@ -51,6 +51,31 @@ _CALLED = re.compile(
 """What stands before a number that is the name of something."""
 _NAME = re.compile(r"(?:(?<=[\w,;:)] )|(?<=\b(?:Mr|Ms|Dr)\. ))[A-Z][a-z]{2,}(?:[- ][A-Z][a-z]{2,})*\b")
 
+_SURNAME = (
+    "(?:欧阳|司马|上官|诸葛|[王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗郑梁谢宋唐许邓冯韩曹曾彭萧蔡潘袁董余苏叶吕魏蒋杜丁沈姜]"
+    "|[范傅钟卢汪戴崔邱陆夏谭贾邹熊孟秦薛侯雷龙段郝孔毛史万顾赖覃武钱严莫])"
+)
+_TITLE = "(?:先生|女士|小姐|太太|博士|教授)"
+_PERSON = re.compile(
+    rf"(?P<bare>{_SURNAME}[\u4e00-\u9fff]{{1,2}}?)(?={_TITLE})|“(?P<quoted>{_SURNAME}[\u4e00-\u9fff]{{1,2}})”|(?P<called>{_SURNAME}{_TITLE})"
+    rf"|(?P<latin>[A-Z][a-z]+(?:[ ·-][A-Z][a-z]+)*)(?=\s?{_TITLE})"
+    r"|(?:联系|通知|邀请|告诉|拜访|打电话给|发邮件给)\s?(?P<other>[A-Z][a-z]+(?:[ ·-][A-Z][a-z]+)*)"
+)
+"""People in a Chinese text, where a title or what is done says that they are."""
+
+_PLACE = re.compile(
+    "(?:北京|上海|天津|重庆|广州|深圳|杭州|南京|苏州|成都|武汉|西安|青岛|大连|厦门|宁波|长沙|郑州|济南|沈阳|哈尔滨|昆明|福州|合肥|无锡"
+    "|石家庄|太原|南昌|贵阳|南宁|兰州|海口|三亚|拉萨|银川|西宁|呼和浩特|乌鲁木齐|珠海|东莞|佛山|桂林|香港|澳门|台北|东京|大阪|首尔|曼谷"
+    "|新加坡|巴黎|伦敦|纽约|柏林|罗马|悉尼|莫斯科|(?:河北|山西|辽宁|吉林|黑龙江|江苏|浙江|安徽|福建|江西|山东|河南|湖北|湖南|广东|海南|四川"
+    "|贵州|云南|陕西|甘肃|青海)(?=省)|(?:内蒙古|广西|西藏|宁夏|新疆)(?=[的出去到飞之游]))(?!时间|话|菜|数字|大学|银行)"
+)
+"""Towns, and provinces that are called so."""
+
+_DENSE = re.compile(r"[\u4e00-\u9fff]")
+_COMPANY = re.compile(
+    r"(?:(?<=[系询请帮给向为和与在到从把被由对跟找的，。：、\s])|^(?!联系|查询|请|帮|给|向|把))(?P<company>[\u4e00-\u9fffA-Za-z0-9]{2,10}?"
+    r"(?:股份|责任)?有限(?:责任)?公司)"
+)
 _COMMON = listed(
     """
     Mrs Prof Python Java Javascript Typescript Rust Ruby Perl Swift Kotlin Scala Haskell Golang Docker Linux Windows
@@ -123,12 +148,25 @@ def _sort(task: str, found: re.Match[str]) -> str:
 
 
 def names(task: str) -> list[str]:
-    """The names in a task; none in one whose words are capitalised throughout, as in a heading."""
+    """The names in a task; of Latin letters none in one whose words are capitalised throughout, as in a heading."""
+    return list(dict.fromkeys([*_latin_names(task), *_chinese_names(task)]))
+
+
+def _latin_names(task: str) -> list[str]:
     words = re.findall(r"\b[A-Za-z]{4,}\b", _QUOTED.sub(" ", task))[1:]
     if sum(word[0].isupper() for word in words) > max(0.7 * len(words), 2):
         return []
     found = [name for match in _NAME.finditer(task) for name in match.group().split(" ")]
-    return [name for name in dict.fromkeys(found) if name not in _COMMON]
+    return [name for name in found if name not in _COMMON]
+
+
+def _chinese_names(task: str) -> list[str]:
+    """People by their title, known towns and companies: what can be told from a word without knowing where it ends."""
+    if not _DENSE.search(task):
+        return []
+    people = (next(filter(None, one.groups())) for one in _PERSON.finditer(task))
+    companies = (one["company"] for one in _COMPANY.finditer(task))
+    return [*people, *companies, *(one.group() for one in _PLACE.finditer(task))]
 
 
 def passage(text: str, task: str) -> bool:

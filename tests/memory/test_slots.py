@@ -160,3 +160,42 @@ def test_a_lesson_with_slots_says_nothing_new_when_it_is_offered_again() -> None
     assert first.lesson is not None
     again = mine.add(first.lesson, task=TASK)
     assert again.action == "unchanged"
+
+
+@pytest.mark.req("D2", "D13")
+@pytest.mark.parametrize(
+    ("task", "general"),
+    [
+        ("帮王先生和张伟女士在北京市预订酒店", "帮<name>和<name 2>女士在<name 3>市预订酒店"),
+        ("联系华信科技有限公司的李经理，地点上海", "联系<name>的李经理，地点<name 2>"),
+        ("请邀请 Anna Weber 参加会议，用Python写脚本", "请邀请 <name> 参加会议，用Python写脚本"),
+        ("把“张伟”的订单改到《春潮》首映之后", "把<name>的订单改到<title>首映之后"),
+    ],
+)
+def test_people_towns_companies_and_titles_in_a_chinese_task_become_slots(task: str, general: str) -> None:
+    assert slotted([task], task) == [general]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "北京时间下午三点",
+        "高级女士手表的价格",
+        "给客户经理写邮件",
+        "城市列表按人口排序",
+        "在超市比较价格",
+        "公司的总数",
+        "把“重要”的邮件排在前面",
+    ],
+)
+def test_what_only_looks_like_a_chinese_name_stays(task: str) -> None:
+    assert names(task) == []
+    assert slotted([task], task) == [task]
+
+
+@pytest.mark.req("D13")
+def test_a_chinese_rule_loses_the_person_of_its_task() -> None:
+    rule = Lesson(kind="rule", text="预订之前，先问王先生是否需要早餐，再核对取消条款。")
+    written = book().add(rule, task="帮王先生在杭州预订一家酒店。")
+    assert written.lesson is not None
+    assert written.lesson.text == "预订之前，先问<name>是否需要早餐，再核对取消条款。"
