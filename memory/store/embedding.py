@@ -18,31 +18,30 @@ Packed = dict[str, bytes]
 
 def embed(settings: Settings, texts: Sequence[str], queries: Sequence[str]) -> tuple[Packed, Packed]:
     """The vectors of texts and of queries, each asked for once."""
-    if settings.embedder is None:
+    model = settings.embedder
+    if model is None:
         return {}, {}
-    found = settings.embedder.embed_documents(list(texts)) if texts else ()
-    asked = [settings.embedder.embed_query(query) for query in queries]
-    return _packed(settings, texts, found), _packed(settings, queries, asked)
+    found = _packed(settings, texts, model.embed_documents(list(texts))) if texts else {}
+    return found, _packed(settings, queries, [model.embed_query(query) for query in queries]) if queries else {}
 
 
 async def aembed(settings: Settings, texts: Sequence[str], queries: Sequence[str]) -> tuple[Packed, Packed]:
     """The same by the embedder's async door."""
-    if settings.embedder is None:
+    model = settings.embedder
+    if model is None:
         return {}, {}
-    found = await settings.embedder.aembed_documents(list(texts)) if texts else ()
-    asked = [await settings.embedder.aembed_query(query) for query in queries]
-    return _packed(settings, texts, found), _packed(settings, queries, asked)
+    found = _packed(settings, texts, await model.aembed_documents(list(texts))) if texts else {}
+    return found, _packed(settings, queries, [await model.aembed_query(query) for query in queries]) if queries else {}
 
 
 def _packed(settings: Settings, texts: Sequence[str], found: Any) -> Packed:
     """Each text's vector as bytes."""
-    if not texts:
-        return {}
     found, dims = list(found), settings.dims or 0
     if len(found) != len(texts):
         raise ValueError(f"the embedder gave {len(found)} vectors for {len(texts)} texts")
     pack = _packer(dims)
-    packed, finite = {}, True
+    packed: Packed = {}
+    finite = True
     try:
         for text, one in zip(texts, found, strict=True):
             if isinstance(one, list):
@@ -50,11 +49,8 @@ def _packed(settings: Settings, texts: Sequence[str], found: Any) -> Packed:
                 packed[text] = pack(*one)
                 finite = finite and math.isfinite(sum(one))
             else:
-                array = np.asarray(one, np.float32)
-                if array.shape != (dims,):
-                    raise ValueError(array.shape)
-                packed[text] = array.tobytes()
-                finite = finite and bool(np.isfinite(array).all())
+                packed[text], sound = _bytes(one, dims)
+                finite = finite and sound
     except OverflowError:
         finite = False
     except (TypeError, ValueError, struct.error) as fault:
@@ -64,10 +60,18 @@ def _packed(settings: Settings, texts: Sequence[str], found: Any) -> Packed:
                 raise ValueError(f"the embedder gave a vector of {size} dimensions, the index has {dims}") from fault
         raise ValueError(f"the embedder gave no vectors of numbers: {found[0]!r:.100}") from fault
     if not finite:
-        raise ValueError("the embedder gave a vector with numbers that are not finite, or are no numbers")
+        raise ValueError("the embedder gave a vector with numbers that are not finite, or too large")
     return packed
+
+
+def _bytes(one: Any, dims: int) -> tuple[bytes, bool]:
+    with np.errstate(over="ignore"):
+        array = np.asarray(one, np.float32)
+    if array.shape != (dims,):
+        raise ValueError(array.shape)
+    return array.tobytes(), bool(np.isfinite(array).all())
 
 
 @cache
 def _packer(dims: int) -> Callable[..., bytes]:
-    return struct.Struct(f"{dims}f").pack
+    return struct.Struct(f"={dims}f").pack  # with `=` it refuses what is too large

@@ -87,6 +87,8 @@ def save(path: Path, what: str, snapshot: Snapshot) -> None:
         with beside.open("wb") as file:
             file.write(json.dumps(head).encode() + b"\n" + body)
         beside.replace(path)
+    except FileNotFoundError as fault:
+        logger.info("Another process has put its own snapshot at %s, or the folder is gone: %s", path, fault)
     except OSError as fault:
         logger.warning("The snapshot %s was not kept: %s", path, fault)
         beside.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ class Put(NamedTuple):
     ttl: float | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class Work:
     """The reads of a batch by their place in it, its puts (the last of each key), and what has to be embedded."""
 

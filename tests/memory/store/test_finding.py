@@ -226,3 +226,20 @@ def test_the_local_embeddings_learn_what_is_common() -> None:
 
     assert like(learned, "lesson volcano", "lesson zanzibar") < like(plain, "lesson volcano", "lesson zanzibar")
     assert like(plain, "", "") == pytest.approx(1)
+
+
+@pytest.mark.parametrize("wrong", [[1e39, 1.0], [math.nan, 1.0], [math.inf, 1.0], [1e39, -1e39]], ids=str)
+def test_a_vector_of_numbers_that_cannot_be_compared_is_refused(opened: Opened, wrong: list[float]) -> None:
+    given: Any = None
+    store = opened(
+        index={"dims": 2, "embed": lambda texts: [given if t == "bad" else [1.0, 0.0] for t in texts], "fields": ["t"]}
+    )
+    store.put(NS, "good", {"t": "good"})
+    bad, fine = PutOp(NS, "bad", {"t": "bad"}), PutOp(NS, "fine", {"t": "fine"})
+    for given in (wrong, np.array(wrong)):  # noqa: B007
+        for ops in ([bad], [fine, bad]):
+            with pytest.raises(ValueError, match="not finite, or too large"):
+                store.batch(ops)
+    given = [3e38, 1.0]
+    store.put(NS, "large", {"t": "bad"})
+    assert sorted(keys(store.search(NS, query="good"))) == ["good", "large"]

@@ -115,6 +115,23 @@ def test_a_snapshot_of_what_became_of_a_copy_is_not_taken_for_this_files(
             assert keys(store.search(NS, query=str(query), limit=3)) == best(query, held)
 
 
+def test_two_that_keep_a_snapshot_at_once_do_not_complain(
+    large: Callable[[], FaissStore], path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def too_late(new: Path, old: Path, real: Callable[[Path, Path], Path] = Path.replace) -> Path:
+        real(new, old)  # as another process did, a moment before
+        return real(new, old)
+
+    monkeypatch.setattr(Path, "replace", too_late)
+    beside = path.with_name("lessons.db.faiss")
+    before = beside.read_bytes()
+    with large() as store:
+        store.batch([PutOp(NS, str(i), {"t": str(i + 500)}) for i in range(300)])
+        store.search(NS, query="1000", limit=3)
+    assert beside.read_bytes() != before
+    assert not caplog.records
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_process_does_not_wait_for_a_thread_of_its_parent(large: Callable[[], FaissStore]) -> None:
