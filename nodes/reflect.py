@@ -42,13 +42,17 @@ ENDS: Mapping[str, Update] = MappingProxyType(
 
 
 def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
-    """A known lesson for this very failure, else one reflection, or the word that there is nothing to change."""
+    """A known lesson for this very failure, else one that failed as it now and then does, said once more, else one
+    reflection, or the word that there is nothing to change."""
     failure = state["failure"]
     if failure is None:
         return {}
     anew: Update = {"trail": []}
     if (yield from _is_known(kit, state, config, failure)):
         return anew
+    if reminder := (yield from _reminder(kit, state, config, failure)):
+        emit(config, "reminder", text=reminder, step=state["tally"]["steps"])
+        return {**anew, "patch": [*state["patch"], reminder][-KEPT_PATCHES:]}
     config = kit.inside(config)
     model = kit.reflector
     if model is None:
@@ -94,6 +98,20 @@ def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) 
     bound = [one for one in lessons if one.trigger is not None and one.trigger.fingerprint == failure.fingerprint]
     good = [one for one in bound if spares_a_reflection(one)]
     return any(one.shown for one in (yield from parted(kit, book, state, good, 1)))
+
+
+def _reminder(kit: Kit, state: State, config: RunnableConfig, failure: Failure) -> Waits[str]:
+    """The lessons that this run was shown in vain, once, where that is no news: a reflection would say them again."""
+    book = kit.memory.book(state, config) if kit.memory.policy.read else None
+    failed = [one.lesson.id for one in state["recalled"] if has_failed(one, [failure])]
+    if book is None or not failed or state["reflections"]:
+        return ""
+    wait = Wait(lambda: book.reminders(failed), lambda: book.areminders(failed))
+    found = yield from best_effort("reflect", wait, seconds_left(state, kit.limits, kit.now()))
+    if not found:
+        return ""
+    said: str = kit.words.render("reminder", lessons="\n".join(f"- {one.text}" for one in found))
+    return "" if said in state["patch"] else said
 
 
 def depth_of(kit: Kit, state: State, failure: Failure) -> Depth:

@@ -9,6 +9,7 @@ from langgraph_reflexion.memory.life import crediting, writing
 from langgraph_reflexion.memory.recall import recalling
 from langgraph_reflexion.memory.recall.floor import Floor, floor
 from langgraph_reflexion.memory.recall.precedent import Precedent, precedent
+from langgraph_reflexion.memory.recall.reminding import reminders
 from langgraph_reflexion.memory.shelf.doors import Plan, awork, work
 from langgraph_reflexion.memory.shelf.given import a, an_id, maybe_text, names, text
 from langgraph_reflexion.memory.shelf.values import Written
@@ -121,6 +122,14 @@ class LessonBook(Upkeep):
     ) -> Plan[Written]:
         said = maybe_text(task, "task"), maybe_text(answer, "answer"), names(heard, "heard"), maybe_text(doubt, "doubt")
         return writing.add(self._shelf, lesson, *said)
+
+    def reminders(self, ids: Collection[str]) -> list[Lesson]:
+        """Those of these lessons that a run was shown in vain, and that fail no oftener than their record says."""
+        return work(self.store, reminders(self._shelf, ids))
+
+    async def areminders(self, ids: Collection[str]) -> list[Lesson]:
+        """The same, awaited."""
+        return await awork(self.store, reminders(self._shelf, ids))
 
     def _recall(
         self, task: str, tools: Collection[str], failure: Failure | None, topic: str | None, exclude: Collection[str]

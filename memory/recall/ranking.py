@@ -92,10 +92,15 @@ def _is_a_fact(item: Item) -> bool:
     return bool(item.value.get("name")) and item.value.get("kind") in ("preference", "project")
 
 
-def fitting(ranked: Sequence[Ranked]) -> dict[str, float]:
-    """Those that fit, with their score; one that fits far less well than the best is left out."""
-    best = max((one.fit for one in ranked if one.fits), default=0.0)
-    return {one.key: one.score for one in ranked if one.fits and one.fit >= BESIDE * best}
+def beside(found: Sequence[tuple[Lesson, float]], fits: Mapping[str, float]) -> list[tuple[Lesson, float]]:
+    """Without those that fit far less well than the best one.
+
+    A remedy for the same failure on the same occasion as one that stays does stay: of these the record decides, not the
+    words. `fits` says how well; what it does not name is there for another reason than its words.
+    """
+    least = BESIDE * max((fits[one.id] for one, _ in found if one.id in fits), default=0.0)
+    near = [one for one, _ in found if fits.get(one.id, least) >= least]
+    return [one for one in found if one[0] in near or any(_rivals(one[0], other) for other in near)]
 
 
 def shared_weight(query: Words, words: Words) -> float:

@@ -11,8 +11,8 @@ from typing import Any
 from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.recall.ranking import (
+    beside,
     choose,
-    fitting,
     rank,
     shared_weight,
     similarity,
@@ -70,7 +70,7 @@ def recall(
     task = task if len(task) <= LONGEST_TASK else f"{task[: LONGEST_TASK // 2]}\n{task[-LONGEST_TASK // 2 :]}"
     asked = task if failure is None else f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from nearest(shelf, asked)
-    scores = _scores(shelf, usable, asked, task, near, failure)
+    scores, fits = _scores(shelf, usable, asked, task, near, failure)
     best = sorted(scores, key=lambda key: (-_in_topic(scores[key], items[key], topic), key))[
         : 2 * policy.max_lessons + 4
     ]
@@ -87,8 +87,8 @@ def recall(
         if lesson is None or (_stands_in_the_way(lesson, evidence) and _doubted(lesson, evidence)):
             continue
         stands[key] = standing(lesson, evidence[key], failed=failure is not None)
-        if stands[key] != "out":
-            fit.append((lesson, _in_topic(scores[key], items[key], topic)))
+        fit.append((lesson, _in_topic(scores[key], items[key], topic)))
+    fit = [one for one in beside(fit, fits) if stands[one[0].id] != "out"]
     while True:
         chosen = choose(
             fit,
@@ -178,18 +178,16 @@ def _scores(
     task: str,
     near: Mapping[str, float],
     failure: Failure | None,
-) -> dict[str, float]:
-    """The candidates that fit, with how well."""
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The candidates that fit, with how they rank, and how well those fit that do so by their words."""
     index, query = shelf.index, Words.of(asked)
     ranked = rank(query, index, near, usable)
     entries = index.entries
-    scores = {
-        key: score
-        for key, score in fitting(ranked).items()
-        if key in entries and not _out_of_place(entries[key].item, query)
-    }
+    fit = [one for one in ranked if one.fits and one.key in entries]
+    fit = [one for one in fit if not _out_of_place(entries[one.key].item, query)]
+    scores, fits = {one.key: one.score for one in fit}, {one.key: one.fit for one in fit}
     if failure is None:
-        return scores
+        return scores, fits
     known = {one.key: one for one in ranked}
     by_task = {one.key for one in rank(Words.of(task), index, {}, usable) if one.fits}
     for key in known.keys() | by_task:
@@ -198,6 +196,7 @@ def _scores(
         # Every refused answer is a failure without a tool: only its words can tell whether it is of the same sort.
         if key in by_task or (failure.tool is not None and shared_weight(query, entries[key].words) >= 1):
             scores[key] = 1.0 + (known[key].score if key in known else 0.0)
+            fits.pop(key, None)
     told = Words.of(f"{task} {asked}")
     for key in index.bound_to(failure.fingerprint) if failure.fingerprint else ():
         if key not in entries or not usable(entries[key].item):
@@ -207,7 +206,8 @@ def _scores(
             scores.pop(key, None)
         else:
             scores[key] = VERY * (1 + met) + (known[key].score if key in known else 0.0)
-    return scores
+            fits.pop(key, None)
+    return scores, fits
 
 
 def _bound_alike(value: Mapping[str, Any], failure: Failure) -> bool:

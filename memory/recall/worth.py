@@ -27,6 +27,9 @@ RECENT = range(2, 7)
 """How many of the latest runs are looked at for one."""
 
 
+NO_NEWS = 0.2
+"""From this probability on it is no news that a lesson has failed again."""
+
 COIN = 0.501
 
 FADES = 0.6
@@ -123,10 +126,10 @@ def lately(evidence: Evidence) -> float:
 def standing(lesson: Lesson, evidence: Evidence, *, failed: bool = False) -> Standing:
     """Whether a lesson may be shown: freely, only where no other fits, or for now not at all.
 
-    A new one is sound. One whose latest runs were lost is doubtful, and out where it lost more than once and won
-    nothing since: it comes back when a run learns it again and wins. Against a failure of the run (`failed`) one that
-    lost the last time is no help. Runs without it may say that it helps all the same, or that it harms; a person's
-    word outranks all of it.
+    A new one is sound. One whose latest runs were lost is doubtful, however long its record, and out where it lost more
+    than once and won nothing since: it comes back when a run learns it again and wins. Against a failure of the run
+    (`failed`) one that is doubtful, or lost the last time, is no help. Runs without it may say that it helps all the
+    same, or that it harms; a person's word outranks all of it.
     """
     if evidence.vouched or lesson.name:
         return "sound"
@@ -135,7 +138,8 @@ def standing(lesson: Lesson, evidence: Evidence, *, failed: bool = False) -> Sta
         return "out"
     if runs and not (added and added.low > 0):
         hoped = lately(evidence)
-        if hoped < LOST_ONCE or (failed and evidence.shown and runs[-1]["result"] == "loss"):
+        lost_last = bool(evidence.shown) and runs[-1]["result"] == "loss"
+        if hoped < LOST_ONCE or (failed and (hoped < NEW or lost_last)):
             return "out"
         if hoped < NEW:
             return "doubtful"
@@ -150,6 +154,23 @@ def hurts(lesson: Lesson) -> bool:
 def spares_a_reflection(lesson: Lesson) -> bool:
     """Whether a lesson for this very failure is answer enough: not where it failed as often as it helped."""
     return lesson.losses == 0 or lesson.wins > lesson.losses
+
+
+def is_no_news(lesson: Lesson, evidence: Evidence) -> bool:
+    """Whether a lesson that has just failed once more does so no oftener than its record says.
+
+    The losses it had in a row, with this one, are held against its runs before them: if it lost some of those as well,
+    and won two at least, there may be nothing to find out.
+    """
+    results = [run["result"] == "win" for run in evidence.shown if run.get("result") in ("win", "loss")]
+    in_a_row = 1
+    while results and not results[-1]:
+        results.pop()
+        in_a_row += 1
+    if sum(results) < 2 or all(results) or standing(lesson, evidence) != "sound":
+        return False
+    share, _ = posterior(sum(results), len(results) - sum(results))
+    return (1 - share) ** in_a_row >= NO_NEWS
 
 
 def withheld(lesson: Lesson, run_id: str, share: float) -> bool:

@@ -68,11 +68,53 @@ def test_the_newer_of_two_that_nobody_has_tried_comes_first(book: LessonBook, cl
     assert recalled(book) == [LATE]
 
 
+def test_one_in_nearer_words_that_only_lost_does_not_stand_in_the_way_of_another(book: LessonBook, clock: Any) -> None:
+    nearer = remedy(book, "Propose the slot of the planning meeting by planning the meeting's slots first.")
+    remedy(book, "Read each calendar twice.")
+    assert len(recalled(book)) == 1
+    credited(book, clock, "lll", "r", shown=[nearer.id])
+    assert recalled(book) == ["Read each calendar twice."]
+
+
+@pytest.mark.req("C14")
+def test_what_its_own_run_tried_in_vain_takes_no_reflections_place(book: LessonBook, clock: Any) -> None:
+    busy = remedy(book, BUSY, sources=["a"])
+    assert recalled(book, REFUSED) == [BUSY], "nobody has tried it"
+    credited(book, clock, "l", "b", written=[busy.id])
+    assert recalled(book, REFUSED) == []
+    assert recalled(book) == [BUSY], "a run that begins has nothing better"
+
+
 def test_lessons_for_other_occasions_of_a_like_failure_are_no_rivals(book: LessonBook) -> None:
     remedy(book, BUSY)
     remedy(book, ROOM, when="naming the room of a meeting")
     found = book.recall("Propose a slot for the meeting, and name its room.")
     assert {lesson.text for lesson in found} == {BUSY, ROOM}
+
+
+# ---------------------------------------------------------------- a failure that is no news
+
+
+@pytest.mark.req("C14")
+@pytest.mark.parametrize(
+    ("results", "no_news"),
+    [
+        ("", False),
+        ("ww", False),
+        ("wlwwlw", True),
+        ("wlwwlwl", False),
+        ("wwwwwwww", False),
+        ("wwl", False),
+        ("lw", False),
+    ],
+    ids=["never shown", "not once before", "now and then", "twice in a row", "never before", "again", "one win"],
+)
+def test_a_failure_is_no_news_where_the_lesson_fails_no_oftener_than_its_record_says(
+    book: LessonBook, clock: Any, results: str, no_news: bool
+) -> None:
+    lesson = remedy(book, BUSY)
+    credited(book, clock, results, "r", shown=[lesson.id])
+    assert [one.id for one in book.reminders([lesson.id, "unknown"])] == [lesson.id] * no_news
 
 
 # ---------------------------------------------------------------- what its own run made of it
