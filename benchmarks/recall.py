@@ -7,6 +7,8 @@ takes each task's own lessons away: what is shown then is shown wrongly, however
 
 `data/fresh_*.jsonl` are a second set, written before its writer had seen the ranking and kept apart since: `logs` are
 reflections in the manner of recorded ones (long, in the first person, often without a `when`), `fresh` other trades.
+`data/messy_*.jsonl`, written after the ranking and not used to tune it, are more of the former: literal, about one
+instance, asked for by tasks of the family with other entities.
 
 No model takes part. `ndcg` is nDCG@5, `recall` recall@3, `false` the share of hopeless tasks that were shown a lesson,
 `near` the same where the task's own lessons were taken away, `silent` the share of good tasks that were shown none.
@@ -33,7 +35,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion import FaissStore, Lesson, LessonBook, MemoryPolicy, NgramEmbeddings
 
 DATA = Path(__file__).parent / "data"
-SETS = "", "fresh_"
+SETS = "", "fresh_", "messy_"
 Ranker = Callable[[str], list[str]]
 
 

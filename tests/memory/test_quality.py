@@ -28,14 +28,14 @@ def benchmark(name: str) -> ModuleType:
 def test_the_book_ranks_better_than_words_or_letters_alone_and_shows_nothing_where_nothing_fits() -> None:
     figures = benchmark("recall").measured()
     baselines = ("BM25", "letter TF-IDF", "hashed n-grams")
-    for half in ("tune", "held"):
+    for half in ("tune", "held", "messy"):
         of_half = {one.who: one for one in figures if one.split == half}
         for who, one in of_half.items():
             if who in baselines:
                 continue
             assert one.ndcg > max(of_half[other].ndcg for other in baselines), who
             assert one.false <= 0.05
-            assert one.silent <= 0.2
+            assert one.silent <= (0.45 if half == "messy" else 0.2)
 
 
 @pytest.mark.slow
