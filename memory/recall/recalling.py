@@ -38,6 +38,10 @@ VERY = 100.0
 LONGEST_TASK = 8_000
 """Characters of a task that are looked at, half of them from its end."""
 
+REQUEST = 800
+"""Characters of a long task that are held to be what it asks, half of them from its end: what lies between is mostly
+what it is given to work on, and says what the work is about, not what it is."""
+
 MOST_OF_IT = 0.7
 """Share of a lesson's `when` that a refused task must hold, where it holds any of it."""
 
@@ -67,8 +71,8 @@ def recall(
     def usable(item: Item) -> bool:
         return item.key in items and item.key not in exclude and _usable(item, now, tools, failure)
 
-    task = task if len(task) <= LONGEST_TASK else f"{task[: LONGEST_TASK // 2]}\n{task[-LONGEST_TASK // 2 :]}"
-    asked = task if failure is None else f"{failure.tool or ''} {failure.evidence[:1000]}"
+    task = _ends(task, LONGEST_TASK)
+    asked = _ends(task, REQUEST) if failure is None else f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from nearest(shelf, asked)
     scores, fits = _scores(shelf, usable, asked, task, near, failure)
     best = sorted(scores, key=lambda key: (-_in_topic(scores[key], items[key], topic), key))[
@@ -140,6 +144,11 @@ def passes(lesson: Lesson, filters: Filters) -> bool:
     return True
 
 
+def _ends(text: str, most: int) -> str:
+    """The beginning and the end of a text that is longer."""
+    return text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}"
+
+
 def _always(named: Collection[str], items: Mapping[str, Item], usable: Callable[[Item], bool]) -> list[str]:
     """The rules of the user and the project, the latest first: they hold whatever the task."""
     rules = [items[key] for key in named if key in items and items[key].value.get("kind") == "rule"]
@@ -189,7 +198,7 @@ def _scores(
     if failure is None:
         return scores, fits
     known = {one.key: one for one in ranked}
-    by_task = {one.key for one in rank(Words.of(task), index, {}, usable) if one.fits}
+    by_task = {one.key for one in rank(Words.of(_ends(task, REQUEST)), index, {}, usable) if one.fits}
     for key in known.keys() | by_task:
         if key not in entries or not _bound_alike(entries[key].item.value, failure):
             continue

@@ -331,3 +331,19 @@ def test_a_lesson_whose_occasion_is_met_in_plain_words_comes_back(book: LessonBo
     book.add(Lesson(kind="rule", text="Give the calendar a plain weekday name, never a date.", when=when))
     assert book.recall("Find one hour on 2026-03-10: it starts on the hour, strictly after 09:00, and ends by 14:00.")
     assert not book.recall("Find one error in the report that starts on page 4.")
+
+
+def test_what_a_long_task_is_given_to_work_on_brings_no_lessons_but_what_it_asks_does(book: LessonBook):
+    book.add(
+        Lesson(kind="rule", text="Read the cancellation policy on the property page.", when="booking a hotel room")
+    )
+    book.add(
+        Lesson(kind="rule", text="Keep idioms by their sense, and proper names as they stand.", when="translating")
+    )
+    notes = "The hotel room was booked twice, and the cancellation policy was not read. " * 20
+    letter = "We met at the harbour, talked about the weather and went home early that day. " * 30
+    asked = f"Translate this letter, with its idioms and proper names, into Welsh.\n{letter}{notes}{letter}"
+    assert [lesson.when for lesson in book.recall(asked)] == ["translating"]
+    assert [lesson.when for lesson in book.recall(f"{letter}{notes}{letter}\nBook a hotel room for two.")] == [
+        "booking a hotel room"
+    ]
