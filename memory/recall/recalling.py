@@ -26,6 +26,7 @@ from langgraph_reflexion.memory.shelf.index import Words
 from langgraph_reflexion.memory.shelf.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
 from langgraph_reflexion.memory.shelf.values import Found
+from langgraph_reflexion.memory.text.situations import situation_of
 from langgraph_reflexion.memory.text.words import weight
 from langgraph_reflexion.memory.trust.guard import suspicion
 from langgraph_reflexion.schemas import Failure, Lesson
@@ -41,6 +42,9 @@ LONGEST_TASK = 8_000
 REQUEST = 800
 """Characters of a long task that are held to be what it asks, half of them from its end: what lies between is mostly
 what it is given to work on, and says what the work is about, not what it is."""
+
+LEARNED_ON_THE_LIKE = 0.5
+"""What it says for a lesson that it was learned on such a task: it comes after those whose own words fit."""
 
 MOST_OF_IT = 0.7
 """Share of a lesson's `when` that a refused task must hold, where it holds any of it."""
@@ -196,6 +200,9 @@ def _scores(
     fit = [one for one in fit if not _out_of_place(entries[one.key].item, query)]
     scores, fits = {one.key: one.score for one in fit}, {one.key: one.fit for one in fit}
     if failure is None:
+        for key, share in index.learned_on(situation_of(task).split()).items():
+            if key in entries and usable(entries[key].item) and not _out_of_place(entries[key].item, query):
+                scores.setdefault(key, share * LEARNED_ON_THE_LIKE)
         return scores, fits
     known = {one.key: one for one in ranked}
     by_task = {one.key for one in rank(Words.of(_ends(task, REQUEST)), index, {}, usable) if one.fits}

@@ -17,6 +17,7 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.shelf.records import fingerprints
 from langgraph_reflexion.memory.text.forms import Forms
+from langgraph_reflexion.memory.text.situations import likeness
 from langgraph_reflexion.memory.text.slots import without_slots
 from langgraph_reflexion.memory.text.topics import TOPICS
 from langgraph_reflexion.memory.text.words import characters, tokens, weight
@@ -60,6 +61,7 @@ class Entry(NamedTuple):
     text: str
     when: str
     words: Words
+    situation: frozenset[str]
 
 
 class Index:
@@ -76,6 +78,7 @@ class Index:
         self.entries: dict[str, Entry] = {}
         self._elders = elder.entries if elder is not None else {}
         self._holding: dict[str, dict[str, int]] = {}
+        self._learned: dict[str, set[str]] = {}
         self._forms = Forms()
         self._bound: dict[str, set[str]] = {}
         self._named: set[str] = set()
@@ -104,7 +107,7 @@ class Index:
             if self.seq != since:
                 return False
             self.items, self.entries, self._named, self._bound = fresh.items, fresh.entries, fresh._named, fresh._bound
-            self._holding, self._forms = fresh._holding, fresh._forms
+            self._holding, self._forms, self._learned = fresh._holding, fresh._forms, fresh._learned
             self.seq = seq
             return True
 
@@ -116,7 +119,11 @@ class Index:
         words = seen.words if seen is not None and (seen.text, seen.when) == (text, when) else Words.of(text, when)
         if known is not None:
             self._drop(item.key)
-        self.entries[item.key] = Entry(item, text, when, words)
+        said = item.value.get("situation")
+        situation = frozenset(said.split()) if isinstance(said, str) else frozenset()
+        self.entries[item.key] = Entry(item, text, when, words, situation)
+        for word in situation:
+            self._learned.setdefault(word, set()).add(item.key)
         if item.value.get("name"):
             self._named.add(item.key)
         for one in fingerprints(item.value):
@@ -143,6 +150,19 @@ class Index:
         with self.lock:
             shared = Counter(key for word in words.counts for key in self._holding.get(word, ()))
             return [(n, self.entries[key].item) for key, n in shared.items() if n >= least]
+
+    def learned_on(self, situation: Collection[str]) -> dict[str, float]:
+        """The lessons learned on a task like this one, with how alike the two are."""
+        with self.lock:
+            found: Counter[str] = Counter()
+            looked_up = 0
+            for known in sorted((self._learned[word] for word in situation if word in self._learned), key=len):
+                if looked_up and looked_up + len(known) > LOOKED_UP:
+                    break
+                looked_up += len(known)
+                found.update(known)
+            near = {key: likeness(situation, self.entries[key].situation) for key, _ in found.most_common(KEPT)}
+        return {key: share for key, share in near.items() if share}
 
     def forms(self, words: Collection[str]) -> dict[str, Mapping[str, float]]:
         """The words of the lessons that each of these stands for, with how alike they are.
@@ -181,6 +201,8 @@ class Index:
         self._named.discard(key)
         for one in fingerprints(entry.item.value):
             self._bound.get(one, set()).discard(key)
+        for word in entry.situation:
+            self._learned[word].discard(key)
         for word in entry.words.counts:
             holding = self._holding[word]
             del holding[key]

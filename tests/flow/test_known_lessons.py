@@ -58,6 +58,36 @@ def test_a_like_task_has_the_lesson_before_anything_fails(run, shy, store, proto
     assert not any(TEXT in message.text for message in seen.messages), "never in the conversation"
 
 
+@pytest.mark.req("D4")
+@pytest.mark.parametrize(
+    ("first", "then", "shown"),
+    [
+        ("Sum the column of the March report.", "Sum the column of the March report.", True),
+        ("Sum the column of Ana Ruiz's report.", "Sum the column of Bob Lee's report of 2026-05-01.", True),
+        ("Sum the column of the March report.", "Translate the column of the newspaper.", False),
+        ("Sum the column of the March report.", "Sum up what the minister said about the report.", False),
+    ],
+)
+def test_what_was_learned_on_such_a_task_is_shown_before_anything_fails_whatever_its_words(
+    run, shy, store, first, then, shown
+):
+    other_words = memo("Give the lookup a plain weekday name.", when="calling the lookup with a date")
+    taught = reflection("Ask again with the weekday.", memory_to_write=[other_words])
+    model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], taught)
+    (lesson_id,) = run(model, [shy.search], task=first, store=store).outcome.lessons_written
+    later = run(RoleModel([say("12")]), [shy.search], task=then, store=store)
+    assert later.outcome.lessons_used == ([lesson_id] if shown else [])
+
+
+@pytest.mark.req("D4", "D13")
+def test_of_its_task_a_lesson_keeps_the_words_and_none_of_the_details(run, shy, store):
+    task = "Book a table for Ana Ruiz at 'Chez Paul' on 2026-03-04, Tuesday, and mail ana@example.org."
+    model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], taught())
+    run(model, [shy.search], task=task, store=store)
+    (lesson,) = LessonBook(store, PLACE).lessons()
+    assert lesson.situation == "book tabl mail"
+
+
 @pytest.mark.req("D4", "D19")
 def test_what_is_kept_is_the_situation_the_failure_and_the_lesson(run, shy, store):
     wrote = first_run(run, shy, store)

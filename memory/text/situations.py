@@ -1,0 +1,50 @@
+"""Situations: what sort of task a lesson was learned on, as the words that other tasks of the sort have too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from langgraph_reflexion.memory.text.literals import literals, names
+from langgraph_reflexion.memory.text.words import tokens, weight
+
+SIDE = 300
+"""Characters at each end of a long task that are looked at: what it is about stands first or last."""
+
+MOST = 60
+"""Words of a task that are kept."""
+
+LEAST = 3
+"""Words that two tasks must share to be alike; one less will do where they have no others."""
+
+ALIKE = 0.6
+"""Share of the longer one's words, by what each says, that makes two tasks alike."""
+
+DAYS = frozenset(
+    tokens(
+        "monday tuesday wednesday thursday friday saturday sunday today tomorrow yesterday "
+        "january february march april june july august september october november december"
+    )
+)
+"""Details of a task that are no names."""
+
+
+def situation_of(task: str) -> str:
+    """The words of a task without its details, each once."""
+    some = task if len(task) <= 2 * SIDE else f"{task[:SIDE]}\n{task[-SIDE:]}"
+    for detail in sorted([*literals(some), *names(some)], key=len, reverse=True):
+        some = some.replace(detail, " ")
+    found = (word for word in tokens(some) if word not in DAYS and not any(map(str.isdigit, word)))
+    return " ".join(list(dict.fromkeys(found))[:MOST])
+
+
+def likeness(one: Collection[str], other: Collection[str]) -> float:
+    """How much of the larger of two sets of words is shared: 0 where that makes them no tasks of one sort."""
+    shared = set(one) & set(other)
+    if len(shared) < (LEAST if len(shared) < max(len(one), len(other)) else LEAST - 1):
+        return 0.0
+    share = _weight(shared) / max(_weight(one), _weight(other))
+    return share if share >= ALIKE else 0.0
+
+
+def _weight(words: Collection[str]) -> float:
+    return sum(map(weight, words))
