@@ -28,6 +28,9 @@ LOOKED_UP = 4000
 SPELLED = 64
 """Words of a task whose other spellings are looked for."""
 
+NEAR = 50
+"""Lessons whose own tasks are compared with the one at hand, those that share most words with it."""
+
 KEPT = 64
 """Namespaces that a reader remembers."""
 
@@ -161,7 +164,7 @@ class Index:
                     break
                 looked_up += len(known)
                 found.update(known)
-            near = {key: likeness(situation, self.entries[key].situation) for key, _ in found.most_common(KEPT)}
+            near = {key: likeness(situation, self.entries[key].situation) for key, _ in found.most_common(NEAR)}
         return {key: share for key, share in near.items() if share}
 
     def forms(self, words: Collection[str]) -> dict[str, Mapping[str, float]]:
@@ -203,6 +206,8 @@ class Index:
             self._bound.get(one, set()).discard(key)
         for word in entry.situation:
             self._learned[word].discard(key)
+            if not self._learned[word]:
+                del self._learned[word]
         for word in entry.words.counts:
             holding = self._holding[word]
             del holding[key]
