@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.text.situations import situation_of
 from langgraph_reflexion.memory.trust.gate import for_others
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remember import kept, origin_of, topic_in
@@ -36,7 +35,6 @@ def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook
             text=text,
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
-            situation=situation_of(task_in(state)),
             topic=topic_in(state),
             origin=origin_of(state, state["failures"][-1], text),
             confidence=reflection.confidence,

@@ -7,7 +7,6 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import LessonBook, topic_of
 from langgraph_reflexion.memory.text.likeness import same
-from langgraph_reflexion.memory.text.situations import situation_of
 from langgraph_reflexion.memory.text.slots import generalised
 from langgraph_reflexion.memory.text.topics import GENERAL
 from langgraph_reflexion.memory.trust.provenance import observed
@@ -92,7 +91,6 @@ def _lesson(kit: Kit, state: State, failure: Failure, reflection: Reflection, me
         text=memo.text,
         when=memo.when,
         why=reflection.explanation,
-        situation=situation_of(task_in(state)),
         topic=topic_in(state),
         tags=memo.tags,
         trigger=Trigger(signal=failure.signal, tool=_tool(kit, failure), fingerprint=failure.fingerprint or None),

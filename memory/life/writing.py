@@ -16,6 +16,7 @@ from langgraph_reflexion.memory.shelf.doors import Plan, put
 from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, Evidence, lesson_id, record
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, read_all, read_one, read_some, stocked
 from langgraph_reflexion.memory.shelf.values import Change, ChangeAction, Written
+from langgraph_reflexion.memory.text.situations import situation_of
 from langgraph_reflexion.memory.trust.gate import for_others, malformed, tidy
 from langgraph_reflexion.memory.trust.guard import overreach, suspicion_of
 from langgraph_reflexion.memory.trust.provenance import copied
@@ -36,6 +37,8 @@ def add(
     """
     if not isinstance(lesson, Lesson):
         raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
+    if task and not lesson.situation:
+        lesson = lesson.model_copy(update={"situation": situation_of(task)})
     tidied = tidy(lesson)
     reason = malformed(tidied)
     if reason is not None:

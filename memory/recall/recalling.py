@@ -43,9 +43,6 @@ REQUEST = 800
 """Characters of a long task that are held to be what it asks, half of them from its end: what lies between is mostly
 what it is given to work on, and says what the work is about, not what it is."""
 
-LEARNED_ON_THE_LIKE = 0.5
-"""What it says for a lesson that it was learned on such a task: it comes after those whose own words fit."""
-
 MOST_OF_IT = 0.7
 """Share of a lesson's `when` that a refused task must hold, where it holds any of it."""
 
@@ -199,10 +196,11 @@ def _scores(
     fit = [one for one in ranked if one.fits and one.key in entries]
     fit = [one for one in fit if not _out_of_place(entries[one.key].item, query)]
     scores, fits = {one.key: one.score for one in fit}, {one.key: one.fit for one in fit}
+    if failure is None and not scores:  # a lesson that says itself where it holds is not joined by one that does not
+        found = index.learned_on(situation_of(task).split())
+        found = {key: share for key, share in found.items() if key in entries and usable(entries[key].item)}
+        return {key: one for key, one in found.items() if not _out_of_place(entries[key].item, query)}, {}
     if failure is None:
-        for key, share in index.learned_on(situation_of(task).split()).items():
-            if key in entries and usable(entries[key].item) and not _out_of_place(entries[key].item, query):
-                scores.setdefault(key, share * LEARNED_ON_THE_LIKE)
         return scores, fits
     known = {one.key: one for one in ranked}
     by_task = {one.key for one in rank(Words.of(_ends(task, REQUEST)), index, {}, usable) if one.fits}

@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.shelf.records import fingerprints
 from langgraph_reflexion.memory.text.forms import Forms
-from langgraph_reflexion.memory.text.situations import likeness
+from langgraph_reflexion.memory.text.situations import nearness
 from langgraph_reflexion.memory.text.slots import without_slots
 from langgraph_reflexion.memory.text.topics import TOPICS
 from langgraph_reflexion.memory.text.words import characters, tokens, weight
@@ -164,7 +164,7 @@ class Index:
                     break
                 looked_up += len(known)
                 found.update(known)
-            near = {key: likeness(situation, self.entries[key].situation) for key, _ in found.most_common(NEAR)}
+            near = {key: nearness(situation, self.entries[key].situation) for key, _ in found.most_common(NEAR)}
         return {key: share for key, share in near.items() if share}
 
     def forms(self, words: Collection[str]) -> dict[str, Mapping[str, float]]:

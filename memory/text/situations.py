@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from langgraph_reflexion.memory.text.literals import literals, names
+from langgraph_reflexion.memory.text.masking import without_secrets
 from langgraph_reflexion.memory.text.words import tokens, weight
 
 SIDE = 300
@@ -30,14 +32,14 @@ DAYS = frozenset(
 
 def situation_of(task: str) -> str:
     """The words of a task without its details, each once."""
-    some = task if len(task) <= 2 * SIDE else f"{task[:SIDE]}\n{task[-SIDE:]}"
-    for detail in sorted([*literals(some), *names(some)], key=len, reverse=True):
-        some = some.replace(detail, " ")
-    found = (word for word in tokens(some) if word not in DAYS and not any(map(str.isdigit, word)))
+    some = without_secrets(task if len(task) <= 2 * SIDE else f"{task[:SIDE]}\n{task[-SIDE:]}")
+    details = "|".join(map(re.escape, sorted([*literals(some), *names(some)], key=len, reverse=True)))
+    bare = re.sub(rf"(?<![A-Za-z0-9_])(?:{details})(?![A-Za-z0-9_])", " ", some) if details else some
+    found = (word for word in tokens(bare) if word not in DAYS and not any(map(str.isdigit, word)))
     return " ".join(list(dict.fromkeys(found))[:MOST])
 
 
-def likeness(one: Collection[str], other: Collection[str]) -> float:
+def nearness(one: Collection[str], other: Collection[str]) -> float:
     """How much of the larger of two sets of words is shared: 0 where that makes them no tasks of one sort."""
     shared = set(one) & set(other)
     if len(shared) < (LEAST if len(shared) < max(len(one), len(other)) else LEAST - 1):

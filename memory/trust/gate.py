@@ -15,6 +15,9 @@ from langgraph_reflexion.schemas import Lesson
 LONGEST = 300
 """Characters of a lesson's text; each text beside it is cut to so many."""
 
+LONGEST_SITUATION = 800
+"""Characters of the words of its task."""
+
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE)
@@ -90,6 +93,7 @@ def tidy(lesson: Lesson) -> Lesson:
             "when": _cut(_line(lesson.when)),
             "when_not": _cut(_line(lesson.when_not)),
             "why": _cut(_line(lesson.why)),
+            "situation": _cut(_line(lesson.situation), LONGEST_SITUATION),
             "topic": _cut(_line(lesson.topic or ""), 64) or None,
             "tags": list(dict.fromkeys(filter(None, (_cut(_line(tag), 64) for tag in lesson.tags))))[:16],
         }
