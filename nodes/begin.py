@@ -34,7 +34,8 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
     if not isinstance(feedback, str):
         raise ValueError(f"`feedback` is a text, got {feedback!r}")
     feedback = bounded(feedback.strip(), LONGEST_FEEDBACK)
-    if not feedback and not (given if is_paired(given) else paired(given)):  # answers to no call are no conversation
+    is_whole = is_paired(given)
+    if not feedback and not (given if is_whole else paired(given)):  # answers to no call are no conversation
         raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
     context = runtime_of(config).context
     if kit.choice.example is not None:
@@ -54,7 +55,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
             before=_run_before(state) if feedback else None,
         ),
     }
-    if not is_paired(given):
+    if not is_whole:
         update["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *paired(spoken)]
     elif len(spoken) > len(given):
         update["messages"] = spoken[-1:]
