@@ -18,7 +18,7 @@ from langgraph_reflexion.graph.given import must_fit
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import Wait, WaitingStep, Waits, takes
+from langgraph_reflexion.nodes.step import WaitingStep, Waits, either, takes
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -84,7 +84,7 @@ def create_distill_graph(
         if place is None:
             raise ValueError(f"the context does not fill every field of the namespace {memory.namespace}")
         book, words = at.book_at(place, config), _chosen(model, state, config)
-        made = yield Wait(lambda: book.distill(words), lambda: book.adistill(words))
+        made = yield either(book.distill, book.adistill, words)
         return {"patterns": [Pattern(id=one.id, text=one.text, speaks_for=one.supersedes) for one in made]}
 
     graph = StateGraph(_State, context_schema=cast("Any", context_schema), input_schema=Asked, output_schema=Made)

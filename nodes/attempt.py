@@ -28,16 +28,7 @@ from langgraph_reflexion.nodes.notes import TrialKit, prompted
 from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Reply, Spent, let_pass, plus, spent_on
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
-from langgraph_reflexion.nodes.tally import (
-    attempt_of,
-    counted,
-    marked,
-    overspent,
-    paid,
-    seconds_left,
-    times_seen,
-    tokens,
-)
+from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, paid, times_seen, tokens
 from langgraph_reflexion.nodes.worker import WorkerReply
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id
@@ -113,7 +104,7 @@ def _work(
     }
     worker = trial.worker
     given = yield from worker.given(prompt, text, view)
-    left = [seconds_left(state, kit.limits, kit.now()), kit.limits.tool_timeout]
+    left = [kit.left(state), kit.limits.tool_timeout]
     seconds = min((one for one in left if one is not None), default=None)
     final = yield from worker.called(given, kit.inside(config), seconds, allowed)
     work = yield from worker.read(final, prompt)
@@ -160,7 +151,7 @@ def _fallen(
     failures = [*state["failures"], failure]
     tried = len(failures) - state["tally"]["mark"]["failures"]
     if tried <= trial.retries:
-        left = seconds_left(state, kit.limits, kit.now())
+        left = kit.left(state)
         wait = pause_before(fault, tried - 1) if is_passing(fault) else 0.0
         if wait and (left is None or wait < left):
             yield pause(wait)

@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Spent, plus
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, seconds_left, times_seen
+from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, times_seen
 from langgraph_reflexion.schemas import Failure, Run, Verdict
 from langgraph_reflexion.state import Aside, State, Update, Waiting, edited_in, last_turn, shown_in, task_in, waiting_in
 
@@ -49,7 +49,7 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
         run, meter = (yield from _run(kit, state, config)), Meter()
-        judged = yield from verdicts_on(kit.checks, value, run, meter, partial(_left, kit, state), **_reread(kit))
+        judged = yield from verdicts_on(kit.checks, value, run, meter, partial(kit.left, state), **_reread(kit))
         verdicts = [consistent(one, kit.limits.success_score) for one in judged.verdicts]
         value, edited = judged.answer, judged.edited
         spent = plus(spent, meter.spent)
@@ -74,10 +74,6 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     if edited is not None and accepted is not False:
         update["decision"] = _edited(kit, state, text, message)
     return update
-
-
-def _left(kit: Kit, state: State) -> float | None:
-    return seconds_left(state, kit.limits, kit.now())
 
 
 def _reread(kit: Kit) -> dict[str, Any]:
@@ -122,7 +118,7 @@ def _formed(
     _, plain = yield from kit.choice.chosen(kit.view.of(state), config)
     if is_models and kit.choice.binds_form(plain):
         return None, fault, [0, 0, 0, 0]
-    left = partial(_left, kit, state)
+    left = partial(kit.left, state)
     return (yield from kit.form.shaped(plain, text, _shown(state), kit.words, config, left))
 
 

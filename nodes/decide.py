@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.speaking.models import Reply, asked, let_pass, pl
 from langgraph_reflexion.nodes.speaking.protocols import QUOTED, Native
 from langgraph_reflexion.nodes.speaking.reading import Invalid
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import counted, overspent, paid, seconds_left, times_seen
+from langgraph_reflexion.nodes.tally import counted, overspent, paid, times_seen
 from langgraph_reflexion.schemas import Decision, Failure, StopReason
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
 
@@ -94,7 +94,7 @@ def _reply(
     while True:
         prompt = yield from _prompt(kit, state, config, aside, harder=harder)
         try:
-            return prompt, (yield from ask(model, prompt, config, seconds=seconds_left(state, kit.limits, kit.now())))
+            return prompt, (yield from ask(model, prompt, config, seconds=kit.left(state)))
         except Exception as fault:
             let_pass(fault)
             kind = model_fault(fault)

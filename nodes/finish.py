@@ -19,8 +19,8 @@ from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
 from langgraph_reflexion.nodes.speaking.endings import is_cut, withheld
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, is_paired, not_run, paired
-from langgraph_reflexion.nodes.step import Wait, Waits
-from langgraph_reflexion.nodes.tally import elapsed, seconds_left, usage_of
+from langgraph_reflexion.nodes.step import Waits, either
+from langgraph_reflexion.nodes.tally import elapsed, usage_of
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short
 from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
 from langgraph_reflexion.state import State, Update, last_turn, task_in
@@ -42,18 +42,17 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
         state = cast("State", {**state, **cut_short(kit, state)})
     ending = _ending(kit, state)
     messages = _last_messages(kit, state, ending)
-    book = kit.memory.book(state, config) if kit.memory.policy.write else None
+    book = kit.memory.book_to_write(state, config)
     if book is not None and ending.status == "success":
         state = cast("State", {**state, "lessons_written": (yield from what_worked(kit, state, config, book))})
     outcome = _outcome(kit, state, ending)
     if book is not None:
         if (before := state["about"]["before"]) is not None:
             # The user says that the run before was wrong: what it won is lost, whatever becomes of this one.
-            lost = Wait(lambda: book.feedback(before), lambda: book.afeedback(before))
-            yield from best_effort("feedback", lost, to_write(seconds_left(state, kit.limits, kit.now())))
-        episode = _episode(kit, state, outcome)
-        count = Wait(lambda: book.credit(episode), lambda: book.acredit(episode))
-        yield from best_effort("credit", count, to_write(seconds_left(state, kit.limits, kit.now())))
+            lost = either(book.feedback, book.afeedback, before)
+            yield from best_effort("feedback", lost, to_write(kit.left(state)))
+        count = either(book.credit, book.acredit, _episode(kit, state, outcome))
+        yield from best_effort("credit", count, to_write(kit.left(state)))
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handover(state, messages, outcome)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_type_hints
@@ -20,6 +20,7 @@ from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import Speech
 from langgraph_reflexion.nodes.step import Wait
+from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.prompts import Prompts
 
 Reflecting = Literal["run", "trial", "free"]
@@ -76,6 +77,10 @@ class Kit:
     def now(self) -> float:
         """The clock's time in seconds."""
         return self.clock().timestamp()
+
+    def left(self, state: Mapping[str, Any]) -> float | None:
+        """The seconds that are left of the run's deadline; None where it has none."""
+        return seconds_left(state, self.limits, self.now())
 
     def is_question(self, name: str) -> bool:
         """Whether a call of this name is the control that asks the user, and no tool of the caller's."""

@@ -10,15 +10,14 @@ from langgraph_reflexion.memory import Floor, LessonBook, likeness, topic_of, tr
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
-from langgraph_reflexion.nodes.step import Wait, Waits
-from langgraph_reflexion.nodes.tally import seconds_left
+from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.state import Recalled, State, Update, task_in
 
 
 def recall(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     """What is recalled, shown or withheld, beside what this run has recalled before."""
-    book = kit.memory.book(state, config) if kit.memory.policy.read else None
+    book = kit.memory.book_to_read(state, config)
     if book is None:
         return {}
     known = state["recalled"]
@@ -49,11 +48,8 @@ def lessons_for(
     task, names = task_in(state), kit.toolbox.names
     topic = topic_of(task)
     leave = [*seen, *state["lessons_written"]]
-    wait = Wait(
-        lambda: book.recall(task, names, failure, topic, exclude=leave),
-        lambda: book.arecall(task, names, failure, topic, exclude=leave),
-    )
-    found: list[Lesson] | None = yield from best_effort("recall", wait, seconds_left(state, kit.limits, kit.now()))
+    wait = either(book.recall, book.arecall, task, names, failure, topic, exclude=leave)
+    found: list[Lesson] | None = yield from best_effort("recall", wait, kit.left(state))
     most = kit.limits.stuck_similarity
     return found and [one for one in found if all(likeness(one.text, patch) <= most for patch in state["patch"])]
 
@@ -66,8 +62,8 @@ def parted(kit: Kit, book: LessonBook, state: State, lessons: Sequence[Lesson], 
     below = Floor()
     if not tries_again(run):
         topic = topic_of(task_in(state))
-        wait = Wait(lambda: book.floor(topic, lessons), lambda: book.afloor(topic, lessons))
-        below = (yield from best_effort("recall", wait, seconds_left(state, kit.limits, kit.now()))) or below
+        wait = either(book.floor, book.afloor, topic, lessons)
+        below = (yield from best_effort("recall", wait, kit.left(state))) or below
     return [
         Recalled(lesson=one, shown=False, step=step, why=below.why)
         if one.id in below.held

@@ -22,8 +22,8 @@ from langgraph_reflexion.nodes.remembering import best_effort
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, plus
-from langgraph_reflexion.nodes.step import Wait, Waits
-from langgraph_reflexion.nodes.tally import counted, overspent, paid, seconds_left, usage_of
+from langgraph_reflexion.nodes.step import Waits, either
+from langgraph_reflexion.nodes.tally import counted, overspent, paid, usage_of
 from langgraph_reflexion.schemas import Depth, Failure, Reflection
 from langgraph_reflexion.state import State, Update, task_in
 
@@ -90,7 +90,7 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
 
 def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) -> Waits[bool]:
     """Whether memory has a lesson for this fingerprint that this run has not been shown yet, and that mostly helped."""
-    book = kit.memory.book(state, config) if kit.memory.policy.read else None
+    book = kit.memory.book_to_read(state, config)
     if book is None or not failure.fingerprint:
         return False
     seen = [one.lesson.id for one in state["recalled"]]
@@ -102,12 +102,12 @@ def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) 
 
 def _reminder(kit: Kit, state: State, config: RunnableConfig, failure: Failure) -> Waits[str]:
     """The lessons that this run was shown in vain, once, where that is no news: a reflection would say them again."""
-    book = kit.memory.book(state, config) if kit.memory.policy.read else None
+    book = kit.memory.book_to_read(state, config)
     failed = [one.lesson.id for one in state["recalled"] if has_failed(one, [failure])]
     if book is None or not failed or state["reflections"]:
         return ""
-    wait = Wait(lambda: book.reminders(failed), lambda: book.areminders(failed))
-    found = yield from best_effort("reflect", wait, seconds_left(state, kit.limits, kit.now()))
+    wait = either(book.reminders, book.areminders, failed)
+    found = yield from best_effort("reflect", wait, kit.left(state))
     if not found:
         return ""
     said: str = kit.words.render("reminder", lessons="\n".join(f"- {one.text}" for one in found))
@@ -129,16 +129,13 @@ def _precedent(
     kit: Kit, state: State, config: RunnableConfig, failure: Failure, depth: Depth
 ) -> Waits[Precedent | None]:
     """What worked on a like task, where known advice or several attempts have failed, and the book has such a run."""
-    book = kit.memory.book(state, config) if kit.memory.policy.read else None
+    book = kit.memory.book_to_read(state, config)
     if book is None or not (depth in ("deep", "meta") or any(has_failed(one, [failure]) for one in state["recalled"])):
         return None
     task, run = task_in(state), state["about"]["id"]
     seen = [one.lesson.id for one in state["recalled"] if one.shown]
-    wait = Wait(
-        lambda: book.precedent(task, failure, but=run, exclude=seen),
-        lambda: book.aprecedent(task, failure, but=run, exclude=seen),
-    )
-    found: Precedent | None = yield from best_effort("reflect", wait, seconds_left(state, kit.limits, kit.now()))
+    wait = either(book.precedent, book.aprecedent, task, failure, but=run, exclude=seen)
+    found: Precedent | None = yield from best_effort("reflect", wait, kit.left(state))
     return found
 
 
@@ -181,9 +178,8 @@ def _reflection(
     for again in (False, True):
         if again and _is_late(kit, state, plus(before or [0, 0, 0, 0], spent)):
             break
-        seconds = seconds_left(state, kit.limits, kit.now())
         try:
-            reply = yield from asked(asking, messages, config, seconds=seconds, aside="reflect")
+            reply = yield from asked(asking, messages, config, seconds=kit.left(state), aside="reflect")
         except Exception as fault:
             let_pass(fault)
             spent, reason = plus(spent, [0, 0, 0, 1]), told(fault)

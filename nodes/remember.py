@@ -13,8 +13,7 @@ from langgraph_reflexion.memory.trust.provenance import observed
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
-from langgraph_reflexion.nodes.step import Wait, Waits
-from langgraph_reflexion.nodes.tally import seconds_left
+from langgraph_reflexion.nodes.step import Wait, Waits, either
 from langgraph_reflexion.schemas import Failure, Lesson, Memo, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, shown_in, task_in
 
@@ -26,7 +25,7 @@ LOOKED_AT = 200_000
 
 def remember(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     """The lessons written of the newest reflection; below `min_confidence` it stays with its run."""
-    book = kit.memory.book(state, config) if kit.memory.policy.write else None
+    book = kit.memory.book_to_write(state, config)
     failure, done = state["failure"], state["tally"]["remembered"]
     new = state["reflections"][done:]
     update: Update = {"tally": {**state["tally"], "remembered": len(state["reflections"])}} if new else {}
@@ -51,7 +50,7 @@ def kept(
     kit: Kit, state: State, config: RunnableConfig, book: LessonBook, lesson: Lesson, *, refusals: bool = True
 ) -> Waits[str | None]:
     """The id of a lesson that the book keeps to be shown; what became of it is told, refusals only if asked for."""
-    seconds = to_write(seconds_left(state, kit.limits, kit.now()))
+    seconds = to_write(kit.left(state))
     known = _recalled(state, generalised(lesson, task_in(state)).text)
     if known is not None:
         emit(config, "lesson", action="unchanged", reason=SHOWN, id=known, text=lesson.text, kind=lesson.kind)
@@ -75,10 +74,7 @@ def _recalled(state: State, text: str) -> str | None:
 def _added(book: LessonBook, lesson: Lesson, state: State) -> Wait:
     task, answer = task_in(state), _answer(state)
     heard = [text for text, _ in _said(state)]
-    return Wait(
-        lambda: book.add(lesson, task=task, answer=answer, heard=heard),
-        lambda: book.aadd(lesson, task=task, answer=answer, heard=heard),
-    )
+    return either(book.add, book.aadd, lesson, task=task, answer=answer, heard=heard)
 
 
 def _answer(state: State) -> str | None:

@@ -50,8 +50,15 @@ class Memory:
         user = user_of(config) if self.policy.by_user else None
         return [*namespace] if user is None else [*namespace, label(user)]
 
-    def book(self, state: Any, config: RunnableConfig) -> LessonBook | None:
-        """The book of this run, in the agent's own store, else the running graph's, else the agent's in memory."""
+    def book_to_read(self, state: Any, config: RunnableConfig) -> LessonBook | None:
+        """The book of this run; None where it is shown no lessons."""
+        return self._book(state, config) if self.policy.read else None
+
+    def book_to_write(self, state: Any, config: RunnableConfig) -> LessonBook | None:
+        """The same; None where nothing of it is kept."""
+        return self._book(state, config) if self.policy.write else None
+
+    def _book(self, state: Any, config: RunnableConfig) -> LessonBook | None:
         namespace = state["about"]["namespace"]
         return None if namespace is None else self.book_at(namespace, config)
 
@@ -60,7 +67,7 @@ class Memory:
         return LessonBook(self.store(config), tuple(namespace), self.policy, self.clock, self.indexes)
 
     def store(self, config: RunnableConfig) -> BaseStore:
-        """Where this run's memory lives."""
+        """The agent's own store, else the running graph's, else one in memory for the agent's life."""
         return self.own or runtime_of(config).store or self.fallback
 
 

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
@@ -20,6 +20,7 @@ from langgraph_reflexion.nodes.host import is_running
 from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.state import laid_open, put_back
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 STEPS_OF_A_RUN = 25
@@ -36,6 +37,11 @@ class Wait:
 
 Waits = Generator[Wait, Any, T]
 """A node that waits: it yields what it waits for and returns its result."""
+
+
+def either(sync: Callable[P, Any], later: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> Wait:
+    """Wait for one call of a function or of its awaited twin."""
+    return Wait(lambda: sync(*args, **kwargs), lambda: later(*args, **kwargs))
 
 
 def in_thread(function: Callable[[], Any], threads: Threads | None = None) -> Wait:

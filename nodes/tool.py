@@ -24,7 +24,6 @@ from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.history import bounded, whole
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
-from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, last_turn
 
@@ -124,7 +123,7 @@ def _left(kit: Kit, config: RunnableConfig, resumed_at: float | None) -> float |
         return None
     if resumed_at is not None:
         books = {**books, "resumed_at": resumed_at}
-    return seconds_left(books, kit.limits, kit.now())
+    return kit.left(books)
 
 
 def _told(kit: Kit, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:

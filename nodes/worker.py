@@ -28,11 +28,11 @@ from langgraph_reflexion.nodes.speaking.models import model_named
 from langgraph_reflexion.nodes.step import (
     INJECTED,
     NeedsAsyncError,
-    Wait,
     Waits,
     at_hand,
     awaited,
     calling,
+    either,
     in_thread,
     is_async,
     takes,
@@ -121,7 +121,7 @@ class Worker:
         graph = self.graph
         if not isinstance(graph, Pregel) or not checkpoints(config):
             return []
-        kept = yield Wait(lambda: graph.get_state(config), lambda: graph.aget_state(config))
+        kept = yield either(graph.get_state, graph.aget_state, config)
         messages = field_of(kept.values, "messages")
         told = {one.id for one in known} - {None}
         return [one for one in messages or [] if isinstance(one, AIMessage) and one.id not in told]

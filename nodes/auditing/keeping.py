@@ -10,7 +10,7 @@ from typing import Any
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.memory.text.words import tokens, weight
 from langgraph_reflexion.nodes.auditing.replies import Memories, Report
-from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger
 
 OFTEN = 3
@@ -63,16 +63,14 @@ def keep_report(papers: Papers, session: str, report: Report, heard: Heard, task
     if notebook is None:
         return report.findings
     said = [*heard.tools]
-    kept: list[dict[str, Any]] = yield Wait(
-        lambda: notebook.record(session, report.score, report.findings, said),
-        lambda: notebook.arecord(session, report.score, report.findings, said),
-    )
+    record = either(notebook.record, notebook.arecord, session, report.score, report.findings, said)
+    kept: list[dict[str, Any]] = yield record
     if book is not None and kept:
-        often = yield Wait(lambda: notebook.repeated(OFTEN), lambda: notebook.arepeated(OFTEN))
+        often = yield either(notebook.repeated, notebook.arepeated, OFTEN)
         now = {one["id"] for one in kept}
         for group in often:
             if now & {one["id"] for one in group} and group[-1]["suggestion"]:
-                yield from _offered(book, _lesson_of(group), task, said)
+                yield either(book.add, book.aadd, _lesson_of(group), task=task, heard=said)
     return kept
 
 
@@ -90,18 +88,12 @@ def _lesson_of(group: Sequence[dict[str, Any]]) -> Lesson:
     )
 
 
-def _offered(book: LessonBook, lesson: Lesson, task: str, heard: Sequence[str]) -> Waits[Any]:
-    return (
-        yield Wait(lambda: book.add(lesson, task=task, heard=heard), lambda: book.aadd(lesson, task=task, heard=heard))
-    )
-
-
 def known_in(papers: Papers) -> Waits[list[Lesson]]:
     """What is remembered of the user and the project: the entries that have a name."""
     book = papers.book
     if book is None:
         return []
-    found: list[Lesson] = yield Wait(lambda: book.profile(), lambda: book.aprofile())
+    found: list[Lesson] = yield either(book.profile, book.aprofile)
     return found
 
 
@@ -124,20 +116,11 @@ def keep_memories(papers: Papers, session: str, said: Memories, heard: Heard) ->
         )
         orders = one["kind"] != "project" or _ORDERS.search(one["content"])
         doubt = "a tool said it, and not the user" if origin == "observed" and orders else None
-        written = yield _added(book, lesson, heard, doubt)
+        tools = [] if origin == "told" else heard.tools  # what the user said too is no copy of what a tool said
+        written = yield either(book.add, book.aadd, lesson, heard=tools, doubt=doubt)
         kept.append({**one, "action": written.action, "reason": written.reason})
     if said.forget and _FORGET.search(heard.user):
         for name in said.forget:
-            if (yield _forgotten(book, name)):
+            if (yield either(book.forget_named, book.aforget_named, name)):
                 forgotten.append(name)
     return {"memories": kept, "forgotten": forgotten}
-
-
-def _added(book: LessonBook, lesson: Lesson, heard: Heard, doubt: str | None) -> Wait:
-    # What the user said too is no copy of what a tool said.
-    tools = [] if lesson.origin == "told" else [*heard.tools]
-    return Wait(lambda: book.add(lesson, heard=tools, doubt=doubt), lambda: book.aadd(lesson, heard=tools, doubt=doubt))
-
-
-def _forgotten(book: LessonBook, name: str) -> Wait:
-    return Wait(lambda: book.forget_named(name), lambda: book.aforget_named(name))

@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcri
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
 from langgraph_reflexion.nodes.step import Waits
-from langgraph_reflexion.nodes.tally import counted, seconds_left, spent_out, usage_of
+from langgraph_reflexion.nodes.tally import counted, spent_out, usage_of
 from langgraph_reflexion.state import Aside, State, Update, task_in
 
 TRANSCRIPT_TOKENS = 3_000
@@ -120,8 +120,7 @@ def _asked(kit: Kit, state: State, config: RunnableConfig, model: Model) -> Wait
     asking = model.bind(response_format=form) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     try:
-        left = seconds_left(state, kit.limits, kit.now())
-        reply = yield from asked(asking, messages, kit.inside(config), seconds=left, aside="self_check")
+        reply = yield from asked(asking, messages, kit.inside(config), seconds=kit.left(state), aside="self_check")
     except Exception as fault:
         let_pass(fault)
         if model_fault(fault) == "setting" and not native:

@@ -9,7 +9,7 @@ from langgraph_reflexion import checks
 from langgraph_reflexion.checks.check import Check, at_once, text_of
 from langgraph_reflexion.evals.sameness import same
 from langgraph_reflexion.evals.tasks import Task
-from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.schemas import Run, Verdict
 
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
@@ -32,7 +32,7 @@ def grader(tasks: Sequence[Task], judge: Any = None) -> Check:
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
         check = known[run.context.task.id]
-        said: Verdict = yield Wait(lambda: check(answer, run), lambda: check.acall(answer, run))
+        said: Verdict = yield either(check, check.acall, answer, run)
         return said
 
     each = known.values()

@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 
 from langgraph_reflexion.checks.code.kernel import refused_here
 from langgraph_reflexion.checks.code.plain_data import Unreadable, from_plain
-from langgraph_reflexion.nodes.step import Wait, Waits
+from langgraph_reflexion.nodes.step import Waits, either
 
 LONGEST_REPLY = 1_000_000
 GRACE = 5.0
@@ -69,7 +69,7 @@ class Sandbox:
             "kernel": refused_here(),
         }
         given = json.dumps(job).encode("ascii")
-        end = yield Wait(lambda: self._sync(given), lambda: self._later(given))
+        end = yield either(self._sync, self._later, given)
         return self._read(end, secret.encode("ascii"))
 
     def _sync(self, job: bytes) -> End:
