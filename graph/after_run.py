@@ -11,8 +11,9 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.graph.agent import create_reflexion_agent
+from langgraph_reflexion.graph.auditors import AuditKit
 from langgraph_reflexion.graph.given import must_be
-from langgraph_reflexion.graph.learning import AfterRun, AuditKit
+from langgraph_reflexion.graph.learning import AfterRun
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import takes

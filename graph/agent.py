@@ -17,9 +17,10 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
+from langgraph_reflexion.graph.auditors import AuditKit
 from langgraph_reflexion.graph.given import controls_named, model_for, must_fit, warn_of_unused
 from langgraph_reflexion.graph.layout import Way, laid_out
-from langgraph_reflexion.graph.learning import AfterRun, AuditKit
+from langgraph_reflexion.graph.learning import AfterRun
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
 from langgraph_reflexion.nodes.acting.toolbox import Toolbox, toolbox_of

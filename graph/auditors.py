@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, get_args
 
@@ -15,10 +15,12 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditor import Auditor, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.replies import fault_in
 from langgraph_reflexion.nodes.auditing.yard import Yard
+from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import WaitingStep, Waits, await_for, wait_for
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
@@ -48,31 +50,48 @@ class Audited(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What the graph is made of: which auditors there are, and where what they find is kept."""
+class AuditKit:
+    """What the caller of `after_run` chose."""
 
-    errors: bool
-    memories: bool
-    papers: Callable[[Any, RunnableConfig], Papers]
-    on_done: Callable[[dict[str, Any]], Any] | None
+    build: Build
+    model: Any
+    notebook: ErrorNotebook | None = None
+    book: LessonBook | None = None
+    home: Memory | None = None
+    """Whose namespaces are filled for each run: an agent's memory, or a policy of the caller's."""
+    limits: Limits = Limits()  # noqa: RUF009 — frozen
+    root: Any = None
+    background: bool = False
+    on_done: Callable[[dict[str, Any]], Any] | None = None
+    words: Prompts = field(default_factory=Prompts)
+    protocol: Any = "auto"
+    in_agent: bool = False
+
+    @property
+    def errors(self) -> bool:
+        """Whether errors are looked for: unless memory alone was asked for."""
+        return self.notebook is not None or (self.book is None and (self.home is None or self.in_agent))
+
+    @property
+    def memories(self) -> bool:
+        """Whether memories are looked for: unless the notebook alone was asked for."""
+        return self.book is not None or self.home is not None or self.notebook is None
 
 
-def audit_graph(
-    build: Build, model: Any, limits: Limits, root: Any, words: Prompts, protocol: Any, parts: Parts
-) -> Graph:
-    """The auditors side by side, then one word on what both found. `build` makes the agents."""
-    yard = Yard(root) if root is not None else None
+def audit_graph(kit: AuditKit, papers: Callable[[Any, RunnableConfig], Papers]) -> Graph:
+    """The auditors side by side, then one word on what both found; `papers` is where a run's findings are kept."""
+    limits, words, yard = kit.limits, kit.words, Yard(kit.root) if kit.root is not None else None
     turns = limits.max_steps if "max_steps" in limits.model_fields_set else TURNS
     deadline = limits.deadline or DEADLINE
     graph = StateGraph(Audited)
     for wanted, name, think, key, most in (
-        (parts.errors, "error_auditor", audit_errors, "findings", max(1, turns - 1)),
-        (parts.memories, "memory_auditor", audit_memories, "memories", turns),
+        (kit.errors, "error_auditor", audit_errors, "findings", max(1, turns - 1)),
+        (kit.memories, "memory_auditor", audit_memories, "memories", turns),
     ):
         if wanted:
             prompt = words.render(f"audit_{key if key == 'memories' else 'errors'}", **_values(key, most))
-            agent = build(
-                model,
+            agent = kit.build(
+                kit.model,
                 yard.tools() if yard is not None else [],
                 prompt=prompt,
                 checks=[_readable(key)],
@@ -80,15 +99,15 @@ def audit_graph(
                     update={"max_steps": most, "max_attempts": 2, "max_reflections": 0, "deadline": deadline}
                 ),
                 memory=MemoryPolicy(read=False, write=False),
-                protocol=protocol,
+                protocol=kit.protocol,
                 name=name,
             )
-            chosen = isinstance(model, Mapping) or not isinstance(model, (str, Runnable))
-            auditor = Auditor(agent, words, most, deadline, parts.papers, chosen)
+            chosen = isinstance(kit.model, Mapping) or not isinstance(kit.model, (str, Runnable))
+            auditor = Auditor(agent, words, most, deadline, papers, chosen)
             graph.add_node(name, _with_agent(name, agent, partial(think, auditor)))
             graph.add_edge(START, name)
             graph.add_edge(name, "conclude")
-    graph.add_node("conclude", WaitingStep("conclude", partial(conclude, parts.on_done)))
+    graph.add_node("conclude", WaitingStep("conclude", partial(conclude, kit.on_done)))
     graph.add_edge("conclude", END)
     return graph.compile(name="after_run")
 

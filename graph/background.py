@@ -51,7 +51,7 @@ class Background:
         done, before = self._entered(key, None)
         self._in_thread(work, done, before, at_once=key is not None)
 
-    def begin_here(self, later: Later, work: Work, key: str | None = None) -> None:
+    async def begin_here(self, later: Later, work: Work, key: str | None = None) -> None:
         """Begin as a task of the running loop; `work` is the same for a thread."""
         done, before = self._entered(key, asyncio.get_running_loop())
 

@@ -14,6 +14,7 @@ from langgraph.graph import START
 from langgraph_reflexion.graph.auditors import Audited, Graph
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
+from langgraph_reflexion.nodes.step import Wait, Waits, await_for, either, wait_for
 
 logger = logging.getLogger(__name__)
 
@@ -42,40 +43,37 @@ class Job:
         return self.plain.copy({"checkpointer": self.saver}) if self.thread else None
 
     def work(self, pause: Callable[[], Any]) -> None:
-        """By the sync door. What a crash must not lose is written before the pause."""
-        if self.kept is not None and self.saver is not None and self.thread is not None:
-            try:
-                before = self.kept.get_state(self.config)
-                if not before.next:
-                    self.kept.update_state(self.config, self.given, as_node=START)
-                pause()
-                self.kept.invoke(None, self.config, context=self.context)
-                if before.next and before.values.get("session") != self.given["session"]:
-                    self.kept.invoke(self.given, self.config, context=self.context)
-                self.saver.delete_thread(self.thread)
-                return
-            except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
-                logger.warning("An audit in the background goes on without checkpoints: %s", told(fault))
-        pause()
-        self.plain.invoke(self.given, context=self.context)
+        """By the sync door."""
+        wait_for(self._audit(pause))
 
     async def later(self, pause: Callable[[], Awaitable[Any]]) -> None:
         """By the async door."""
-        if self.kept is not None and self.saver is not None and self.thread is not None:
+        await await_for(self._audit(pause))
+
+    def _audit(self, pause: Callable[[], Any]) -> Waits[None]:
+        """What a crash must not lose is written before the pause."""
+        rest, kept, saver, thread = Wait(pause, pause), self.kept, self.saver, self.thread
+        if kept is not None and saver is not None and thread is not None:
             try:
-                before = await self.kept.aget_state(self.config)
+                before = yield either(kept.get_state, kept.aget_state, self.config)
                 if not before.next:
-                    await self.kept.aupdate_state(self.config, self.given, as_node=START)
-                await pause()
-                await self.kept.ainvoke(None, self.config, context=self.context)
+                    yield either(kept.update_state, kept.aupdate_state, self.config, self.given, as_node=START)
+                yield rest
+                yield self._run(kept, None)
                 if before.next and before.values.get("session") != self.given["session"]:
-                    await self.kept.ainvoke(self.given, self.config, context=self.context)
-                await self.saver.adelete_thread(self.thread)
+                    yield self._run(kept, self.given)
+                yield either(saver.delete_thread, saver.adelete_thread, thread)
                 return
             except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
                 logger.warning("An audit in the background goes on without checkpoints: %s", told(fault))
-        await pause()
-        await self.plain.ainvoke(self.given, context=self.context)
+        yield rest
+        yield self._run(self.plain, self.given)
+
+    def _run(self, graph: Graph, given: Audited | None) -> Wait:
+        return Wait(
+            lambda: graph.invoke(given, self.config, context=self.context),
+            lambda: graph.ainvoke(given, self.config, context=self.context),
+        )
 
     def after_the_loop(self, pause: Callable[[], Any]) -> None:
         """By the sync door, when the loop has ended: with it, a checkpointer that lives in it."""

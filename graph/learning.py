@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -13,51 +13,20 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.context import Limits
-from langgraph_reflexion.graph.auditors import DEADLINE, Audited, Build, Graph, Parts, audit_graph
+from langgraph_reflexion.graph.auditors import DEADLINE, Audited, AuditKit, Graph, audit_graph
 from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.jobs import Job
-from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.memory import ErrorNotebook
 from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.questions import as_messages, plain_failures, since_the_task
 from langgraph_reflexion.nodes.begin import run_id
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.step import Wait
-from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.nodes.step import Wait, Waits, await_for, wait_for
 from langgraph_reflexion.state import laid_open
 
 MOST_NOTEBOOKS = 64
 """Notebooks that are kept open at once, one for each namespace."""
-
-
-@dataclass(frozen=True)
-class AuditKit:
-    """What the caller of `after_run` chose."""
-
-    build: Build
-    model: Any
-    notebook: ErrorNotebook | None = None
-    book: LessonBook | None = None
-    home: Memory | None = None
-    """Whose namespaces are filled for each run: an agent's memory, or a policy of the caller's."""
-    limits: Limits = Limits()  # noqa: RUF009 — frozen
-    root: Any = None
-    background: bool = False
-    on_done: Callable[[dict[str, Any]], Any] | None = None
-    words: Prompts = field(default_factory=Prompts)
-    protocol: Any = "auto"
-    in_agent: bool = False
-
-    @property
-    def errors(self) -> bool:
-        """Whether errors are looked for: unless memory alone was asked for."""
-        return self.notebook is not None or (self.book is None and (self.home is None or self.in_agent))
-
-    @property
-    def memories(self) -> bool:
-        """Whether memories are looked for: unless the notebook alone was asked for."""
-        return self.book is not None or self.home is not None or self.notebook is None
 
 
 class Audits:
@@ -66,15 +35,7 @@ class Audits:
     def __init__(self, settings: AuditKit, jobs: Background) -> None:
         self.settings, self.jobs = settings, jobs
         self._notebooks: dict[tuple[int, tuple[str, ...]], ErrorNotebook] = {}
-        self.graph = audit_graph(
-            settings.build,
-            settings.model,
-            settings.limits,
-            settings.root,
-            settings.words,
-            settings.protocol,
-            Parts(settings.errors, settings.memories, self.papers, settings.on_done),
-        )
+        self.graph = audit_graph(settings, self.papers)
 
     def papers(self, state: Any, config: RunnableConfig) -> Papers:
         """Where the findings and memories of this run are kept."""
@@ -127,13 +88,15 @@ class Audits:
 
     # ------------------------------------------------------------ in the background
 
-    def begin(self, state: Any, config: RunnableConfig) -> Wait:
+    def begin(self, state: Any, config: RunnableConfig) -> Waits[None]:
         """Begin, and do not wait. The next run of a thread goes on with what the death of a process cut off."""
         given = self.given(state, config)
-        if given is None:
-            return Wait(_nothing, _later_nothing)
-        job = Job(self.graph, given, config)
-        return Wait(lambda: self.jobs.begin(job.work, job.thread), lambda: _begun_here(self.jobs, job))
+        if given is not None:
+            job, jobs = Job(self.graph, given, config), self.jobs
+            yield Wait(
+                lambda: jobs.begin(job.work, job.thread),
+                lambda: jobs.begin_here(job.later, job.after_the_loop, job.thread),
+            )
 
 
 class AfterRun(RunnableCallable):
@@ -153,10 +116,10 @@ class AfterRun(RunnableCallable):
             return _told(config, await graph.ainvoke(given, config)) if given is not None else None
 
         def begin(state: Any, config: RunnableConfig) -> None:
-            audits.begin(state, config).sync()
+            wait_for(audits.begin(state, config))
 
         async def abegin(state: Any, config: RunnableConfig) -> None:
-            await audits.begin(state, config).later()
+            await await_for(audits.begin(state, config))
 
         doors = (begin, abegin) if settings.background else (run, arun)
         super().__init__(*doors, name="after_run")
@@ -218,15 +181,3 @@ def _told(config: RunnableConfig, result: Any) -> dict[str, Any]:
     """What was found, as the node's update and as an event."""
     emit(config, "learned", **result["learned"])
     return {"learned": result["learned"]}
-
-
-async def _begun_here(jobs: Background, job: Job) -> None:
-    jobs.begin_here(job.later, job.after_the_loop, job.thread)
-
-
-def _nothing() -> None:
-    """Nothing to do."""
-
-
-async def _later_nothing() -> None:
-    """Nothing to do."""

@@ -59,7 +59,7 @@ def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Com
     messages = _in_order(state, messages)
     if kit.afterwards is not None:
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
-        yield kit.afterwards({**state, "messages": whole, "outcome": outcome}, config)
+        yield from kit.afterwards({**state, "messages": whole, "outcome": outcome}, config)
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
 
 

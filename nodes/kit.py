@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import Speech
-from langgraph_reflexion.nodes.step import Wait
+from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.prompts import Prompts
 
@@ -69,7 +69,7 @@ class Kit:
     view: View
     clock: Callable[[], datetime]
     reflecting: Reflecting = "run"
-    afterwards: Callable[[Any, RunnableConfig], Wait] | None = None
+    afterwards: Callable[[Any, RunnableConfig], Waits[None]] | None = None
     """Begins what nobody waits for when a run is over."""
     steps_after: int = 0
     """Steps of the graph behind `finish`."""

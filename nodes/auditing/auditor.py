@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -27,7 +25,8 @@ from langgraph_reflexion.nodes.auditing.questions import (
 from langgraph_reflexion.nodes.auditing.replies import read_memories, read_report
 from langgraph_reflexion.nodes.host import silent
 from langgraph_reflexion.nodes.speaking.models import let_pass
-from langgraph_reflexion.nodes.step import Wait, Waits, in_thread
+from langgraph_reflexion.nodes.step import Wait, Waits, in_thread, is_async
+from langgraph_reflexion.nodes.threads import begun
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Usage
 from langgraph_reflexion.state import Update, task_of
@@ -163,26 +162,11 @@ def _failed(who: str, fault: Exception) -> dict[str, Any]:
 
 
 def _called(on_done: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> Wait:
-    if not inspect.iscoroutinefunction(on_done) and not inspect.iscoroutinefunction(type(on_done).__call__):
+    if not is_async(on_done):
         return in_thread(lambda: on_done(learned))
-    return Wait(lambda: _in_a_loop(lambda: cast("Any", on_done(learned))), lambda: on_done(learned))
 
+    async def told() -> None:
+        await on_done(learned)
 
-def _in_a_loop(begin: Callable[[], Any]) -> None:
-    """Await something where nothing awaits: in a loop of its own, in a thread that has none."""
-    faults: list[BaseException] = []
-
-    async def run() -> None:
-        await begin()
-
-    def work() -> None:
-        try:
-            asyncio.run(run())
-        except BaseException as fault:  # noqa: BLE001 — carried to the thread that waits
-            faults.append(fault)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join()
-    if faults:
-        raise faults[0]
+    # Where nothing awaits, in a loop of its own, in a thread that has none.
+    return Wait(lambda: begun(lambda: asyncio.run(told())).result(), told)
