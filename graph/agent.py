@@ -11,15 +11,14 @@ from typing import Any
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
 from langgraph.graph import END, START
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolCallTransformer, ToolNode
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AuditKit
-from langgraph_reflexion.graph.given import controls_named, model_for, must_fit, warn_of_unused
-from langgraph_reflexion.graph.layout import Way, laid_out
+from langgraph_reflexion.graph.given import controls_named, model_for, must_fit, speech_for, warn_of_unused
+from langgraph_reflexion.graph.layout import Graph, Way, laid_out
 from langgraph_reflexion.graph.learning import AfterRun
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
@@ -37,20 +36,18 @@ from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.speaking.bindings import Model, Offer, bound_names, calls_tools, plain
-from langgraph_reflexion.nodes.speaking.controls import CONTROLS
+from langgraph_reflexion.nodes.speaking.bindings import Model, Offer, plain
 from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
-from langgraph_reflexion.nodes.speaking.protocols import Json, Native, Reader, Speech
-from langgraph_reflexion.nodes.step import Step, WaitingStep, is_async, takes
+from langgraph_reflexion.nodes.speaking.protocols import Json, Reader, Speech
+from langgraph_reflexion.nodes.step import Step, WaitingStep
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 
 AGENT = "reflexion_agent"
 MODES = ("off", "after", "inline", "both")
-Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def create_reflexion_agent(
@@ -118,7 +115,7 @@ def create_reflexion_agent(
     form = None if response_format is None else ResponseForm(response_format)
     allowed = controls_named(controls)
     toolbox = toolbox_of(tools, allowed or (), approve, deny)
-    speech = _speech(model, toolbox, protocol, allowed, words)
+    speech = speech_for(model, toolbox, protocol, allowed, words)
     offer = _offer(toolbox, speech)
     binding = partial(_form_of, form if speech.binds else None, bool(offer))
     home = Memory(memory, name or AGENT, store, InMemoryStore(), ticking)
@@ -166,39 +163,6 @@ def _alone(model: Any) -> Any:
 def _with_a_step_to_spare(route: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The same route with a step of LangGraph's limit kept for `learn`."""
     return lambda state: route({**state, "remaining_steps": state["remaining_steps"] - 1})
-
-
-def _speech(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, words: Prompts) -> Speech:
-    """How to speak to the model; `auto` takes native calls where the model's class can bind tools."""
-    allowed = tuple(CONTROLS) if controls is None else tuple(controls)
-    if callable(protocol):
-        if is_async(protocol):
-            raise ValueError(
-                f"A reader given as `protocol` is no async function: it waits for nothing, got {protocol!r}"
-            )
-        if isinstance(protocol, type) or not takes(protocol, None):
-            raise ValueError(
-                f"A reader given as `protocol` takes an AIMessage and gives a Decision, and {protocol!r} does not"
-            )
-        return Reader(protocol, allowed)
-    if protocol not in ("auto", "tools", "json"):
-        raise ValueError(f"`protocol` is 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
-    by_itself = protocol == "auto"
-    if by_itself:
-        example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
-        is_chosen = not isinstance(example, (str, Runnable)) and callable(example)
-        native = isinstance(example, str) or is_chosen or calls_tools(example)
-        protocol = "tools" if native else "json"
-    if protocol == "tools":
-        return Native(tuple(controls or ()))
-    for one in model.values() if isinstance(model, Mapping) else [model]:
-        if isinstance(one, Runnable) and (names := bound_names(one)):
-            raise ValueError(f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks in words")
-    toolbox.must_leave(allowed)
-    told = [tool for tool in toolbox.offered if not isinstance(tool, dict)]
-    if lost := [tool for tool in toolbox.offered if isinstance(tool, dict)]:
-        raise ValueError(f"`tools` holds a provider's own, which only protocol='tools' can offer: {lost[0]!r}")
-    return Json(allowed, told, words, plain_words=by_itself and not told)
 
 
 def _offer(toolbox: Toolbox, speech: Speech) -> Offer | None:

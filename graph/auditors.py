@@ -10,11 +10,11 @@ from typing import Any, get_args
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditor import Auditor, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.keeping import Papers
@@ -30,7 +30,6 @@ TURNS = 5
 DEADLINE = 120.0
 """Seconds of an auditor, where the limits name none."""
 
-Graph = CompiledStateGraph[Any, Any, Any, Any]
 Build = Callable[..., Graph]
 
 

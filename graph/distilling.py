@@ -8,19 +8,17 @@ from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.given import must_fit
+from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.speaking.models import model_named
 from langgraph_reflexion.nodes.step import WaitingStep, Waits, either, takes
-
-Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 class Asked(TypedDict, total=False):
@@ -73,17 +71,17 @@ def create_distill_graph(
     must_fit(Limits(), memory, store, clock, name, None, context_schema)
     if model is not None and not isinstance(model, (str, Runnable)) and not (callable(model) and takes(model, 0, 0)):
         raise ValueError(f"`model` is a chat model, a name or a function of (state, runtime), got {model!r}")
-    home = (memory, store, InMemoryStore(), aware(clock))
+    fallback, ticking = InMemoryStore(), aware(clock)
 
     def distill(state: Any, config: RunnableConfig) -> Waits[Made]:
         agent = str(state.get("agent") or "")
         if memory.namespace is None and not agent.strip():
             raise ValueError('say whose lessons: {"agent": NAME}, the name of an agent')
-        at = Memory(home[0], agent, *home[1:])
-        place = at.place(config)
+        home = Memory(memory, agent, store, fallback, ticking)
+        place = home.place(config)
         if place is None:
             raise ValueError(f"the context does not fill every field of the namespace {memory.namespace}")
-        book, words = at.book_at(place, config), _chosen(model, state, config)
+        book, words = home.book_at(place, config), _chosen(model, state, config)
         made = yield either(book.distill, book.adistill, words)
         return {"patterns": [Pattern(id=one.id, text=one.text, speaks_for=one.supersedes) for one in made]}
 

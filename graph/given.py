@@ -1,9 +1,9 @@
-"""What callers give to both factories, refused at once where it cannot work."""
+"""What callers give to the factories, refused at once where it cannot work."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +12,13 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.nodes.speaking.bindings import Model
+from langgraph_reflexion.nodes.acting.toolbox import Toolbox
+from langgraph_reflexion.nodes.speaking.bindings import Model, bound_names, calls_tools
 from langgraph_reflexion.nodes.speaking.controls import CONTROLS
 from langgraph_reflexion.nodes.speaking.models import model_named
+from langgraph_reflexion.nodes.speaking.protocols import Json, Native, Reader, Speech
 from langgraph_reflexion.nodes.step import is_async, takes
+from langgraph_reflexion.prompts import Prompts
 
 
 def must_fit(
@@ -80,6 +83,39 @@ def controls_named(controls: Any) -> tuple[str, ...] | None:
     if not listed or any(name not in tuple(CONTROLS) for name in names):
         raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
     return names
+
+
+def speech_for(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, words: Prompts) -> Speech:
+    """How to speak to the model; `auto` takes native calls where the model's class can bind tools."""
+    allowed = tuple(CONTROLS) if controls is None else tuple(controls)
+    if callable(protocol):
+        if is_async(protocol):
+            raise ValueError(
+                f"A reader given as `protocol` is no async function: it waits for nothing, got {protocol!r}"
+            )
+        if isinstance(protocol, type) or not takes(protocol, None):
+            raise ValueError(
+                f"A reader given as `protocol` takes an AIMessage and gives a Decision, and {protocol!r} does not"
+            )
+        return Reader(protocol, allowed)
+    if protocol not in ("auto", "tools", "json"):
+        raise ValueError(f"`protocol` is 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
+    by_itself = protocol == "auto"
+    if by_itself:
+        example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
+        is_chosen = not isinstance(example, (str, Runnable)) and callable(example)
+        native = isinstance(example, str) or is_chosen or calls_tools(example)
+        protocol = "tools" if native else "json"
+    if protocol == "tools":
+        return Native(tuple(controls or ()))
+    for one in model.values() if isinstance(model, Mapping) else [model]:
+        if isinstance(one, Runnable) and (names := bound_names(one)):
+            raise ValueError(f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks in words")
+    toolbox.must_leave(allowed)
+    told = [tool for tool in toolbox.offered if not isinstance(tool, dict)]
+    if lost := [tool for tool in toolbox.offered if isinstance(tool, dict)]:
+        raise ValueError(f"`tools` holds a provider's own, which only protocol='tools' can offer: {lost[0]!r}")
+    return Json(allowed, told, words, plain_words=by_itself and not told)
 
 
 def warn_of_unused(limits: Limits, checks: Sequence[Any]) -> None:

@@ -11,7 +11,8 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START
 
-from langgraph_reflexion.graph.auditors import Audited, Graph
+from langgraph_reflexion.graph.auditors import Audited
+from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
 from langgraph_reflexion.nodes.step import Wait, Waits, await_for, either, wait_for

@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
 
 from langgraph_reflexion.graph.schemas import Shapes
 from langgraph_reflexion.nodes.step import Route, Step
+
+Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
+"""A graph that is compiled."""
 
 Way: TypeAlias = tuple[str, Callable[[Any], Any], list[str]]
 """A step, the route that chooses what follows it, and all that may follow."""

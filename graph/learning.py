@@ -13,9 +13,10 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.graph.auditors import DEADLINE, Audited, AuditKit, Graph, audit_graph
+from langgraph_reflexion.graph.auditors import DEADLINE, Audited, AuditKit, audit_graph
 from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.jobs import Job
+from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook
 from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.questions import as_messages, plain_failures, since_the_task

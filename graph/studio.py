@@ -7,9 +7,10 @@ from typing import Any
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import ModelError
-from langgraph_reflexion.graph.agent import Graph, create_reflexion_agent
+from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.demo import ScriptedPlanner, busy_times, is_free
 from langgraph_reflexion.graph.distilling import create_distill_graph
+from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.nodes.speaking.models import model_named
 
 MODEL = "LANGGRAPH_REFLEXION_MODEL"

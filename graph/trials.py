@@ -14,9 +14,8 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
-from langgraph_reflexion.graph.agent import Graph
 from langgraph_reflexion.graph.given import model_for, must_be_one_of, must_fit, warn_of_unused
-from langgraph_reflexion.graph.layout import laid_out
+from langgraph_reflexion.graph.layout import Graph, laid_out
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of
 from langgraph_reflexion.nodes.acting.toolbox import toolbox_of

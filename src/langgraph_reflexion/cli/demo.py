@@ -10,8 +10,9 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion.cli.page import INDENT, Page
 from langgraph_reflexion.cli.trace import STREAM, Trace, ending, told
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.graph.agent import Graph, create_reflexion_agent
+from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.demo import ALIKE, TASK, ScriptedPlanner, busy_times, is_free
+from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Lesson, Outcome
 

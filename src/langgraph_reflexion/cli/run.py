@@ -27,7 +27,8 @@ from langgraph_reflexion.cli.trace import STREAM, Trace, ending, told
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.errors import ReflexionError
-from langgraph_reflexion.graph.agent import Graph, create_reflexion_agent
+from langgraph_reflexion.graph.agent import create_reflexion_agent
+from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.schemas import Outcome
 
 BELOW = f"{INDENT}  "

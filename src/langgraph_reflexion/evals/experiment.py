@@ -22,7 +22,7 @@ from langgraph_reflexion.evals.tasks import Task, TaskContext
 from langgraph_reflexion.evals.transcripts import Transcript
 from langgraph_reflexion.evals.workers import worker_for
 from langgraph_reflexion.graph import create_trial_graph
-from langgraph_reflexion.graph.agent import Graph
+from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Attempt, Outcome
