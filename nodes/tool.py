@@ -21,7 +21,8 @@ from langgraph_reflexion.nodes.acting.faults import (
 from langgraph_reflexion.nodes.acting.timing import pause
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.history import bounded, whole
+from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.speaking.json_text import whole
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
 from langgraph_reflexion.schemas import ErrorClass

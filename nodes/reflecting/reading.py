@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.acting.faults import misfits
 from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.speaking.json_text import without_thinking
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, FixKind, Kind, Reflection
 
 LONGEST_FIELD = 2_000
 LONGEST_TAG = 200
 MOST_ENTRIES = 10
-_THINKING = re.compile(r"^\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 _PLAN = re.compile(
     r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
 )
@@ -66,7 +66,7 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflecti
 
 def read_freely(text: str, failure: Failure, depth: Depth) -> tuple[Reflection | None, str]:
     """A reflection in a model's own words: a possible reason, then `Plan:` and what to do; without it all is plan."""
-    said = bounded(_THINKING.sub("", text).strip(), LONGEST_FIELD)
+    said = bounded(without_thinking(text), LONGEST_FIELD)
     if not said:
         return None, "it is empty"
     *_, mark = [None, *_PLAN.finditer(said)]

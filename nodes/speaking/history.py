@@ -10,6 +10,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from langgraph_reflexion.memory import count_tokens
+from langgraph_reflexion.nodes.speaking.json_text import whole
 
 NOT_RUN = "Not run: the run ended or moved on before this call."
 LONGEST_RESULT = 100_000
@@ -101,15 +102,6 @@ def calls_in(message: AnyMessage) -> list[dict[str, str]]:
 def not_run(call_id: str, name: str, why: str = NOT_RUN) -> ToolMessage:
     """The answer to a call that will not run. Its id follows the call's, so that writing it twice changes nothing."""
     return ToolMessage(why, tool_call_id=call_id, name=name or None, status="error", id=f"not-run-{call_id}")
-
-
-def whole(text: str) -> str:
-    """The text itself; where it holds half characters, which no provider takes, with a question mark for each."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
 
 
 def bounded(text: str, most: int = LONGEST_RESULT) -> str:

@@ -17,6 +17,7 @@ SPARE_WORK = 10_000
 QUOTES = "\"'"
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"', "'": "'"}
 
+_THINKING = re.compile(r"^\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 _BLANK = re.compile(r"(?:\s++|//[^\n]*+|#[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 _STRING = re.compile(r"\"((?:[^\"\\]++|\\.)*+)\"|'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
@@ -60,10 +61,15 @@ class TangledError(ValueError):
 
 
 def whole(text: str) -> str:
-    """Return the text with surrogate pairs joined and lone surrogates replaced, so that it can be encoded."""
+    """Return the text with surrogate pairs joined and lone surrogates, which no provider takes, replaced."""
     if text.isascii() or not _SURROGATE.search(text):
         return text
     return _SURROGATE.sub("\ufffd", _PAIR.sub(lambda pair: join(*pair[0]), text))
+
+
+def without_thinking(text: str) -> str:
+    """Return what follows the reasoning that some models write first; where it has no end, nothing does."""
+    return _THINKING.sub("", text).strip()
 
 
 def join(high: str, low: str) -> str:

@@ -7,7 +7,6 @@ and why.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,16 +29,13 @@ from langgraph_reflexion.checks.judge_words import (
     verdict_of,
     word_of,
 )
-from langgraph_reflexion.nodes.speaking.json_text import TangledError, Torn, Whole, values_in
+from langgraph_reflexion.nodes.speaking.json_text import TangledError, Torn, Whole, values_in, without_thinking
 from langgraph_reflexion.schemas import Dimension, Verdict
-
-_THINKING = re.compile(r"^\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-"""What it thought before it spoke; a thought without an end is all there is."""
 
 
 def read_verdict(text: str) -> Verdict:
     """The verdict in a judge's reply. One that states nothing and has no score says why in its issues."""
-    text = _THINKING.sub("", text).strip()
+    text = without_thinking(text)
     if not text:
         return nothing("it said nothing")
     try:
