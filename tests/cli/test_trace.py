@@ -8,8 +8,8 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.cli.trace import STREAM, Trace, called, ending, told
+from langgraph_reflexion.cli.page import Page, told
+from langgraph_reflexion.cli.trace import STREAM, Trace, called, ending
 from langgraph_reflexion.testing import ScriptedModel, TextOnlyScriptedModel, call, calls, reflection, say
 
 

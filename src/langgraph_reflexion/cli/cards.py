@@ -6,8 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from langgraph_reflexion.cli.page import Page, brief
-from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.page import Page, brief, told
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.schemas import Lesson
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from langgraph_reflexion.cli.desk import Desk
-from langgraph_reflexion.cli.opening import told_namespace
-from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.on_store import note
+from langgraph_reflexion.cli.page import told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.life.exchange import write_lines
@@ -26,7 +26,7 @@ def export(desk: Desk) -> int:
         sys.stdout.flush()
         return 0
     if not found:
-        desk.note(f"{file} was not written.")
+        note(f"{file} was not written.")
         return 1
     try:
         if _is_database(file):
@@ -59,14 +59,11 @@ def load(desk: Desk) -> int:
         raise LessonError(f"{file}: {fault}; nothing was imported, --keep-going skips such lines") from fault
     changed = f", {loaded.changed} reworded" if loaded.changed else ""
     skipped = f", {told(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
-    place = told_namespace(desk.book.namespace)
-    said = f"{told(loaded.added, 'lesson')} added to {place}{changed}, {loaded.unchanged} known already{skipped}"
+    said = f"{told(loaded.added, 'lesson')} added to {desk.place}{changed}, {loaded.unchanged} known already{skipped}"
     _counted(desk, said, asdict(loaded))
     if loaded.otherwise:
         way = "its words look like a trick" if update else "--update takes the words of the file"
-        desk.note(
-            f"{told(loaded.otherwise, 'lesson')} in {file} with other words than here, where nothing changed: {way}."
-        )
+        note(f"{told(loaded.otherwise, 'lesson')} in {file} with other words than here, where nothing changed: {way}.")
     return 0
 
 

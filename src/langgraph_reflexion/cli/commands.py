@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from langgraph_reflexion.cli.arguments import count, seconds, url
 from langgraph_reflexion.cli.experiments import add_compare, add_eval
@@ -33,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.command is None or getattr(asked, "verb", "") is None:
             getattr(asked, "parser", parser).print_help(sys.stderr)
             return 2
-        return COMMANDS[asked.command](asked)
+        _, command = COMMANDS[asked.command]
+        return command(asked, Page(sys.stdout))
     except (WrongUse, ReflexionError) as fault:
         Page(sys.stderr).line(f"{NAME}: {fault}", fold=False)
         return 2 if isinstance(fault, WrongUse) else 1
@@ -46,53 +48,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _demo(_: argparse.Namespace) -> int:
+def _demo(_: argparse.Namespace, page: Page) -> int:
     from langgraph_reflexion.cli.demo import demo
 
-    return demo(Page(sys.stdout))
+    return demo(page)
 
 
-def _run(asked: argparse.Namespace) -> int:
+def _run(asked: argparse.Namespace, page: Page) -> int:
     from langgraph_reflexion.cli.run import Wish, run
 
-    fields = {name: value for name, value in vars(asked).items() if name != "command"}
-    return run(Wish(**fields), Page(sys.stderr if asked.json else sys.stdout))
+    return run(Wish(**_given(asked)), Page(sys.stderr) if asked.json else page)
 
 
-def _memory(asked: argparse.Namespace) -> int:
-    return memory(asked, Page(sys.stdout))
-
-
-def _notebook(asked: argparse.Namespace) -> int:
-    return notebook(asked, Page(sys.stdout))
-
-
-def _profile(asked: argparse.Namespace) -> int:
-    return profile(asked, Page(sys.stdout))
-
-
-def _eval(asked: argparse.Namespace) -> int:
+def _eval(asked: argparse.Namespace, page: Page) -> int:
     from langgraph_reflexion.cli.evaluate import Wanted, evaluate
 
-    fields = {name: value for name, value in vars(asked).items() if name != "command"}
-    return evaluate(Wanted(**fields), Page(sys.stderr if asked.json else sys.stdout))
+    return evaluate(Wanted(**_given(asked)), Page(sys.stderr) if asked.json else page)
 
 
-def _compare(asked: argparse.Namespace) -> int:
+def _compare(asked: argparse.Namespace, page: Page) -> int:
     from langgraph_reflexion.cli.evaluate import compare
 
-    return compare(asked.first, asked.second, asked.json, Page(sys.stdout))
+    return compare(asked.first, asked.second, asked.json, page)
 
 
-COMMANDS = {
-    "demo": _demo,
-    "run": _run,
-    "eval": _eval,
-    "compare": _compare,
-    "memory": _memory,
-    "notebook": _notebook,
-    "profile": _profile,
-}
+def _given(asked: argparse.Namespace) -> dict[str, Any]:
+    return {name: value for name, value in vars(asked).items() if name != "command"}
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
@@ -105,7 +86,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for add in [OPTIONS[command]] if command in OPTIONS else OPTIONS.values():
+    for add, _ in [COMMANDS[command]] if command in COMMANDS else COMMANDS.values():
         add(commands)
     return parser
 
@@ -141,12 +122,13 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
 
-OPTIONS = {
-    "demo": _add_demo,
-    "run": _add_run,
-    "eval": add_eval,
-    "compare": add_compare,
-    "memory": add_memory,
-    "notebook": add_notebook,
-    "profile": add_profile,
+COMMANDS: dict[str, tuple[Callable[[Any], None], Callable[[argparse.Namespace, Page], int]]] = {
+    "demo": (_add_demo, _demo),
+    "run": (_add_run, _run),
+    "eval": (add_eval, _eval),
+    "compare": (add_compare, _compare),
+    "memory": (add_memory, memory),
+    "notebook": (add_notebook, notebook),
+    "profile": (add_profile, profile),
 }
+"""What adds a command's options to the parser of the whole, and what does it."""

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from langgraph_reflexion.cli import cards
 from langgraph_reflexion.cli.desk import Desk, known
-from langgraph_reflexion.cli.on_store import may_remove
-from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.on_store import may_remove, note
+from langgraph_reflexion.cli.page import told
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 
 
@@ -17,7 +17,7 @@ def approve(desk: Desk) -> int:
     why = desk.book.history(lesson.id)[-1].why
     desk.changed(lesson, "Approved")
     if "although" in why:
-        desk.note(f"Approved are {why}. If another program changes them, they are looked at again.")
+        note(f"Approved are {why}. If another program changes them, they are looked at again.")
     return 0
 
 
@@ -65,7 +65,7 @@ def undo(desk: Desk) -> int:
         desk.page.data([cards.as_data(one) for one in undone])
     elif undone:
         desk.page.table(cards.CHANGES, [cards.change(one) for one in undone])
-    desk.note(f"{told(len(undone), 'change')} taken back.")
+    note(f"{told(len(undone), 'change')} taken back.")
     return 0
 
 
@@ -101,5 +101,5 @@ def rebuild(desk: Desk) -> int:
     if not found:
         desk.page.line("Nothing was lost.")
     else:
-        desk.note(f"{told(len(found), 'thing')} {'to mend' if desk.asked.dry_run else 'mended'}.")
+        note(f"{told(len(found), 'thing')} {'to mend' if desk.asked.dry_run else 'mended'}.")
     return 0

@@ -7,8 +7,8 @@ from typing import Any
 
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.cli.page import INDENT, Page
-from langgraph_reflexion.cli.trace import STREAM, Trace, ending, told
+from langgraph_reflexion.cli.page import INDENT, Page, told
+from langgraph_reflexion.cli.trace import STREAM, Trace, ending
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.demo import ALIKE, TASK, ScriptedPlanner, busy_times, is_free

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
 
+from langgraph.store.base import BaseStore
+
 from langgraph_reflexion.cli.on_store import note
-from langgraph_reflexion.cli.opening import elsewhere, told_namespace
-from langgraph_reflexion.cli.page import Page, brief
-from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.opening import elsewhere, namespace_of, told_namespace
+from langgraph_reflexion.cli.page import Page, brief, told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.shelf.records import LIVE
@@ -34,23 +35,33 @@ class Desk:
     book: LessonBook
     page: Page
     asked: argparse.Namespace
-    json: bool
+
+    @property
+    def json(self) -> bool:
+        """Whether what is found is printed as JSON."""
+        return hasattr(self.asked, "json")
+
+    @property
+    def place(self) -> str:
+        """The namespace of the book, as `--namespace` takes it."""
+        return told_namespace(self.book.namespace)
+
+    @property
+    def elsewhere(self) -> str:
+        """What to say where nothing is in it."""
+        return elsewhere(self.book.store, self.book.namespace)
 
     @property
     def filters(self) -> dict[str, Any]:
         """What lessons must be like to be shown."""
         return {name: getattr(self.asked, name) for name in FILTERS}
 
-    def note(self, text: str) -> None:
-        """Say something beside what was asked for."""
-        note(text)
-
     def nothing(self) -> None:
         """Say that there is nothing to show, and where there is."""
         if self.book.lessons():
-            self.note(f"No lesson in {told_namespace(self.book.namespace)} fits.")
+            note(f"No lesson in {self.place} fits.")
         else:
-            self.note(f"There are {elsewhere(self.book.store, self.book.namespace)}.")
+            note(f"There are {self.elsewhere}.")
 
     def lesson(self) -> Lesson:
         """The lesson that an id, the beginning of one, or a name means."""
@@ -66,14 +77,13 @@ class Desk:
             return meant[0]
         if meant:
             raise WrongUse(f"{told(len(meant), 'lesson')} begin with {given!r}: {_some(meant)}")
-        place = told_namespace(self.book.namespace)
         if not held:
-            raise WrongUse(f"no lesson {given!r}: there are {elsewhere(self.book.store, self.book.namespace)}")
+            raise WrongUse(f"no lesson {given!r}: there are {self.elsewhere}")
         near = get_close_matches(given, [one.id for one in held], 3, 0.5)
         likely = (
             f"; near it: {_some([one for one in held if one.id in near])}" if near else "; `memory list` shows them"
         )
-        raise WrongUse(f"there is no lesson {given!r} in {place}{likely}")
+        raise WrongUse(f"there is no lesson {given!r} in {self.place}{likely}")
 
     def damaged(self, id: str) -> bool:
         """Whether something is kept under this id that is no lesson any more."""
@@ -86,8 +96,13 @@ class Desk:
         else:
             self.page.line(f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
         if lesson.status in LIVE and (why := self.book.hidden(lesson.id)):
-            self.note(f"No run is shown it: {why}. `memory approve {lesson.id}` has exactly these words shown.")
+            note(f"No run is shown it: {why}. `memory approve {lesson.id}` has exactly these words shown.")
         return 0
+
+
+def desk_on(store: BaseStore, asked: argparse.Namespace, page: Page) -> Desk:
+    """The desk for what is asked of this store."""
+    return Desk(LessonBook(store, namespace_of(store, asked)), page, asked)
 
 
 @contextmanager

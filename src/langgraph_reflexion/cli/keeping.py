@@ -1,4 +1,4 @@
-"""Keeping: where lessons outlive the command, and the SQLite file in which runs do, if its package is installed."""
+"""Keeping: the SQLite file in which runs outlive the command, if its package is installed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,12 @@ from pathlib import Path
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.store.base import BaseStore
 from pydantic import BaseModel
 
 from langgraph_reflexion import schemas, state
-from langgraph_reflexion.cli.opening import SQLITE, opened
+from langgraph_reflexion.cli.opening import SQLITE
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.wrong_use import WrongUse
-
-
-@contextmanager
-def lessons_in(address: str | None) -> Iterator[BaseStore | None]:
-    """A store in this file or at this address, made where there is none; `None` where nothing is named."""
-    if address is None:
-        yield None
-        return
-    with opened(address, create=True) as store:
-        yield store
 
 
 @asynccontextmanager

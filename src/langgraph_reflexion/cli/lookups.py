@@ -6,7 +6,8 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.cli import cards
 from langgraph_reflexion.cli.desk import Desk, known
-from langgraph_reflexion.cli.opening import elsewhere, namespaces_in, told_namespace
+from langgraph_reflexion.cli.on_store import note
+from langgraph_reflexion.cli.opening import namespaces_in, told_namespace
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.wrong_use import WrongUse
 
@@ -56,9 +57,9 @@ def stats(desk: Desk) -> int:
     if desk.json:
         desk.page.data(found)
     else:
-        cards.counts(desk.page, told_namespace(desk.book.namespace), found)
+        cards.counts(desk.page, desk.place, found)
     if not found["lessons"]:
-        desk.note(f"There are {elsewhere(desk.book.store, desk.book.namespace)}.")
+        note(f"There are {desk.elsewhere}.")
     return 0
 
 
@@ -86,7 +87,7 @@ def history(desk: Desk) -> int:
 def explain(desk: Desk) -> int:
     """What a run was shown and wrote, and what came of it."""
     if desk.asked.run is None and not desk.book.stats()["episodes"]:
-        raise WrongUse(f"no run is recorded: there are {elsewhere(desk.book.store, desk.book.namespace)}")
+        raise WrongUse(f"no run is recorded: there are {desk.elsewhere}")
     with known("run", desk.asked.run):
         found = desk.book.explain(desk.asked.run)
     if desk.json:

@@ -8,11 +8,9 @@ from typing import Any
 
 from langgraph_reflexion.cli import carrying, decisions, lookups
 from langgraph_reflexion.cli.arguments import count, time, url
-from langgraph_reflexion.cli.desk import FILTERS, Desk
+from langgraph_reflexion.cli.desk import FILTERS, Desk, desk_on
 from langgraph_reflexion.cli.on_store import add_command, store_of
-from langgraph_reflexion.cli.opening import namespace_of
 from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.memory import LessonBook
 
 VERBS: dict[str, Callable[[Desk], int]] = {
     "list": lookups.list_lessons,
@@ -80,9 +78,7 @@ def memory(asked: argparse.Namespace, page: Page) -> int:
     with store_of(asked, "the lessons are", create=getattr(asked, "create", False)) as store:
         if asked.verb == "namespaces":
             return lookups.namespaces(store, page, json=hasattr(asked, "json"))
-        book = LessonBook(store, namespace_of(store, getattr(asked, "namespace", None)))
-        desk = Desk(book, page, asked, getattr(asked, "json", False))
-        return VERBS[asked.verb](desk)
+        return VERBS[asked.verb](desk_on(store, asked, page))
 
 
 def _filters(parser: argparse.ArgumentParser) -> None:

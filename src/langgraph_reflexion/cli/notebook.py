@@ -10,13 +10,13 @@ from typing import Any
 from langgraph_reflexion.cli.arguments import count
 from langgraph_reflexion.cli.on_store import add_command, may_remove, note, store_of
 from langgraph_reflexion.cli.opening import elsewhere, namespace_of, told_namespace
-from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.page import Page, told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import ErrorNotebook
 from langgraph_reflexion.memory.notebook.findings import CATEGORIES
 from langgraph_reflexion.memory.notebook.known import Finding
 
+CARD = ("id", "category", "severity", "tool", "cause", "suggestion", "session", "score", "at", "status", "why")
 HEAD = ("ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING")
 
 
@@ -27,7 +27,16 @@ class Opened:
     notebook: ErrorNotebook
     page: Page
     asked: argparse.Namespace
-    json: bool
+
+    @property
+    def json(self) -> bool:
+        """Whether what is found is printed as JSON."""
+        return hasattr(self.asked, "json")
+
+    @property
+    def place(self) -> str:
+        """The namespace of the notebook, as `--namespace` takes it."""
+        return told_namespace(self.notebook.namespace)
 
 
 def add_notebook(commands: Any) -> None:
@@ -55,8 +64,7 @@ def add_notebook(commands: Any) -> None:
 def notebook(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a notebook."""
     with store_of(asked, "the notebook is") as store:
-        namespace = namespace_of(store, getattr(asked, "namespace", None), "notebook")
-        return VERBS[asked.verb](Opened(ErrorNotebook(store, namespace), page, asked, hasattr(asked, "json")))
+        return VERBS[asked.verb](Opened(ErrorNotebook(store, namespace_of(store, asked, "notebook")), page, asked))
 
 
 def _list(given: Opened) -> int:
@@ -79,25 +87,13 @@ def _show(given: Opened) -> int:
     meant = [one for one in given.notebook.recent(1_000_000) if one["id"].startswith(given.asked.id)]
     if len(meant) != 1:
         many = f"{told(len(meant), 'finding')} begin with" if meant else "there is no finding"
-        raise WrongUse(f"{many} {given.asked.id!r} in {told_namespace(given.notebook.namespace)}")
+        raise WrongUse(f"{many} {given.asked.id!r} in {given.place}")
     (found,) = meant
     if given.json:
         given.page.data(_plain(found))
         return 0
     given.page.line(found["description"], "bold")
-    for name in (
-        "id",
-        "category",
-        "severity",
-        "tool",
-        "cause",
-        "suggestion",
-        "session",
-        "score",
-        "at",
-        "status",
-        "why",
-    ):
+    for name in CARD:
         if found[name] not in (None, ""):
             given.page.line(str(found[name]), lead=f"  {name + ':':<12}")
     if found["evidence"]:
@@ -110,8 +106,7 @@ def _stats(given: Opened) -> int:
     if given.json:
         given.page.data(found)
         return 0
-    place = told_namespace(given.notebook.namespace)
-    given.page.line(f"{told(found['total'], 'finding')} of {told(found['sessions'], 'run')} in {place}", "bold")
+    given.page.line(f"{told(found['total'], 'finding')} of {told(found['sessions'], 'run')} in {given.place}", "bold")
     for name in ("by_category", "by_severity", "by_tool"):
         if found[name]:
             counts = ", ".join(f"{word} {number}" for word, number in found[name].items())
@@ -138,7 +133,7 @@ def _rules(given: Opened) -> int:
 
 
 def _clear(given: Opened) -> int:
-    if not may_remove(given.asked, f"Remove all findings of {told_namespace(given.notebook.namespace)} for good?"):
+    if not may_remove(given.asked, f"Remove all findings of {given.place} for good?"):
         return 1
     removed = given.notebook.clear()
     if given.json:
@@ -160,7 +155,7 @@ VERBS: dict[str, Callable[[Opened], int]] = {
 def _nothing(given: Opened) -> None:
     notebook = given.notebook
     if notebook.recent(1):
-        note(f"No finding in {told_namespace(notebook.namespace)} fits.")
+        note(f"No finding in {given.place} fits.")
     else:
         there = elsewhere(notebook.store, notebook.namespace, "notebook")
         note(f"There is {there}.")

@@ -109,8 +109,9 @@ def told_place(address: str) -> str:
     return re.sub(r"(?i)([?&]password=)[^&]*", r"\1***", hidden)
 
 
-def namespace_of(store: BaseStore, given: str | None, room: str = "lessons") -> Namespace:
+def namespace_of(store: BaseStore, asked: argparse.Namespace, room: str = "lessons") -> Namespace:
     """The namespace that was asked for; else the only one there is, or the usual one."""
+    given: str | None = getattr(asked, "namespace", None)
     if given is not None:
         parts = given.strip("/").split("/")
         if not all(parts) or "{" in given:

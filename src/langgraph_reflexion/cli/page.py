@@ -109,6 +109,11 @@ def brief(text: str, longest: int = 240) -> str:
     return said if len(said) <= longest else f"{said[:longest]}… ({len(text)} characters)"
 
 
+def told(count: int, thing: str) -> str:
+    """A count with its word."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def _wants_color(file: TextIO) -> bool:
     return file.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and _knows_color()
 

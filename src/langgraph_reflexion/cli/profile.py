@@ -6,13 +6,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from langgraph_reflexion.cli.desk import Desk
-from langgraph_reflexion.cli.on_store import add_command, may_remove, store_of
-from langgraph_reflexion.cli.opening import elsewhere, namespace_of, told_namespace
-from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.cli.trace import told
+from langgraph_reflexion.cli.desk import Desk, desk_on
+from langgraph_reflexion.cli.on_store import add_command, may_remove, note, store_of
+from langgraph_reflexion.cli.page import Page, told
 from langgraph_reflexion.cli.wrong_use import WrongUse
-from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Lesson
 
 HEAD = ("NAME", "KIND", "WHEN", "WHAT")
@@ -37,8 +34,7 @@ def add_profile(commands: Any) -> None:
 def profile(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a profile."""
     with store_of(asked, "it is remembered") as store:
-        book = LessonBook(store, namespace_of(store, getattr(asked, "namespace", None)))
-        return VERBS[asked.verb](Desk(book, page, asked, hasattr(asked, "json")))
+        return VERBS[asked.verb](desk_on(store, asked, page))
 
 
 def _list(desk: Desk) -> int:
@@ -48,9 +44,9 @@ def _list(desk: Desk) -> int:
     elif held:
         desk.page.table(HEAD, [(str(one.name), one.kind, one.when or "-", one.text) for one in held])
     elif desk.book.lessons():
-        desk.note(f"Nothing is remembered under a name in {told_namespace(desk.book.namespace)}.")
+        note(f"Nothing is remembered under a name in {desk.place}.")
     else:
-        desk.note(f"There are {elsewhere(desk.book.store, desk.book.namespace)}.")
+        note(f"There are {desk.elsewhere}.")
     return 0
 
 

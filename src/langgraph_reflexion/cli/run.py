@@ -19,11 +19,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, StateSnapshot
 
 from langgraph_reflexion.cli.daemons import Daemons
-from langgraph_reflexion.cli.keeping import lessons_in, runs_in
-from langgraph_reflexion.cli.opening import told_place
-from langgraph_reflexion.cli.page import INDENT, Page
+from langgraph_reflexion.cli.keeping import runs_in
+from langgraph_reflexion.cli.opening import opened, told_place
+from langgraph_reflexion.cli.page import INDENT, Page, told
 from langgraph_reflexion.cli.parts import model_of, tools_of
-from langgraph_reflexion.cli.trace import STREAM, Trace, ending, told
+from langgraph_reflexion.cli.trace import STREAM, Trace, ending
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.errors import ReflexionError
@@ -97,7 +97,7 @@ class _Kept:
 async def _run(wish: Wish, page: Page, model: Any, tools: Any) -> int:
     async with AsyncExitStack() as files:
         saver = await files.enter_async_context(runs_in(wish.state, page))
-        store = files.enter_context(lessons_in(wish.store))
+        store = files.enter_context(opened(wish.store, create=True)) if wish.store is not None else None
         deadline = wish.deadline
         if deadline is not None and saver is not None and wish.task is None:
             deadline += await _stood_still(saver, wish.thread)

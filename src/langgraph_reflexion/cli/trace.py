@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessageChunk, ToolMessage
 from langgraph.types import StreamMode
 
-from langgraph_reflexion.cli.page import INDENT, Ink, Page, brief
+from langgraph_reflexion.cli.page import INDENT, Ink, Page, brief, told
 from langgraph_reflexion.schemas import Failure, Outcome
 
 STREAM: list[StreamMode] = ["custom", "messages"]
@@ -191,8 +191,3 @@ def _word(outcome: Outcome) -> str:
     if outcome.status == "success":
         return f"accepted by {', '.join(one.check for one in outcome.attempts[-1].verdicts)}"
     return "done, unchecked"
-
-
-def told(count: int, thing: str) -> str:
-    """A count with its word."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"

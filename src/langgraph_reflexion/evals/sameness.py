@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from langgraph_reflexion.checks.folding import folded
+from langgraph_reflexion.memory.text.words import listed
 
 _TIME = re.compile(r"(?:at )?(\d{1,2}):([0-5]\d)(?::00)?(?: ?(?:(a|p)\.?m\b|h(?:ours)?\b))?\.?")
 _NUMBER = re.compile(
@@ -23,22 +24,7 @@ _UNITS = {
     "km": "kilometre", "km/h": "kilometre", "kph": "kilometre", "l": "litre", "min": "minute", "yrs": "year",
 }  # fmt: skip
 _MOST_WORDS = 4
-_HEDGES = {
-    "not",
-    "no",
-    "or",
-    "less",
-    "more",
-    "than",
-    "under",
-    "over",
-    "about",
-    "nearly",
-    "least",
-    "most",
-    "below",
-    "above",
-}
+_HEDGES = listed("not no or less more than under over about nearly least most below above")
 """Words that make another number of it, whatever the task says."""
 
 
