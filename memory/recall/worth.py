@@ -189,7 +189,8 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
     """`win`, `loss`, or `None` where the run says nothing about the lesson, or nothing at all where there is none.
 
     A lesson that was shown and whose own failure came back all the same has lost, however the run ended.
-    A run that nobody judged counts only for a lesson bound to a failure: it lost if that failure came back.
+    A run that nobody judged counts only for a lesson bound to a failure: it lost if that failure came back, and the
+    one that it was recalled for is none that came back.
     """
     if lesson is not None and lesson.id in episode.failed:
         return "loss"
@@ -199,10 +200,11 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
         return "win" if episode.success else "loss"
     if episode.status != "unverified":
         return "win" if episode.status == "success" else "loss"
-    bound = lesson.trigger.fingerprint if lesson is not None and lesson.trigger else None
-    if not bound:
+    if lesson is None or lesson.trigger is None or not lesson.trigger.fingerprint:
         return None
-    return "loss" if any(failure.fingerprint == bound for failure in episode.failures) else "win"
+    at = episode.recalled_at.get(lesson.id, 0)
+    later = [failure for failure in episode.failures if not at or failure.step > at]
+    return "loss" if any(failure.fingerprint == lesson.trigger.fingerprint for failure in later) else "win"
 
 
 def next_status(lesson: Lesson, evidence: Evidence) -> tuple[LessonStatus, str] | None:

@@ -146,6 +146,8 @@ def test_a_known_lesson_for_this_very_failure_is_used_in_place_of_a_model_call(r
     assert "reflect" in seen.nodes
     assert seen.outcome.lessons_used
     assert seen.outcome.usage.reflection.calls == 0
+    (lesson,) = LessonBook(store, PLACE).lessons(kind="rule")
+    assert (lesson.wins, lesson.losses) == (1, 0), "its failure did not come back"
 
 
 @pytest.mark.req("C14", "C9")

@@ -79,3 +79,10 @@ def test_a_run_nobody_judged_counts_for_a_lesson_bound_to_a_failure() -> None:
     other = [Failure(signal="tool_error", evidence="y", fingerprint="f|y")]
     assert result_of(Episode(id="r", task="t", failures=again), bound) == "loss"
     assert result_of(Episode(id="r", task="t", failures=other), bound) == "win"
+
+
+@pytest.mark.parametrize(("steps", "result"), [([2], "win"), ([2, 3], "loss"), ([3], "loss")])
+def test_the_failure_that_a_lesson_was_recalled_for_is_none_that_came_back(steps: list[int], result: str) -> None:
+    bound = a_rule(trigger=Trigger(signal="tool_error", tool="f", fingerprint="f|x"))
+    failed = [Failure(signal="tool_error", evidence="x", fingerprint="f|x", step=step) for step in steps]
+    assert result_of(Episode(id="r", task="t", failures=failed, recalled_at={"a1": 2}), bound) == result
