@@ -26,6 +26,7 @@ from langgraph_reflexion.schemas import Run, Verdict
 
 CHECK_FAULT = "the check itself failed: "
 LONGEST_COMPLAINT = 8_000
+READY_MADE = "langgraph_reflexion.checks."
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,10 @@ def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck,
     for i, check in enumerate(checks):
         if not callable(check):
             raise ValueError(f"`checks[{i}]` is no function of (answer, run), got {check!r}")
+        if inspect.isfunction(check) and check.__module__.startswith(READY_MADE):
+            raise ValueError(
+                f"`checks[{i}]` is `{check.__name__}` itself, which makes a check: `{check.__name__}(...)`"
+            )
         if not takes(check, None, None):
             raise ValueError(f"`checks[{i}]` must take (answer, run), and {check!r} does not")
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.acting.faults import model_fault, told_as_a_sentence
+from langgraph_reflexion.nodes.acting.faults import lacks_tools, model_fault, told_as_a_sentence
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking import block
@@ -99,6 +99,8 @@ def _reply(
             let_pass(fault)
             kind = model_fault(fault)
             if kind == "setting":
+                if isinstance(kit.speech, Native) and lacks_tools(fault):
+                    fault.add_note("A model that cannot call tools is asked in words by protocol='json'.")
                 raise
             if kind != "overflow" or harder:
                 return prompt, fault

@@ -31,6 +31,8 @@ _OVERFLOW = re.compile(
     r"context[ _](length|window|size)|maximum (context|number of tokens)|too many tokens|(prompt|input) is too long",
     re.I,
 )
+_NO_TOOLS = re.compile(r"\b(supports?|requires?)\b.*\btools?\b|\btools?\b.*\b(supports?|requires?)\b", re.I | re.S)
+"""How servers of local models say that a model cannot call tools, or not as the server was started."""
 _PASSING = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
 """What clients call the faults that pass; theirs are seldom Python's own."""
 _MISSET_STATUS = {400, 401, 403, 404, 405, 422}
@@ -50,6 +52,11 @@ def model_fault(fault: Exception) -> ModelFault:
     if isinstance(fault, _MISSET) or status in _MISSET_STATUS or isinstance(fault, ImportError):
         return "setting"
     return "model_error"
+
+
+def lacks_tools(fault: Exception) -> bool:
+    """Whether a provider refuses the request because its model cannot call tools."""
+    return model_fault(fault) == "setting" and bool(_NO_TOOLS.search(str(fault)))
 
 
 def status_of(fault: BaseException) -> int | None:

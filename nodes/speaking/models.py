@@ -48,7 +48,7 @@ def model_named(name: str) -> BaseChatModel:
         ) from None
     try:
         return cast("BaseChatModel", chat_models.init_chat_model(name))
-    except (ImportError, ValueError) as fault:
+    except Exception as fault:  # each provider's client has exceptions of its own
         raise ModelError(f"The model {name!r} cannot be made: {fault}") from fault
 
 

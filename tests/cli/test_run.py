@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 import sys
 
 import pytest
@@ -137,6 +138,29 @@ def test_nobody_there_is_told_without_a_traceback(capsys):
     out, err = capsys.readouterr()
     assert "The model could not be asked" in out
     assert "Traceback" not in out + err
+
+
+def test_a_model_that_cannot_call_tools_is_told_with_the_way_out(capsys, tools):
+    with ModelServer([say("Three.")], text_only=True) as server:
+        where = (*MODEL, "--base-url", server.url)
+        assert main(["run", "Add.", *tools, *where]) == 1
+        assert "is asked in words by --protocol json" in capsys.readouterr().out
+        assert main(["run", "Add.", *tools, *where, "--protocol", "json"]) == 0
+
+
+@pytest.mark.parametrize("kept", [1, 4], ids=["the last step", "a step on the way"])
+def test_a_run_that_died_between_a_step_and_its_checkpoint_goes_on(capsys, tmp_path, kept):
+    pytest.importorskip("langgraph.checkpoint.sqlite")
+    file = tmp_path / "runs.db"
+    state = ("--state", str(file), "--thread", "monday")
+    assert asked([say("It is eleven.")], "When?", *state) == 0
+    with sqlite3.connect(file) as runs:
+        newest = "SELECT checkpoint_id FROM checkpoints ORDER BY checkpoint_id DESC"
+        runs.execute(f"DELETE FROM checkpoints WHERE checkpoint_id IN ({newest} LIMIT ?)", (kept,))
+    runs.close()
+    capsys.readouterr()
+    assert asked([say("It is eleven.")], *state) == 0
+    assert "done, unchecked" in capsys.readouterr().out
 
 
 def test_a_lesson_of_one_command_is_recalled_in_the_next(capsys, tools):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
@@ -309,10 +310,20 @@ def test_a_provider_whose_package_is_missing_is_told_with_what_to_install(monkey
         create_reflexion_agent("mistralai:large")
 
 
-@pytest.mark.parametrize("name", ["nonsense", "nobody:some-model", "", "openai:", "openai:gpt-4o-mini"])
+@pytest.mark.parametrize(
+    "name", ["nonsense", "nobody:some-model", "", "openai:", "openai:gpt-4o-mini", "gpt-4o-mini", "azure_openai:x"]
+)
 def test_a_name_that_is_no_model_or_lacks_its_key_is_one_clear_error(name: str) -> None:
     with pytest.raises(ModelError, match="cannot be made"):
         create_reflexion_agent(name)
+
+
+def test_a_model_that_cannot_call_tools_is_told_with_the_way_out() -> None:
+    with ModelServer([say("done")], text_only=True) as server:
+        with pytest.raises(ModelInvalidRequestError, match="does not support tools") as refused:
+            create_reflexion_agent(server.chat(), [search]).invoke(HELLO)
+        assert any("protocol='json'" in note for note in refused.value.__notes__)
+        assert create_reflexion_agent(server.chat(), [search], protocol="json").invoke(HELLO)["outcome"].answer
 
 
 @pytest.mark.parametrize("model", [None, 7, {}, {"a": 7}, object()])

@@ -29,6 +29,7 @@ from langgraph_reflexion.context import Limits
 from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.layout import Graph
+from langgraph_reflexion.nodes.acting.faults import lacks_tools
 from langgraph_reflexion.schemas import Outcome
 
 BELOW = f"{INDENT}  "
@@ -129,7 +130,7 @@ async def _told(page: Page, agent: Graph, kept: _Kept) -> int:
         trace.from_start = isinstance(start, dict)
         async for mode, part in agent.astream(start, kept.config, stream_mode=STREAM, **how):
             trace.tell(mode, part)
-        outcome = trace.outcome or _waiting(trace, await agent.aget_state(kept.config))
+        outcome = trace.outcome or _left(trace, await agent.aget_state(kept.config))
     except asyncio.CancelledError:
         trace.hush()
         await _interrupted(page, agent, kept, trace)
@@ -140,6 +141,8 @@ async def _told(page: Page, agent: Graph, kept: _Kept) -> int:
         trace.hush()
         logger.debug("The run ended with an exception", exc_info=True)
         page.line(f"{type(fault).__name__}: {sentence(fault)}", "red", indent=INDENT, mark="✗")
+        if kept.wish.protocol != "json" and lacks_tools(fault):
+            page.line("A model that cannot call tools is asked in words by --protocol json.", indent=BELOW)
         return 1
     ending(page, outcome)
     _note(page, kept, outcome, trace)
@@ -156,7 +159,7 @@ async def _start(page: Page, agent: Graph, kept: _Kept) -> Any:
     question = _question(before)
     if task is None and question is not None:
         raise WrongUse(f"{place} waits for an answer, give it as the task: {question}")
-    if task is None and (before is None or not before.next):
+    if task is None and (before is None or not before.tasks):
         raise WrongUse(f"there is nothing to go on with on {place}")
     if question is not None:
         page.line(question, "yellow", indent=INDENT, mark="?")
@@ -170,8 +173,10 @@ def _question(snapshot: StateSnapshot | None) -> str | None:
     return next((str(one["question"] if isinstance(one, dict) and "question" in one else one) for one in asked), None)
 
 
-def _waiting(trace: Trace, snapshot: StateSnapshot) -> Outcome:
-    """A run that has paused for an answer, as an outcome."""
+def _left(trace: Trace, snapshot: StateSnapshot) -> Outcome:
+    """The outcome of a run that told none: one that had ended before it was gone on with, or one that has paused."""
+    if not snapshot.interrupts and isinstance(ended := snapshot.values.get("outcome"), Outcome):
+        return ended
     return Outcome(
         run_id=trace.run_id,
         status="needs_input",
@@ -188,7 +193,7 @@ async def _interrupted(page: Page, agent: Graph, kept: _Kept, trace: Trace) -> N
     _tell_lessons(page, kept, trace)
     if kept.thread is None:
         page.line("The run itself is not kept; --state FILE keeps one.", indent=BELOW)
-    elif not (await agent.aget_state(kept.config)).next:
+    elif not (await agent.aget_state(kept.config)).tasks:
         page.line("Nothing of the run was kept yet.", indent=BELOW)
     else:
         page.line(f"Its finished steps are kept in {kept.wish.state}. To go on:", indent=BELOW)
