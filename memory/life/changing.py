@@ -18,7 +18,7 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.shelf.appending import change_record
 from langgraph_reflexion.memory.shelf.doors import Plan, put
 from langgraph_reflexion.memory.shelf.records import ALSO, FIELDS, Evidence
-from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, read_one, read_some
+from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, read_some
 from langgraph_reflexion.memory.shelf.values import By, Change, ChangeAction
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
@@ -66,21 +66,13 @@ def moved(
     *,
     by: By,
     why: str = "",
-    run: str | None = None,
     words: tuple[str, ...] = (),
     after: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan[Lesson]:
     """Do so, and give back the lesson as it is then."""
-    yield from unless_embedding_fails(
-        moving(shelf, found, status, action, by=by, why=why, run=run, words=words, after=after)
-    )
+    yield from unless_embedding_fails(moving(shelf, found, status, action, by=by, why=why, words=words, after=after))
     now = yield from settled(shelf, [found.lesson.id])
     return now[found.lesson.id].lesson if now else found.lesson.model_copy(update={"status": status})
-
-
-def move(shelf: Shelf, lesson: str, status: LessonStatus, action: ChangeAction, *, by: By, why: str) -> Plan[Lesson]:
-    """The same for a lesson by its id. An unknown one is a `KeyError`."""
-    return (yield from moved(shelf, (yield from read_one(shelf, lesson)), status, action, by=by, why=why))
 
 
 def rewritten(shelf: Shelf, item: Item, fields: dict[str, Any]) -> PutOp:

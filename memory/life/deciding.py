@@ -6,7 +6,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op
 
-from langgraph_reflexion.memory.life.changing import move, moved
+from langgraph_reflexion.memory.life.changing import moved
 from langgraph_reflexion.memory.shelf.doors import Plan, drop, every, put, read
 from langgraph_reflexion.memory.shelf.records import hash_of
 from langgraph_reflexion.memory.shelf.shelf import REFUTED, Shelf, episode_in, fit_for_a_label, read_one
@@ -31,7 +31,8 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
     """Kept with the reason, and shown no more."""
-    return (yield from move(shelf, lesson, "retired", "retired", by="person", why=why))
+    found = yield from read_one(shelf, lesson)
+    return (yield from moved(shelf, found, "retired", "retired", by="person", why=why))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:

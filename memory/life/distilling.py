@@ -22,7 +22,7 @@ from langgraph_reflexion.memory.recall.worth import usefulness
 from langgraph_reflexion.memory.shelf.appending import change_record
 from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, put
 from langgraph_reflexion.memory.shelf.index import Words
-from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, TRUST, Evidence, lesson_id, record
+from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, TRUST, Evidence, lesson_id, record, tool_of
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.shelf.values import Change, ChangeAction
 from langgraph_reflexion.memory.text.likeness import likeness, opposed
@@ -200,19 +200,15 @@ def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: M
         close = id in sharing and likeness(first.text, other.text) >= ALIKE
         if not close and not NEAR <= near.get(id, 0.0) <= 1.001:
             continue
-        if _tool(first) == _tool(other) and not any(opposed(other.text, one.text) for one in joined):
+        if tool_of(first) == tool_of(other) and not any(opposed(other.text, one.text) for one in joined):
             joined.append(other)
     return joined[1:]
-
-
-def _tool(lesson: Lesson) -> str | None:
-    return lesson.trigger.tool if lesson.trigger else None
 
 
 def _pattern(shelf: Shelf, cluster: Cluster, said: str | None) -> Lesson | None:
     members, best = cluster.members, cluster.members[0]
     now = shelf.clock()
-    topics, tools = {one.topic for one in members}, {_tool(one) for one in members}
+    topics, tools = {one.topic for one in members}, {tool_of(one) for one in members}
     tool = tools.pop() if len(tools) == 1 else None
     made = Lesson(
         kind="pattern",

@@ -10,6 +10,7 @@ from langgraph_reflexion.memory.life.distilling import GROWN, Cluster, is_summar
 from langgraph_reflexion.memory.recall.worth import usefulness
 from langgraph_reflexion.memory.shelf.doors import Plan
 from langgraph_reflexion.memory.shelf.index import Words
+from langgraph_reflexion.memory.shelf.records import tool_of
 from langgraph_reflexion.memory.shelf.shelf import Shelf, read_some, stocked
 from langgraph_reflexion.memory.text.likeness import same
 from langgraph_reflexion.schemas import Lesson
@@ -17,7 +18,7 @@ from langgraph_reflexion.schemas import Lesson
 
 def lift(shelf: Shelf, new: Lesson) -> Plan[Lesson | None]:
     """The pattern of a new lesson and those that other episodes, with other tools, taught; mostly none."""
-    if _tool(new) is None or not new.sources or not may_be_summed_up(new):
+    if tool_of(new) is None or not new.sources or not may_be_summed_up(new):
         return None
     items, words = (yield from stocked(shelf)), Words.of(new.text)
     near = [known.key for _, known in shelf.index.sharing(words, (len(words.counts) + 1) // 2)]
@@ -29,10 +30,15 @@ def lift(shelf: Shelf, new: Lesson) -> Plan[Lesson | None]:
     members, told = [known.pop(new.id)] if new.id in known else [], set(new.sources)
     for one in known.values():
         lesson = one.lesson
-        if may_be_summed_up(lesson) and _tool(lesson) is not None and lesson.sources and not told & set(lesson.sources):
+        if (
+            may_be_summed_up(lesson)
+            and tool_of(lesson) is not None
+            and lesson.sources
+            and not told & set(lesson.sources)
+        ):
             members.append(one)
             told |= set(lesson.sources)
-    if len({_tool(one.lesson) for one in members}) < 2:
+    if len({tool_of(one.lesson) for one in members}) < 2:
         return None
     former = tuple(known[one] for one in patterns if one in known and is_summary(known[one].lesson))
     ids = {one.lesson.id for one in members}
@@ -40,7 +46,3 @@ def lift(shelf: Shelf, new: Lesson) -> Plan[Lesson | None]:
         return None
     members.sort(key=lambda one: (-usefulness(one.lesson, one.evidence), one.lesson.id))
     return (yield from keep(shelf, Cluster(tuple(one.lesson for one in members), former), None))
-
-
-def _tool(lesson: Lesson) -> str | None:
-    return lesson.trigger.tool if lesson.trigger else None

@@ -12,7 +12,17 @@ from langgraph_reflexion.memory.life.changing import MOST, moving, settled, unle
 from langgraph_reflexion.memory.shelf.appending import change_record, source_record
 from langgraph_reflexion.memory.shelf.doors import Plan, put
 from langgraph_reflexion.memory.shelf.index import Words
-from langgraph_reflexion.memory.shelf.records import ALSO, FIELDS, LIVE, fingerprints, folded, lesson_in, record
+from langgraph_reflexion.memory.shelf.records import (
+    ALSO,
+    FIELDS,
+    LIVE,
+    failure_of,
+    fingerprints,
+    folded,
+    lesson_in,
+    record,
+    tool_of,
+)
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, evidence_about, nearest
 from langgraph_reflexion.memory.shelf.values import Change, Written
 from langgraph_reflexion.memory.text.likeness import opposed, same, same_in_other_words
@@ -86,7 +96,7 @@ def _most_shared(near: list[tuple[int, Item]]) -> list[Item]:
 def _bound_alike(new: Lesson, value: dict[str, Any]) -> bool:
     trigger = value.get("trigger")
     tool = trigger.get("tool") if isinstance(trigger, dict) else None
-    return bool((new.trigger.tool if new.trigger else None) == tool) and value.get("name") == new.name
+    return bool(tool_of(new) == tool) and value.get("name") == new.name
 
 
 def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Written | None]:
@@ -140,7 +150,7 @@ def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, An
 def _gained(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str, Any]:
     """The fields that the old lesson takes over from the new one; what a person approved keeps its words."""
     update: dict[str, Any] = {} if approved else _better_words(old, new)
-    if old.trigger and old.trigger.tool and old.trigger.tool != (new.trigger.tool if new.trigger else None):
+    if old.trigger and old.trigger.tool and old.trigger.tool != tool_of(new):
         # What was learned with another tool too is not bound to the first.
         update["trigger"] = old.trigger.model_copy(update={"tool": None})
     if old.topic and new.topic and old.topic != new.topic:
@@ -166,7 +176,7 @@ def _better_words(old: Lesson, new: Lesson) -> dict[str, Any]:
 
 def _learned_for(new: Lesson, value: dict[str, Any]) -> list[str]:
     """The failure that the new one answers, where the record does not know it."""
-    bound = new.trigger.fingerprint if new.trigger else None
+    bound = failure_of(new)
     return [bound] if bound and bound not in fingerprints(value) else []
 
 

@@ -17,10 +17,10 @@ from langgraph_reflexion.memory.life.changing import as_recorded, settled, unles
 from langgraph_reflexion.memory.life.crediting import company, following, tried
 from langgraph_reflexion.memory.recall.floor import LABEL, place_in, place_of, placed
 from langgraph_reflexion.memory.recall.worth import result_of
-from langgraph_reflexion.memory.shelf.appending import evidence_in, run_key, run_record
+from langgraph_reflexion.memory.shelf.appending import run_key, run_record
 from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, every, put
 from langgraph_reflexion.memory.shelf.records import FIELDS, Evidence, folded, lesson_in
-from langgraph_reflexion.memory.shelf.shelf import Shelf, episode_in, evidence_items
+from langgraph_reflexion.memory.shelf.shelf import Shelf, by_lesson, episode_in, evidence_items
 from langgraph_reflexion.memory.shelf.values import Repair
 from langgraph_reflexion.schemas import Episode, Lesson
 
@@ -64,21 +64,10 @@ def rebuild(shelf: Shelf, dry_run: bool) -> Plan[list[Repair]]:
 
 
 def _read(shelf: Shelf) -> Plan[Kept]:
-    of: dict[str, list[Item]] = {}
-    for item in (yield from evidence_items(shelf)):
-        of.setdefault(item.namespace[-1], []).append(item)
-    about = {}
-    for i, (id, found) in enumerate(of.items(), 1):
-        about[id] = evidence_in(found)
-        if i % SPELL == 0:
-            yield GIVE_WAY
+    items, about = yield from by_lesson((yield from evidence_items(shelf)))
     told = yield from every(shelf.episodes)
     episodes = [one for item in told if (one := episode_in(item)) is not None]
-    return Kept(
-        about,
-        of,
-        {one.id: one for one in sorted(episodes, key=lambda one: one.id)},
-    )
+    return Kept(about, items, {one.id: one for one in sorted(episodes, key=lambda one: one.id)})
 
 
 def _row(shelf: Shelf, id: str, kept: Kept, item: Item | None) -> Mended | None:

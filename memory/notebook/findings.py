@@ -97,7 +97,7 @@ def statistics(records: Sequence[Record], sessions: Collection[Record], groups: 
         "groups": len(groups),
         "repeated": len(groups.often(2)),
         "quarantined": sum(one["status"] == "quarantined" for one in records),
-        "mean_score": round(sum(scores) / len(scores), 1) if scores else None,
+        "mean_score": _mean(scores),
         "by_category": dict(Counter(one["category"] for one in records).most_common()),
         "by_severity": dict(Counter(one["severity"] for one in records).most_common()),
         "by_tool": dict(Counter(one["tool"] for one in records if one.get("tool")).most_common()),

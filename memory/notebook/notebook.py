@@ -12,7 +12,7 @@ from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.memory.notebook.findings import CATEGORIES, concerns
 from langgraph_reflexion.memory.notebook.grouping import Record
 from langgraph_reflexion.memory.notebook.known import Finding, Known
-from langgraph_reflexion.memory.shelf.doors import awork, work
+from langgraph_reflexion.memory.shelf.doors import Plan, awork, work
 from langgraph_reflexion.memory.shelf.given import text, whole
 from langgraph_reflexion.memory.shelf.namespaces import place_in
 
@@ -126,21 +126,11 @@ class ErrorNotebook:
 
     def rules_text(self, task: str = "", limit: int = 10, min_repetitions: int = 1) -> str:
         """The mistakes made most often, those that fit the task first, as lines for a prompt; empty where none is."""
-        return work(
-            self.store,
-            self._known.rules_text(
-                text(task, "task"), whole(limit, "limit"), whole(min_repetitions, "min_repetitions")
-            ),
-        )
+        return work(self.store, self._rules_text(task, limit, min_repetitions))
 
     async def arules_text(self, task: str = "", limit: int = 10, min_repetitions: int = 1) -> str:
         """The same, awaited."""
-        return await awork(
-            self.store,
-            self._known.rules_text(
-                text(task, "task"), whole(limit, "limit"), whole(min_repetitions, "min_repetitions")
-            ),
-        )
+        return await awork(self.store, self._rules_text(task, limit, min_repetitions))
 
     def repeated(self, times: int) -> list[list[Finding]]:
         """The groups found in so many sessions or more, the members of each in order."""
@@ -149,6 +139,9 @@ class ErrorNotebook:
     async def arepeated(self, times: int) -> list[list[Finding]]:
         """The same, awaited."""
         return await awork(self.store, self._known.repeated(times))
+
+    def _rules_text(self, task: str, limit: int, least: int) -> Plan[str]:
+        return self._known.rules_text(text(task, "task"), whole(limit, "limit"), whole(least, "min_repetitions"))
 
 
 def _with(field: str, value: str) -> Callable[[list[Record]], list[Record]]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Op
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.recall.worth import posterior, result_of
+from langgraph_reflexion.memory.recall.worth import drawn, posterior, result_of
 from langgraph_reflexion.memory.shelf.doors import Plan, every, put
 from langgraph_reflexion.memory.shelf.shelf import Shelf, read_some
 from langgraph_reflexion.memory.text.topics import topic_of
@@ -65,8 +65,7 @@ def floor(shelf: Shelf, topic: str, lessons: Collection[Lesson]) -> Plan[Floor]:
 
 def tries_again(run_id: str) -> bool:
     """Whether this run gets its lessons although their topic is below the floor: always the same few."""
-    drawn = hashlib.sha256(f"{run_id}\nfloor".encode()).digest()
-    return int.from_bytes(drawn[:8], "big") / 2**64 < TRY_AGAIN
+    return drawn(f"{run_id}\nfloor") < TRY_AGAIN
 
 
 def worse(topic: str, record: Record) -> str:

@@ -10,6 +10,7 @@ from statistics import median
 from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.shelf.index import Index, Words
+from langgraph_reflexion.memory.shelf.records import failure_of
 from langgraph_reflexion.memory.text.likeness import likeness, opposed
 from langgraph_reflexion.memory.text.words import count_tokens, weight
 from langgraph_reflexion.schemas import Lesson
@@ -201,8 +202,7 @@ def _is_unproven_summary(lesson: Lesson) -> bool:
 
 def _rivals(one: Lesson, other: Lesson) -> bool:
     """Whether two lessons each say what to do about the same failure on the same occasion."""
-    bound = one.trigger.fingerprint if one.trigger else None
-    if one.id == other.id or not bound or not one.when or other.trigger is None or other.trigger.fingerprint != bound:
+    if one.id == other.id or not one.when or not failure_of(one) or failure_of(one) != failure_of(other):
         return False
     return likeness(one.when, other.when) >= TOO_ALIKE
 

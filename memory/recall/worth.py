@@ -7,7 +7,7 @@ import math
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from langgraph_reflexion.memory.shelf.records import Evidence
+from langgraph_reflexion.memory.shelf.records import Evidence, failure_of
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 
 UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "token_budget"})
@@ -80,24 +80,22 @@ def posterior(wins: int, losses: int) -> tuple[float, float]:
     return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
 
 
-def shared(lesson: Lesson, evidence: Evidence | None) -> tuple[float, float]:
+def shared(lesson: Lesson, evidence: Evidence) -> tuple[float, float]:
     """A lesson's wins and losses, where a run counts by its part for each of the lessons it was shown."""
     wins, losses = float(lesson.wins), float(lesson.losses)
-    for run in evidence.shown if evidence is not None else ():
+    for run in evidence.shown:
         rest = 1 - 1 / (1 + run["beside"]) if isinstance(run.get("beside"), int) and run["beside"] > 0 else 0.0
         wins -= rest * (run.get("result") == "win")
         losses -= rest * (run.get("result") == "loss")
     return wins, losses
 
 
-def usefulness(lesson: Lesson, evidence: Evidence | None = None) -> float:
+def usefulness(lesson: Lesson, evidence: Evidence = Evidence()) -> float:  # noqa: B008 — frozen
     """What is at least to be hoped of the lesson: around 0.2 for a new one, towards 1 for one that always helps.
 
     It is never more than what the lesson was seen to add.
     """
-    least = bounds(*shared(lesson, evidence))[0]
-    added = uplift(lesson)
-    return least if added is None else min(least, max(added.mean, 0.0))
+    return _as_added(lesson, bounds(*shared(lesson, evidence))[0])
 
 
 def promise(lesson: Lesson, evidence: Evidence) -> float:
@@ -106,11 +104,13 @@ def promise(lesson: Lesson, evidence: Evidence) -> float:
     So one that a changed world has made wrong gives way after a run or two to one that was learned since; and one
     that its own run tried in vain comes after one that nobody has tried.
     """
-    if not evidence.counted:
-        return usefulness(lesson, evidence)
+    return _as_added(lesson, lately(evidence)) if evidence.counted else usefulness(lesson, evidence)
+
+
+def _as_added(lesson: Lesson, hoped: float) -> float:
+    """What is hoped of a lesson, and no more than it was seen to add."""
     added = uplift(lesson)
-    least = lately(evidence)
-    return least if added is None else min(least, max(added.mean, 0.0))
+    return hoped if added is None else min(hoped, max(added.mean, 0.0))
 
 
 def lately(evidence: Evidence) -> float:
@@ -181,8 +181,12 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     """
     if lesson.name or lesson.status != "candidate" or lesson.shown < ALWAYS_SHOWN or share <= 0:
         return False
-    drawn = hashlib.sha256(f"{run_id}\n{lesson.id}".encode()).digest()
-    return int.from_bytes(drawn[:8], "big") / 2**64 < share
+    return drawn(f"{run_id}\n{lesson.id}") < share
+
+
+def drawn(said: str) -> float:
+    """A number from 0 to 1 by lot, always the same for the same text."""
+    return int.from_bytes(hashlib.sha256(said.encode("utf-8", "replace")).digest()[:8], "big") / 2**64
 
 
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
@@ -200,11 +204,11 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
         return "win" if episode.success else "loss"
     if episode.status != "unverified":
         return "win" if episode.status == "success" else "loss"
-    if lesson is None or lesson.trigger is None or not lesson.trigger.fingerprint:
+    if lesson is None or not (bound := failure_of(lesson)):
         return None
     at = episode.recalled_at.get(lesson.id, 0)
     later = [failure for failure in episode.failures if not at or failure.step > at]
-    return "loss" if any(failure.fingerprint == lesson.trigger.fingerprint for failure in later) else "win"
+    return "loss" if any(failure.fingerprint == bound for failure in later) else "win"
 
 
 def next_status(lesson: Lesson, evidence: Evidence) -> tuple[LessonStatus, str] | None:

@@ -145,9 +145,18 @@ def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
 def record(lesson: Lesson, also: Iterable[str] = ()) -> dict[str, Any]:
     """A lesson as plain JSON, beside further fingerprints it is known for."""
     value = lesson.model_dump(mode="json")
-    own = lesson.trigger.fingerprint if lesson.trigger else None
-    more = [one for one in dict.fromkeys(also) if one and one != own]
+    more = [one for one in dict.fromkeys(also) if one and one != failure_of(lesson)]
     return {**value, ALSO: more} if more else value
+
+
+def tool_of(lesson: Lesson) -> str | None:
+    """The tool that a lesson is bound to."""
+    return lesson.trigger.tool if lesson.trigger else None
+
+
+def failure_of(lesson: Lesson) -> str | None:
+    """The failure that a lesson is bound to, by its fingerprint."""
+    return lesson.trigger.fingerprint if lesson.trigger else None
 
 
 def fingerprints(value: dict[str, Any]) -> list[str]:

@@ -172,7 +172,11 @@ def evidence_items(shelf: Shelf) -> Plan[list[Item]]:
 
 def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
     """What was appended about every lesson."""
-    items = yield from evidence_items(shelf)
+    return (yield from by_lesson((yield from evidence_items(shelf))))[1]
+
+
+def by_lesson(items: Iterable[Item]) -> Plan[tuple[dict[str, list[Item]], dict[str, Evidence]]]:
+    """These items, and what they say, by the lesson that they are about."""
     of: dict[str, list[Item]] = {}
     for item in items:
         of.setdefault(item.namespace[-1], []).append(item)
@@ -181,7 +185,7 @@ def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
         about[one] = evidence_in(found)
         if i % SPELL == 0:
             yield GIVE_WAY
-    return about
+    return of, about
 
 
 def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
