@@ -1,8 +1,8 @@
 """Checks: any callable of (answer, run), what its return says, and what all verdicts together decide.
 
-A check may be told apart by four attributes: `asks_model` (it is dear, and comes last), `wants_model` (it asks the
-agent's own, which it finds in `run.model`), `in_place` (it takes less time than a step of a graph, and needs none), and
-`acall`, its async door beside `__call__`.
+A check may be told apart by five attributes: `asks_model` (it is dear, and comes last), `wants_model` (it asks the
+agent's own, which it finds in `run.model`), `asks_person`, `in_place` (it takes less time than a step of a graph, and
+needs none), and `acall`, its async door beside `__call__`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Wait, Waits, calling, is_async, takes
-from langgraph_reflexion.schemas import Run, Verdict
+from langgraph_reflexion.schemas import Origin, Run, Verdict
 
 CHECK_FAULT = "the check itself failed: "
 LONGEST_COMPLAINT = 8_000
@@ -45,6 +45,16 @@ class NamedCheck:
     def wants_model(self) -> bool:
         """Whether it has no model of its own, and so asks the agent's: `run.model`."""
         return bool(getattr(self.function, "wants_model", False))
+
+    @property
+    def asks_person(self) -> bool:
+        """Whether its verdicts are a person's word."""
+        return bool(getattr(self.function, "asks_person", False))
+
+    @property
+    def origin(self) -> Origin:
+        """What a lesson rests on that is learned from its verdicts."""
+        return "judged" if self.asks_model else "told" if self.asks_person else "verified"
 
     @property
     def in_place(self) -> bool:
@@ -220,6 +230,14 @@ def together(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | 
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     mean = sum(scores) / len(scores) if scores else None
     return (all(said) if said else None), mean
+
+
+def rests_on(checks: Sequence[NamedCheck], verdicts: Sequence[Verdict], success_score: float, accepted: bool) -> Origin:
+    """Who accepted or refused an answer: a model alone, or a person, or something that can be verified."""
+    by_name = {one.name: one.origin for one in checks}
+    deciding = [one for one in verdicts if decided(one, success_score) is accepted]
+    said = [by_name.get(one.check, "verified") for one in deciding] or ["verified"]
+    return "verified" if "verified" in said else "told" if "told" in said else "judged"
 
 
 def consistent(verdict: Verdict, success_score: float) -> Verdict:

@@ -36,7 +36,7 @@ def what_worked(kit: Kit, state: State, config: RunnableConfig, book: LessonBook
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
             topic=topic_in(state),
-            origin=origin_of(state, state["failures"][-1], text),
+            origin=origin_of(kit, state, state["failures"][-1], text, accepted=True),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
         )

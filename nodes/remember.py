@@ -10,6 +10,7 @@ from langgraph_reflexion.memory.text.likeness import same
 from langgraph_reflexion.memory.text.slots import generalised
 from langgraph_reflexion.memory.text.topics import GENERAL
 from langgraph_reflexion.memory.trust.provenance import observed
+from langgraph_reflexion.nodes.checking import rests_on
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
@@ -90,7 +91,7 @@ def _lesson(kit: Kit, state: State, failure: Failure, reflection: Reflection, me
         topic=topic_in(state),
         tags=memo.tags,
         trigger=Trigger(signal=failure.signal, tool=_tool(kit, failure), fingerprint=failure.fingerprint or None),
-        origin=origin_of(state, failure, memo.text),
+        origin=origin_of(kit, state, failure, memo.text),
         confidence=reflection.confidence,
         sources=[state["about"]["id"]],
     )
@@ -107,14 +108,14 @@ def _tool(kit: Kit, failure: Failure) -> str | None:
     return failure.tool if failure.tool is not None and kit.toolbox.has(failure.tool) else None
 
 
-def origin_of(state: State, failure: Failure, text: str) -> Origin:
-    """What a lesson rests on; words taken from a tool's output are only observed."""
+def origin_of(kit: Kit, state: State, failure: Failure, text: str, *, accepted: bool = False) -> Origin:
+    """What a lesson rests on: the failure, or where one was `accepted` the answer; a tool's own words are observed."""
     said = _said(state)
     if observed(text, said, task_in(state), failure.evidence if failure.signal == "tool_error" else ""):
         return "observed"
-    if failure.signal == "feedback":
-        return "told"
-    return "verified"
+    if accepted or failure.signal == "check_failed":
+        return rests_on(kit.checks, state["verdicts"], kit.limits.success_score, accepted)
+    return "told" if failure.signal == "feedback" else "verified"
 
 
 def _said(state: State) -> list[tuple[str, bool]]:

@@ -28,6 +28,8 @@ class Check:
     asks_model: bool = False
     wants_model: bool = False
     """Whether it asks the agent's own model, which it finds in `run.model`."""
+    asks_person: bool = False
+    """Whether its verdicts are a person's word."""
     in_place: bool = False
     """Whether a trial asks it in the step that made the answer."""
 
@@ -43,14 +45,14 @@ class Check:
         return NamedCheck(self.name, self).read(said)
 
 
-def at_once(name: str, judge: Callable[[Any, Run], Any]) -> Check:
+def at_once(name: str, judge: Callable[[Any, Run], Any], *, asks_person: bool = False) -> Check:
     """A check that waits for nothing."""
 
     def judging(answer: Any, run: Run) -> Waits[Any]:
         return judge(answer, run)
         yield
 
-    return Check(name, judging)
+    return Check(name, judging, asks_person=asks_person)
 
 
 def members(checks: Sequence[Any], of: str, *, as_given: bool = False) -> tuple[NamedCheck, ...]:

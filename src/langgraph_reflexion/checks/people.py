@@ -35,7 +35,7 @@ def human_review(share: float = 1.0) -> Check:
             said = interrupt({**asked, "error": f"The reply is {FORM}, got {said!r}"})
         return verdict
 
-    return at_once("human_review", judge)
+    return at_once("human_review", judge, asks_person=True)
 
 
 def _is_drawn(task: str, answer: str, share: float) -> bool:

@@ -28,7 +28,7 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
     def judging(answer: Any, run: Run) -> Waits[Any]:
         return (yield from asked.verdict(answer, run, Meter()))
 
-    return Check(asked.name, judging, asked.asks_model, asked.wants_model)
+    return Check(asked.name, judging, asked.asks_model, asked.wants_model, asked.asks_person)
 
 
 def _of_both(function: Callable[..., Any]) -> Callable[..., Any]:

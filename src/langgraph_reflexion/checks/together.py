@@ -135,7 +135,8 @@ def _verdicts(
 
 
 def _made(name: str, judging: Any, asked: Sequence[NamedCheck]) -> Check:
-    return Check(name, judging, any(one.asks_model for one in asked), any(one.wants_model for one in asked))
+    dear, wanting = any(one.asks_model for one in asked), any(one.wants_model for one in asked)
+    return Check(name, judging, dear, wanting, any(one.asks_person for one in asked))
 
 
 def _joined(verdicts: Sequence[Verdict], passed: bool | None, score: float | None, edited: str | None) -> Verdict:

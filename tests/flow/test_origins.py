@@ -1,0 +1,65 @@
+"""What a lesson rests on: a test, a person, a model's verdict, or a tool's own words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
+
+from langgraph_reflexion import LessonBook, create_reflexion_agent
+from langgraph_reflexion.checks import all_of, human_review, llm_judge, rule
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, reflection, say
+
+PATCH = "Compare the slot with every busy time, then answer 11:00."
+ADVICE = "Rule out every slot that touches a busy time before you propose one."
+NOTE = {"kind": "rule", "text": ADVICE, "when": "proposing a slot"}
+
+
+def judge():
+    refusal = {"passed": False, "score": 20, "feedback": "It touches a busy time."}
+    return llm_judge(ScriptedModel([json.dumps(refusal), json.dumps({"passed": True, "score": 95})]))
+
+
+def eleven(answer, _):
+    return answer == "11:00" or "It touches a busy time."
+
+
+def learned(checks, *replies):
+    """What an agent keeps that is refused with `10:00` and accepted with `11:00`."""
+    store = InMemoryStore()
+    model = RoleModel(
+        decide=lambda question: say("11:00" if PATCH in question.text else "10:00"),
+        reflect=reflection(PATCH, memory_to_write=[NOTE], confidence=95),
+    )
+    agent = create_reflexion_agent(model, checks=checks, store=store, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "one"}}
+    result = agent.invoke({"messages": [("user", "Propose a slot for the review.")]}, config)
+    for reply in replies:
+        result = agent.invoke(Command(resume=reply), config)
+    assert result["outcome"].answer == "11:00"
+    return {lesson.kind: lesson.origin for lesson in LessonBook(store).lessons()}
+
+
+@pytest.mark.req("A9")
+def test_what_a_model_alone_judged_is_judged():
+    assert learned([judge()]) == {"rule": "judged", "strategy": "judged"}
+
+
+@pytest.mark.req("A9")
+def test_what_a_function_refuses_is_verified_whatever_a_judge_adds():
+    assert learned([eleven]) == {"rule": "verified", "strategy": "verified"}
+    assert learned([rule(eleven), judge()]) == {"rule": "verified", "strategy": "verified"}
+
+
+@pytest.mark.req("A9")
+def test_what_a_person_refuses_is_told():
+    replies = {"refuse": "It touches a busy time."}, True
+    assert learned([human_review()], *replies) == {"rule": "told", "strategy": "told"}
+
+
+@pytest.mark.req("A9")
+def test_of_checks_in_one_the_least_counts():
+    assert learned([all_of(eleven, judge())]) == {"rule": "judged", "strategy": "judged"}
