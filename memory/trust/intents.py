@@ -137,8 +137,8 @@ _WARNING = re.compile(
     r"|不要|不得|不能|不应|切勿|请勿|勿|禁止|避免|拒绝|绝不|从不|防止",
     re.IGNORECASE,
 )
-_ELSEWHERE = re.compile(r", (?:and )?not (?:in|into|to|on|at|as)\b")
-"""That what follows is where it is not to go."""
+_ELSEWHERE = re.compile(r",? (?:(?:and |but )?(?:not|never) (?:in|into|to|on|at|as)|(?:instead of|rather than))\b")
+"""That what follows is where it is not to go: `in the header and not in the URL`."""
 _CLAUSE = re.compile(r"[,.;:!?，。；：！？\n(]")
 
 
@@ -151,10 +151,14 @@ def meant(pattern: re.Pattern[str], text: str) -> bool:
     """Whether a text holds the pattern somewhere and does not warn of it there, in the same clause."""
     if pattern.search(text) is None:  # most texts hold none, and are told so fastest
         return False
-    return any(
-        not _warned(text, found.start()) and not _ELSEWHERE.search(found.group()) for found in pattern.finditer(text)
-    )
+    return any(not _warned(text, found.start()) and _is_there(pattern, found) for found in pattern.finditer(text))
 
 
 def _warned(text: str, place: int) -> bool:
     return _WARNING.search(_CLAUSE.split(text[max(place - LOOKED_BACK, 0) : place])[-1]) is not None
+
+
+def _is_there(pattern: re.Pattern[str], found: re.Match[str]) -> bool:
+    """Whether it is also said without what is named as the place where it is not to go."""
+    elsewhere = _ELSEWHERE.search(found.string, found.start(), found.end())
+    return elsewhere is None or pattern.match(found.string, found.start(), elsewhere.start()) is not None
