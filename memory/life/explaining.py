@@ -77,10 +77,8 @@ def _told(id: str, found: Read | None, episode: Episode, behind: dict[str, Episo
         "why": _why(found, episode),
         "without": (episode.memory or FOR_COMPARISON) if id in episode.withheld else "",
         "evidence": [
-            {"run": source, "failure": failure.evidence}
+            {"run": source, "failure": run.failures[0].evidence if run is not None and run.failures else None}
             for source, run in rests_on
-            if run is not None
-            for failure in run.failures[:1]
         ],
         "result": next(runs, None),
         "wins": now.wins,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +26,7 @@ from langgraph_reflexion.memory.shelf.records import (
 )
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, evidence_about, nearest
 from langgraph_reflexion.memory.shelf.values import Change, Written
-from langgraph_reflexion.memory.text.likeness import opposed, same, same_in_other_words
+from langgraph_reflexion.memory.text.likeness import bare, opposed, same, same_in_other_words
 from langgraph_reflexion.memory.text.words import fold, tokens
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
@@ -118,12 +119,14 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
     ]
     if old.status in LIVE and not doubt:
         update, also = _gained(kept, new, now, evidence.approved), _learned_for(new, item.value)
+        if ops and not (update or also):
+            ops.append(put(shelf.evidence_of(old.id), *change_record(evidence, _merged(new, old, now))))
         if update or also:
             before = {name: value for name, value in kept.model_dump(mode="json").items() if name in update}
             better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
             after = {name: value for name, value in better.model_dump(mode="json").items() if name in update}
             after |= {ALSO: also} if also else {}
-            change = Change("", old.id, "merged", now, "writer", "", None, _run(new), before, after)
+            change = replace(_merged(new, old, now), before=before, after=after)
             ops.append(put(shelf.evidence_of(old.id), *change_record(evidence, change)))
             ops.append(put(shelf.lessons, old.id, record(better, [*fingerprints(item.value), *also]), FIELDS))
     elif old.status == "retired" and not doubt and (last := evidence.last_move) and last.by in ("policy", "evidence"):
@@ -135,6 +138,10 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         return Written("quarantined", found, doubt or "it was set aside before")
     reason = ("" if ops else "it is known") if found.status in LIVE else f"it is known and {found.status}"
     return Written("merged" if ops else "unchanged", found, reason)
+
+
+def _merged(new: Lesson, old: Lesson, now: datetime) -> Change:
+    return Change("", old.id, "merged", now, "writer", "", None, _run(new), {})
 
 
 def _candidate_or_worse(retired: Change) -> LessonStatus:
@@ -163,7 +170,7 @@ def _gained(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str
 def _better_words(old: Lesson, new: Lesson) -> dict[str, Any]:
     """The wording that says more, and what stands beside it where the old lesson has nothing there."""
     update: dict[str, Any] = {}
-    if fold(old.text) != fold(new.text) and len(set(tokens(new.text))) > len(set(tokens(old.text))):
+    if fold(old.text) != fold(new.text) and _worth(new.text) > _worth(old.text):
         update["text"] = new.text
     for name in ("when", "when_not", "why", "topic"):
         if not getattr(old, name) and getattr(new, name):
@@ -172,6 +179,12 @@ def _better_words(old: Lesson, new: Lesson) -> dict[str, Any]:
     if tags != old.tags:
         update["tags"] = tags
     return update
+
+
+def _worth(text: str) -> tuple[int, bool]:
+    """How much a wording says, and whether it says nothing before that."""
+    advice = bare(text)
+    return len(set(tokens(advice))), advice == text
 
 
 def _learned_for(new: Lesson, value: dict[str, Any]) -> list[str]:

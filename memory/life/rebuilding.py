@@ -88,7 +88,7 @@ def _row(shelf: Shelf, id: str, kept: Kept, item: Item | None) -> Mended | None:
 
 def _derived(first: dict[str, Any], about: Evidence, now: dict[str, Any]) -> dict[str, Any]:
     """The record that its changes make of the first one; how often it was reworded is counted, not recorded."""
-    merged = sum(one.action == "merged" for one in about.changes)
+    merged = sum(one.action == "merged" and bool(one.after) for one in about.changes)
     version = {"updated_at": first.get("updated_at"), "version": int(first.get("version", 1)) + merged}
     return as_recorded({**first, **version, **{name: now[name] for name in version if name in now}}, about)
 

@@ -66,12 +66,19 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
         raise KeyError(id)
     if change.action == "undone":
         raise ValueError(f"{id} takes a change back itself: approve, retire or restore {found.lesson.id} instead")
-    ops, undone = _taken_back(
-        shelf, found, [one for one in found.evidence.standing if one == change], (), (), bulk=False
-    )
+    standing = found.evidence.standing
+    rested = _brought_by(change, found) if change in standing else []
+    ops, undone = _taken_back(shelf, found, [one for one in standing if one == change], (), rested, bulk=False)
     yield from unless_embedding_fails(ops)
     yield from settled(shelf, [found.lesson.id])
     return undone
+
+
+def _brought_by(change: Change, found: Read) -> list[dict[str, Any]]:
+    """The runs that a lesson rests on by one merge alone."""
+    others = {one.run for one in found.evidence.standing if one != change}
+    alone = change.action == "merged" and change.run is not None and change.run not in others
+    return [one for one in found.evidence.sources if alone and one["source"] == change.run]
 
 
 def _is_meant(value: dict[str, Any], run: str | None, since: datetime | None) -> bool:
@@ -123,7 +130,7 @@ def _taken_back(
         replace(said, why=f"{one.action} is taken back", status=status, run=one.run if bulk else None, undoes=one.id)
         for one in reversed(meant)
     ]
-    if counted or rested:
+    if bulk and (counted or rested):
         runs = dict.fromkeys(str(one.get("run") or one.get("source")) for one in (*counted, *rested))
         run = next(iter(runs)) if len(runs) == 1 else None
         events.append(replace(said, why=f"what came of {', '.join(runs)} is taken back", before={}, run=run))
@@ -134,7 +141,7 @@ def _taken_back(
     right = as_recorded(_as_before(item.value, meant), evidence)
     if right != item.value:
         ops.append(PutOp(shelf.lessons, lesson.id, right, FIELDS))
-    return ops, [*meant, *(change for change in evidence.changes[-1:] if counted or rested)]
+    return ops, [*meant, *(change for change in evidence.changes[-1:] if bulk and (counted or rested))]
 
 
 def _as_before(value: dict[str, Any], meant: Sequence[Change]) -> dict[str, Any]:

@@ -29,11 +29,32 @@ _BETWEEN = re.compile(r"\b(?:before|after|then)\b|之前|以前|之后|以后|�
 _INTO = re.compile(r"([\u3400-\u9fff]{2})(?:[\u3400-\u9fff]{2})?[成为到比]([\u3400-\u9fff]{2})")
 """Two things of which one becomes, or is held against, the other."""
 
+_PREFACE = re.compile(
+    r"""(?:[-*•#>]+\s*|\d+[.)]\s+
+    |(?:lesson|rule|note|tip|advice|reminder|(?:key\ )?takeaway)(?:\ learned)?\**\s*:\**\s*
+    |(?:in\ (?:the\ )?future(?:\ (?:runs|tasks|attempts|cases))?|next\ time|(?:going|moving)\ forward),?\s+
+    |from\ now\ on,?\s+
+    |(?:i|we|you|one|the\ (?:agent|assistant|model))
+     (?:['’]ll|\ (?:will|should|must|shall|need\ to|have\ to|ought\ to))\s+
+    |it\ is\ (?:important|essential|crucial|necessary|vital|best)\ to\s+
+    |(?:always|please|also|remember\ to|try\ to|(?:be|make)\ sure\ to|(?:make\ sure|ensure)(?:\ that)?\ (?:you|i|we)
+    |(?:don['’]t|do\ not|never)\ forget\ to)\s+
+    |(?:下次|下回|以后|今后|请|务必|一定要|必须|应该|应当|记得|切记|确保|我(?:应该|应当|必须|需要|会|要)|(?:不要|别)忘(?:记|了)?)[，,、]?\s*
+    )+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What models write before the advice itself: `In the future, I will make sure to`."""
+
 _TURNS = listed("up down in out on off over under from both either neither only")
 """Short words that make another lesson of a sentence."""
 
-_FRAME = frozenset(map(stem, listed("handling handle whenever dealing deal encountering encounter come across facing")))
-"""Words that only say that there is an occasion."""
+_FRAME = frozenset(
+    map(
+        stem,
+        listed("handling handle whenever dealing deal encountering encounter come across facing avoid rather instead"),
+    )
+)
+"""Words that only say that there is an occasion, or that something is not to be done, which is counted apart."""
 
 _LIGHT = frozenset("先再要时则须应该并且得之前后以请会需还")
 _HEAVY = frozenset("不未非无没勿莫别否一二三四五六七八九十百千万两")
@@ -84,12 +105,19 @@ def likeness(a: str, b: str) -> float:
     return min(alike, 0.5) if alike > 0.5 and (opposed(a, b) or _contrast(a, b, _SIDES)) else alike
 
 
+def bare(text: str) -> str:
+    """The advice without what is said before it."""
+    said = _PREFACE.match(text)
+    return text[said.end() :] if said is not None and said.end() < len(text) else text
+
+
 def same(a: str, b: str, least: float = 0.84) -> bool:
     """Whether one of two lessons says all that the other says, so that one of them is enough.
 
     A word put in another's place (`violin` for `glacier`, `read` for `payment`) makes another lesson of it,
     however alike the rest is. Rather two lessons that are one than one that was two.
     """
+    a, b = bare(a), bare(b)
     if fold(a) == fold(b):
         return True
     ours, theirs = _content(a), _content(b)
@@ -118,6 +146,7 @@ def same_in_other_words(a: str, b: str) -> bool:
 @lru_cache(maxsize=2_000)
 def opposed(a: str, b: str) -> bool:
     """Whether two texts speak of the same thing and advise the opposite."""
+    a, b = bare(a), bare(b)
     ours, theirs = _signs(a), _signs(b)
     common = ours.keys() & theirs.keys()
     alone, also_alone = _far(ours.keys() - common, theirs), _far(theirs.keys() - common, ours)

@@ -80,3 +80,10 @@ async def test_an_agents_run_is_explained_whatever_its_door(awaited: bool) -> No
     assert shown["lesson"] == outcome.lessons_used[0]
     assert shown["why"].startswith("the task speaks of ")
     assert "is not a weekday" in shown["evidence"][0]["failure"]
+
+
+@pytest.mark.req("D15")
+def test_what_a_lesson_rests_on_is_told_also_where_no_run_of_that_name_is_known(book: LessonBook) -> None:
+    id = a_lesson(book, sources=["the handbook"])
+    [shown] = ended(book, shown=[id])["shown"]
+    assert shown["evidence"] == [{"run": "the handbook", "failure": None}]

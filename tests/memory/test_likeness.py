@@ -85,3 +85,43 @@ def test_what_only_says_that_there_is_an_occasion_makes_no_other_lesson() -> Non
     first = "Always notify the insurer when handling a ferry with a missing page."
     assert same(first, "Notify the insurer whenever there is a ferry with a missing page.")
     assert not same(first, "Notify the insurer whenever there is a barge with a missing page.")
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "In the future, I will verify that the file exists before reading it.",
+            "Verify the file exists before reading it.",
+        ),
+        ("Make sure to convert units before adding lengths.", "Convert units before adding lengths."),
+        ("Don't forget to close the connection after use.", "Always close the connection after use."),
+        ("Lesson learned: I should have read access before I write.", "I should have read access before I write."),
+        ("1. Read the whole error message before retrying.", "Read the whole error message before retrying."),
+        ("Avoid using floats for money.", "Do not use floats for money."),
+        ("Use Decimal rather than float for money.", "Use Decimal instead of float for money."),
+        ("下次务必先确认时区再安排会议。", "先确认时区，再安排会议。"),
+    ],
+)
+def test_what_models_write_before_the_advice_makes_no_other_lesson(one: str, other: str) -> None:
+    assert same(one, other)
+    assert same(other, one)
+    assert not opposed(one, other)
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Don't forget to close the connection.", "Do not close the connection."),
+        ("I must not delete the files of a run.", "I must delete the files of a run."),
+        ("Try to catch the timeout of a call.", "Do not try to catch the timeout of a call."),
+        ("Make sure to stop retrying after a 403.", "Make sure to keep retrying after a 403."),
+        ("Make sure the list is not empty before you sort.", "Make sure the list is empty before you sort."),
+        ("不要忘记关闭连接。", "不要关闭连接。"),
+    ],
+)
+def test_a_no_within_what_is_said_before_the_advice_counts(one: str, other: str) -> None:
+    assert not same(one, other)
+    assert not same(other, one)

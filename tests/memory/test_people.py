@@ -149,7 +149,20 @@ def test_a_merged_wording_is_taken_back(book: LessonBook) -> None:
     book.add(a_rule(new, sources=["e2"]))
     assert [lesson.text for lesson in book.lessons()] == [new]
     book.undo(book.history(id)[-1].id)
-    assert [lesson.text for lesson in book.lessons()] == [old]
+    assert [(lesson.text, lesson.sources) for lesson in book.lessons()] == [(old, ["e1"])]
+
+
+def test_that_another_run_taught_the_same_is_an_event_which_can_be_taken_back(book: LessonBook) -> None:
+    id = book.add(a_rule(SLOT, origin="verified", sources=["e1"])).lesson.id  # type: ignore[union-attr]
+    assert book.add(a_rule(f"I should {SLOT[0].lower()}{SLOT[1:]}", origin="judged", sources=["e2"])).action == "merged"
+    assert [(one.action, one.run) for one in book.history(id)] == [("added", "e1"), ("merged", "e2")]
+    [lesson] = book.lessons()
+    assert (lesson.text, lesson.sources, lesson.origin, lesson.version) == (SLOT, ["e1", "e2"], "judged", 1)
+    assert book.add(a_rule(SLOT, origin="judged", sources=["e2"])).action == "unchanged"
+    book.undo(book.history(id)[-1].id)
+    [lesson] = book.lessons()
+    assert (lesson.text, lesson.sources, lesson.origin) == (SLOT, ["e1"], "verified")
+    assert book.rebuild() == []
 
 
 def test_what_a_run_wrote_and_counted_is_taken_back(book: LessonBook, mine: str) -> None:

@@ -98,7 +98,8 @@ def _told(page: Page, name: str, one: dict[str, Any]) -> None:
     page.line(f"{one['lesson']} {one['text']} ({one['result'] or 'not counted'})", lead=_lead(name))
     page.line("; ".join(filter(None, (one["why"], one["without"]))), lead=_lead("  why"))
     for behind in one["evidence"]:
-        page.line(f"run {behind['run']}: {brief(behind['failure'])}", lead=_lead("  from"))
+        failure = behind["failure"]
+        page.line(f"run {behind['run']}{': ' + brief(failure) if failure else ''}", lead=_lead("  from"))
 
 
 def _fields(page: Page, fields: dict[str, Any]) -> None:
