@@ -10,6 +10,7 @@ memory: what it keeps, shows, blames and lets go. It says nothing of a model's w
 the second attempt too, which all but `no memory` have. `paid` is reflections for 100 runs, `tokens` those of notes in
 all prompts of a run, `again` the share of kept notes that say what another says, `useful` the share of families whose
 right rule is kept at the end, `back` the tasks of a family until its level is back after its rule has changed.
+`all-knowing` is no memory but a bound: it is told of each reflection whether it is right.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from stream.figures import back_within, difference, half_width, percent, whole
-from stream.memories import AppendAll, BlindRetry, Facts, LastThree, Memory, Nearest, Votes
+from stream.memories import AllKnowing, AppendAll, BlindRetry, Facts, LastThree, Memory, Nearest, Votes
 from stream.ours import Ours
 from stream.runs import LOOKS, Record, run
-from stream.world import Odds
+from stream.world import Odds, World
 
 from langgraph_reflexion import FaissStore, MemoryPolicy
 from langgraph_reflexion.evals.curves import png
@@ -55,6 +56,7 @@ CELLS: Mapping[str, Odds] = {
     "no flip": replace(USUAL, flip=False),
     "p=0.6 r=0.3 e=0.1 right=0.4": replace(USUAL, p=0.6, r=0.3, e=0.1, right=0.4),
 }
+BOUND = "all-knowing"
 Streams = dict[str, list[Record]]
 
 
@@ -65,7 +67,8 @@ def cell(odds: Odds, tasks: int, seeds: Sequence[int], store: str, cap: int) -> 
     for seed in seeds:
         ours = Ours(STORES[store](), MemoryPolicy(max_kept=cap))
         books.append(ours)
-        for name, memory in {**{name: made() for name, made in OTHERS.items()}, "ours": ours}.items():
+        others = {name: made() for name, made in OTHERS.items()}
+        for name, memory in {**others, "ours": ours, BOUND: AllKnowing(World(seed, tasks, odds))}.items():
             streams.setdefault(name, []).append(run(memory, name, seed, tasks, odds))
     return streams, books
 
@@ -92,7 +95,7 @@ def beaten(streams: Streams) -> list[str]:
     ours = streams["ours"]
     for field in ("first", "solved"):
         for name, records in streams.items():
-            if name == "ours":
+            if name in ("ours", BOUND):
                 continue
             apart, half = difference(whole(ours, field), whole(records, field))
             if apart + half < 0 or (name == "no memory" and apart < -1):
@@ -128,15 +131,21 @@ def plot(streams: Streams) -> bytes:
 def aims(streams: Streams, books: Sequence[Ours], cap: int) -> list[tuple[str, bool]]:
     """What one cell says of the promises that need no comparison with others."""
     ours, three = streams["ours"], streams["last three"]
-    paid, theirs = percent(whole(ours, "paid")), percent(whole(three, "paid"))
+    paid, theirs, least = (percent(whole(one, "paid")) for one in (ours, three, streams[BOUND]))
     again = percent(one.again for one in ours)
-    back = back_within(ours)
+    back, soonest = back_within(ours), back_within(streams[BOUND])
     largest, budget = max(one.largest for one in books), books[0].policy.lesson_tokens
     most = max(size for one in ours for size in one.sizes)
     return [
-        (f"reflections paid: {paid:.1f} for 100 runs, `last three` {theirs:.1f}", 2 * paid <= theirs),
+        (
+            f"reflections paid: {paid:.1f} for 100 runs, `last three` {theirs:.1f}, {BOUND} {least:.1f}",
+            2 * paid <= theirs,
+        ),
         (f"kept lessons that repeat another: {again:.1f} %", again < 5),
-        (f"tasks of a family until its level is back: {back}", back is not None and back <= 5),
+        (
+            f"tasks of a family until its level is back: {back}, {BOUND} {soonest}",
+            back is not None and back <= 5,
+        ),
         (f"tokens of the largest block: {largest} of {budget}", largest <= budget),
         (f"lessons kept at most: {most}, the cap is {cap}", most <= cap),
     ]

@@ -10,7 +10,7 @@ from functools import cache
 
 from langgraph_reflexion.memory.recall.ranking import OVERHEAD
 from langgraph_reflexion.memory.text.words import count_tokens
-from stream.world import Advice, Task
+from stream.world import Advice, Task, World
 
 WINDOW = 8_000
 """Tokens of notes that a prompt holds, where a memory has no budget of its own: the newest stay."""
@@ -142,6 +142,34 @@ class Votes(Facts):
     @property
     def kept(self) -> list[Advice]:
         return [one for one, votes in zip(self.notes, self.votes, strict=True) if votes >= 0]
+
+
+class AllKnowing(LastThree):
+    """What reflections allow at best; nobody could build it.
+
+    It knows of each reflection whether it is right now: it shows one that is, and pays for another only while it has
+    none. `world` is its own copy of the one that the tasks are of.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    def shown(self, task: Task) -> list[Advice]:
+        if self.world.odds.flip and task.number == self.world.tasks // 2:
+            self.world.turn_over()
+        return self._right(task)
+
+    def known(self, task: Task, failure: str) -> tuple[list[Advice], bool]:
+        return [], bool(self._right(task))
+
+    @property
+    def kept(self) -> list[Advice]:
+        return self.notes
+
+    def _right(self, task: Task) -> list[Advice]:
+        right = self.world.families[task.family].right
+        return [one for one in self.notes if one.family == task.family and one.move == right][:1]
 
 
 class Words:
