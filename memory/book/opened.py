@@ -35,8 +35,14 @@ class Filters(TypedDict, total=False):
     origin: Wanted
 
 
-CLOSED: dict[str, Any] = {"kind": Kind, "status": LessonStatus, "origin": Origin}
-"""The filters whose words are a closed set."""
+FILTERS: dict[str, tuple[str, ...]] = {
+    "kind": get_args(Kind),
+    "status": get_args(LessonStatus),
+    "topic": (),
+    "tag": (),
+    "origin": get_args(Origin),
+}
+"""Each filter, and its words where they are a closed set."""
 
 
 class OpenBook:
@@ -170,11 +176,10 @@ class OpenBook:
 
 def _known(filters: Filters) -> recalling.Filters:
     """The filters; a word that no lesson can hold is a slip, and would read as an empty book."""
-    if strange := sorted(set(filters) - set(Filters.__annotations__)):
-        raise TypeError(f"there is no filter {strange[0]!r}; there are {', '.join(Filters.__annotations__)}")
-    for name in Filters.__annotations__:
+    if strange := sorted(set(filters) - set(FILTERS)):
+        raise TypeError(f"there is no filter {strange[0]!r}; there are {', '.join(FILTERS)}")
+    for name, allowed in FILTERS.items():
         wanted = cast(Wanted, filters.get(name))
-        allowed = get_args(CLOSED.get(name))
         for word in [] if wanted is None else [wanted] if isinstance(wanted, str) else names(wanted, name):
             if allowed and word not in allowed:
                 raise ValueError(f"`{name}` is one of {', '.join(allowed)}, got {word!r}")

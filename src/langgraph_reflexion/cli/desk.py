@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any
 
 from langgraph.store.base import BaseStore
 
@@ -16,16 +16,9 @@ from langgraph_reflexion.cli.opening import elsewhere, namespace_of, told_namesp
 from langgraph_reflexion.cli.page import Page, brief, told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.book.opened import FILTERS
 from langgraph_reflexion.memory.shelf.records import LIVE
-from langgraph_reflexion.schemas import Kind, Lesson, LessonStatus, Origin
-
-FILTERS = {
-    "kind": get_args(Kind),
-    "status": get_args(LessonStatus),
-    "topic": None,
-    "tag": None,
-    "origin": get_args(Origin),
-}
+from langgraph_reflexion.schemas import Lesson
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any
 
 from langgraph_reflexion.cli import carrying, decisions, lookups
 from langgraph_reflexion.cli.arguments import count, time, url
-from langgraph_reflexion.cli.desk import FILTERS, Desk, desk_on
+from langgraph_reflexion.cli.desk import Desk, desk_on
 from langgraph_reflexion.cli.on_store import add_command, store_of
 from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.memory.book.opened import FILTERS
 
 VERBS: dict[str, Callable[[Desk], int]] = {
     "list": lookups.list_lessons,
@@ -85,5 +86,9 @@ def _filters(parser: argparse.ArgumentParser) -> None:
     for name, words in FILTERS.items():
         told_words = f"one of {', '.join(words)}" if words else f"with this {name}"
         parser.add_argument(
-            f"--{name}", metavar="WORD", action="append", choices=words, help=f"{told_words}; may be given again"
+            f"--{name}",
+            metavar="WORD",
+            action="append",
+            choices=words or None,
+            help=f"{told_words}; may be given again",
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
@@ -18,13 +18,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.book.opened import FILTERS
 from langgraph_reflexion.memory.shelf.namespaces import label
 from langgraph_reflexion.memory.shelf.values import Change
-from langgraph_reflexion.schemas import Kind, Lesson, LessonStatus, Origin
+from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.describing import TEXT, among, described, number
 from langgraph_reflexion.server.host import server_store, user_of
 
-FILTERS = ("kind", "status", "topic", "tag", "origin")
 MOST = 1000
 Deed = Callable[[LessonBook, str], Awaitable[Lesson]]
 
@@ -184,11 +184,7 @@ CHOICE = {
     "query": {**TEXT, "description": "What to look for; without it all are listed, the oldest first"},
     "limit": number(100, MOST),
     "offset": number(0),
-    "kind": among(get_args(Kind)),
-    "status": among(get_args(LessonStatus)),
-    "topic": TEXT,
-    "tag": TEXT,
-    "origin": among(get_args(Origin)),
+    **{name: among(words) if words else TEXT for name, words in FILTERS.items()},
 }
 app = Starlette(
     routes=[
