@@ -43,11 +43,6 @@ class Arguments:
             return f"{type(error).__name__}: {error}"[:500]
 
 
-def fault_in(tool: BaseTool, args: dict[str, Any]) -> str | None:
-    """Return what in the arguments does not fit this one tool, or `None`; never raises."""
-    return Arguments([tool]).fault_in(tool.name, args)
-
-
 def _check_of(tool: BaseTool, filled_in: Set[str]) -> Check:
     """Return the check for a tool's kind of schema."""
     if tool.args_schema is None and isinstance(tool, Tool):

@@ -45,12 +45,6 @@ class Attempt(Value):
     seconds: float = 0.0
     usage: Usage = Usage()
 
-    @property
-    def accepted(self) -> bool | None:
-        """What its verdicts state; `None` where none states anything: then its score decides, or nobody could say."""
-        said = [verdict.passed for verdict in self.verdicts if verdict.passed is not None]
-        return all(said) if said else None
-
 
 class Outcome(Value):
     """How a run ended."""

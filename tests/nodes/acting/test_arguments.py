@@ -14,13 +14,17 @@ from langgraph.prebuilt import InjectedState, InjectedStore
 from langgraph.prebuilt.tool_node import ToolRuntime
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from langgraph_reflexion.nodes.acting.arguments import Arguments, fault_in
+from langgraph_reflexion.nodes.acting.arguments import Arguments
 from langgraph_reflexion.nodes.acting.json_schema import fault_in_value
 
 
 class Colour(Enum):
     RED = "red"
     BLUE = "blue"
+
+
+def fault_in(one: BaseTool, args: dict[str, Any]) -> str | None:
+    return Arguments([one]).fault_in(one.name, args)
 
 
 class Room(BaseModel):
