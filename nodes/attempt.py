@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.acting.timing import pause
 from langgraph_reflexion.nodes.call_budget import CallBudget, WorkerError
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import USAGE
-from langgraph_reflexion.nodes.host import emit, is_first_step, was_resumed
+from langgraph_reflexion.nodes.host import emit, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.notes import TrialKit, prompted
 from langgraph_reflexion.nodes.speaking.metering import Meter
@@ -147,7 +147,7 @@ def _fallen(
         fingerprint=mark,
         repeats=times_seen(mark, state["failures"]),
     )
-    emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
+    emit_failure(config, failure)
     failures = [*state["failures"], failure]
     tried = len(failures) - state["tally"]["mark"]["failures"]
     if tried <= trial.retries:
@@ -187,7 +187,7 @@ def _unanswered(kit: Kit, state: State, config: RunnableConfig, update: Update, 
     mark = failure.fingerprint or fingerprint(failure.signal, failure.tool, failure.evidence)
     place = {"step": update["tally"]["steps"], "fingerprint": mark, "repeats": times_seen(mark, state["failures"])}
     failure = failure.model_copy(update=place)
-    emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
+    emit_failure(config, failure)
     ends = _used_up(kit, state, update, [*state["failures"], failure], "max_attempts", failure.evidence)
     return update | ends | {"failure": failure}
 

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.host import conf, emit, has_parent, runtime_of
+from langgraph_reflexion.nodes.host import conf, emit_failure, has_parent, runtime_of
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.tally import fresh
@@ -61,7 +61,7 @@ def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
         update["messages"] = spoken[-1:]
     if feedback:
         failure = Failure(signal="feedback", evidence=feedback, fingerprint=fingerprint("feedback", None, feedback))
-        emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=None)
+        emit_failure(config, failure)
         hint = kit.words.render("feedback", feedback=fenced(feedback))
         update |= {"failure": failure, "failures": [failure], "aside": Aside(turn=[], hint=hint, later=hint)}
     if state.get("structured_response") is not None:

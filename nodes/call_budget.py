@@ -40,15 +40,10 @@ class CallBudget:
 class Counted(BaseCallbackHandler):
     """Counts by the callbacks of the sync door."""
 
-    raise_error = True
-    run_inline = True
+    raise_error = run_inline = ignore_chain = True
 
     def __init__(self, allowed: CallBudget) -> None:
         self.allowed = allowed
-
-    @property
-    def ignore_chain(self) -> bool:
-        return True
 
     def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
         self.allowed.step(tags)
@@ -60,14 +55,10 @@ class Counted(BaseCallbackHandler):
 class CountedLater(AsyncCallbackHandler):
     """The same for the async door, where what raises inline would leave other handlers' coroutines behind."""
 
-    raise_error = True
+    raise_error = ignore_chain = True
 
     def __init__(self, allowed: CallBudget) -> None:
         self.allowed = allowed
-
-    @property
-    def ignore_chain(self) -> bool:
-        return True
 
     async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
         self.allowed.step(tags)

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together, verdicts_on
-from langgraph_reflexion.nodes.host import emit, runtime_of, was_resumed
+from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.as_text import as_text, object_of
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
@@ -59,7 +59,7 @@ def check(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
     failures = state["failures"]
     if accepted is False:
         failure = _failure(kit, state, text, verdicts)
-        emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=message.id if message else None)
+        emit_failure(config, failure, message.id if message else None)
         failures = [*failures, failure]
         update |= {"failure": failure, "failures": failures, "aside": _told_next(kit, state, text, verdicts)}
     elif kit.form is not None:
@@ -115,7 +115,7 @@ def _formed(
     if not fault:
         return value, "", [0, 0, 0, 0]
     config = kit.inside(config)
-    _, plain = yield from kit.choice.chosen(kit.view.of(state), config)
+    plain = yield from kit.model_alone(state, config)
     if is_models and kit.choice.binds_form(plain):
         return None, fault, [0, 0, 0, 0]
     left = partial(kit.left, state)
@@ -128,9 +128,8 @@ def _shown(state: State) -> list[Any]:
 
 
 def _run(kit: Kit, state: State, config: RunnableConfig) -> Waits[Run]:
-    model = None
-    if any(one.wants_model for one in kit.checks):
-        _, model = yield from kit.choice.chosen(kit.view.of(state), kit.inside(config))
+    wanted = any(one.wants_model for one in kit.checks)
+    model = (yield from kit.model_alone(state, config)) if wanted else None
     messages = shown_in(state)
     since = _asked_at(messages, state["about"]["task_id"])
     return Run(

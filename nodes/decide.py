@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.acting.faults import lacks_tools, model_fault, told_as_a_sentence
-from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.host import emit, emit_failure
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking import block
 from langgraph_reflexion.nodes.speaking.bindings import Model
@@ -65,7 +65,7 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         read = replace(read, message=bounded(read.message, QUOTED))
         failure = _failure(read, reply.message, step, [*state["failures"], *failures])
         failures.append(failure)
-        emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=reply.message.id)
+        emit_failure(config, failure, reply.message.id)
         turn = kit.speech.spoilt(with_ids(reply.message), read.message)
         hint = kit.words.render("invalid", reason=fenced(read.message))
         aside = Aside(turn=turn, hint=hint, later=aside["later"] if aside else "")

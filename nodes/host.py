@@ -13,6 +13,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
+from langgraph_reflexion.schemas import Failure
+
 
 def conf(config: RunnableConfig) -> dict[str, Any]:
     """The part of a config that LangGraph fills."""
@@ -115,6 +117,11 @@ def is_bad_resume(fault: BaseException) -> bool:
 def emit(config: RunnableConfig, event: str, /, **told: Any) -> None:
     """Tell whoever listens to the custom stream."""
     runtime_of(config).stream_writer({"type": event, **told})
+
+
+def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | None = None) -> None:
+    """Tell of a failure; the message whose tokens do not stand because of it, if one, by its id."""
+    emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=message_id)
 
 
 def hears_tokens(config: RunnableConfig) -> bool:

@@ -78,6 +78,11 @@ class Kit:
         """The clock's time in seconds."""
         return self.clock().timestamp()
 
+    def model_alone(self, state: Any, config: RunnableConfig) -> Waits[Model]:
+        """The agent's own model, for anything but a decision."""
+        _, model = yield from self.choice.chosen(self.view.of(state), self.inside(config))
+        return model
+
     def left(self, state: Mapping[str, Any]) -> float | None:
         """The seconds that are left of the run's deadline; None where it has none."""
         return seconds_left(state, self.limits, self.now())

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.acting.loops import Loop, Seen, extend, key_of, loop_in
-from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced
 from langgraph_reflexion.nodes.tally import may_reflect, times_seen
@@ -61,9 +61,8 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
         if loop is not None:  # an error stands in the conversation, a loop has to be told
             update["aside"] = _with_hint(state, kit.words.render("failed", evidence=fenced(failure.evidence)))
-        for one in failures:
-            # The turn stands in the conversation, and so do its tokens.
-            emit(config, "failure", failure=one.model_dump(mode="json"), message_id=None)
+        for one in failures:  # the turn stands in the conversation, and so do its tokens
+            emit_failure(config, one)
     elif (direct := _direct(kit, turn, answers)) is not None:
         update["decision"] = direct
     return update

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -20,6 +19,7 @@ from langgraph_reflexion.nodes.reflecting.question import question
 from langgraph_reflexion.nodes.reflecting.reading import read_freely, read_reflection, reply_schema
 from langgraph_reflexion.nodes.remembering import best_effort
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
+from langgraph_reflexion.nodes.speaking.forms import as_format, with_form
 from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, plus
 from langgraph_reflexion.nodes.step import Waits, either
@@ -54,9 +54,7 @@ def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         emit(config, "reminder", text=reminder, step=state["tally"]["steps"])
         return {**anew, "patch": [*state["patch"], reminder][-KEPT_PATCHES:]}
     config = kit.inside(config)
-    model = kit.reflector
-    if model is None:
-        _, model = yield from kit.choice.chosen(kit.view.of(state), config)
+    model = kit.reflector if kit.reflector is not None else (yield from kit.model_alone(state, config))
     earlier = state["reflections"]
     depth = depth_of(kit, state, failure)
     worked = yield from _precedent(kit, state, config, failure, depth)
@@ -167,11 +165,8 @@ def _reflection(
     native = knows_schemas(model) and not free
     schema = reply_schema(between_trials=kit.reflecting == "trial")
     asked_for = question(kit, state, failure, depth, worked)
-    in_words = asked_for
-    if not free:
-        in_words += f"\n\n{kit.words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
-    form = {"type": "json_schema", "json_schema": {"name": "Reflection", "schema": schema}}
-    asking = model.bind(response_format=form) if native else model
+    in_words = asked_for if free else with_form(asked_for, schema, kit.words)
+    asking = model.bind(**as_format("Reflection", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(asked_for if native else in_words)]
     spent: Spent = [0, 0, 0, 0]
     reason = ""

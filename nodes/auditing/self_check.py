@@ -5,8 +5,6 @@ It may leave a note for the next decision, ask for another plan, or end a run wi
 
 from __future__ import annotations
 
-import json
-
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +14,7 @@ from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
+from langgraph_reflexion.nodes.speaking.forms import as_format, with_form
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass
 from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
@@ -53,9 +52,7 @@ def look_back(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         return update
     if spent_out(after, kit.limits, kit.now()) is not None:
         return update
-    model = kit.reflector
-    if model is None:
-        _, model = yield from kit.choice.chosen(kit.view.of(state), kit.inside(config))
+    model = kit.reflector if kit.reflector is not None else (yield from kit.model_alone(state, config))
     check, spent = yield from _asked(kit, after, config, model)
     update["tally"] = counted(state, kit.now(), reflecting=spent)
     emit(
@@ -115,9 +112,8 @@ def _asked(kit: Kit, state: State, config: RunnableConfig, model: Model) -> Wait
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
     native = knows_schemas(model)
     if not native:
-        question = f"{question}\n\n{kit.words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
-    form = {"type": "json_schema", "json_schema": {"name": "SelfCheck", "schema": schema}}
-    asking = model.bind(response_format=form) if native else model
+        question = with_form(question, schema, kit.words)
+    asking = model.bind(**as_format("SelfCheck", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     try:
         reply = yield from asked(asking, messages, kit.inside(config), seconds=kit.left(state), aside="self_check")

@@ -70,10 +70,7 @@ class ResponseForm:
 
     def bound(self) -> dict[str, Any]:
         """What binds the form to a request of a provider that enforces schemas."""
-        schema: dict[str, Any] = {"name": self.name, "schema": self.json_schema}
-        if self._strict:
-            schema["strict"] = True
-        return {"response_format": {"type": "json_schema", "json_schema": schema}}
+        return as_format(self.name, self.json_schema, strict=self._strict)
 
     def is_bound_to(self, model: Model, *, beside_tools: bool) -> bool:
         """Whether it goes with each request of this model."""
@@ -136,8 +133,7 @@ class ResponseForm:
             else:
                 fitted, wrong = self.fitted(value) if value is not None else (None, "no value came back")
                 return fitted, wrong, meter.spent
-        schema = json.dumps(self.json_schema, ensure_ascii=False)
-        in_words = [*asking[:-1], HumanMessage(f"{instruction}\n\n{words.render('form', schema=schema)}")]
+        in_words = [*asking[:-1], HumanMessage(with_form(instruction, self.json_schema, words))]
         try:
             reply = yield from asked(model, in_words, config, seconds=seconds(), aside="shape")
         except Exception as fault:
@@ -157,6 +153,17 @@ class ResponseForm:
         except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, words are left
             let_pass(fault)
             return None
+
+
+def as_format(name: str, schema: dict[str, Any], *, strict: bool = False) -> dict[str, Any]:
+    """What binds a schema to a request of a provider that enforces schemas."""
+    held = {"name": name, "schema": schema, **({"strict": True} if strict else {})}
+    return {"response_format": {"type": "json_schema", "json_schema": held}}
+
+
+def with_form(question: str, schema: dict[str, Any], words: Prompts) -> str:
+    """The question with the schema of its answer in words, for any other."""
+    return f"{question}\n\n{words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
 
 
 def is_form(thing: Any) -> bool:

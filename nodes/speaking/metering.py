@@ -23,14 +23,10 @@ class Meter:
 
 
 class _Count(BaseCallbackHandler):
-    run_inline = True
+    run_inline = ignore_chain = True
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
-
-    @property
-    def ignore_chain(self) -> bool:
-        return True
 
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         for made in response.generations[:1]:

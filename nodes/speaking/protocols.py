@@ -125,10 +125,21 @@ def _short(args: dict[str, Any]) -> dict[str, Any]:
     return args if len(written) <= QUOTED else {"cut": bounded(written, QUOTED)}
 
 
-class Json:
-    """One JSON object a turn, for models without tool calling: calls and results are told as text."""
+class InText:
+    """What is asked and answered in text: nothing is bound."""
 
     binds = False
+
+    def offered(self) -> list[BaseTool]:
+        return []
+
+    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+        text = bounded(reply.text, QUOTED)
+        return [AIMessage(text)] if text.strip() else []
+
+
+class Json(InText):
+    """One JSON object a turn, for models without tool calling: calls and results are told as text."""
 
     def __init__(
         self, controls: Sequence[str], tools: Sequence[BaseTool], words: Prompts, *, plain_words: bool = False
@@ -148,9 +159,6 @@ class Json:
     def rules(self) -> str:
         return self._rules
 
-    def offered(self) -> list[BaseTool]:
-        return []
-
     def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return as_text(messages, object_of)
 
@@ -165,15 +173,9 @@ class Json:
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return in_one_form(reply, decision, decision.thought, stem)
 
-    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
-        text = bounded(reply.text, QUOTED)
-        return [AIMessage(text)] if text.strip() else []
 
-
-class Reader:
-    """A caller's own reader: nothing is bound, no rules are added, the model's words stay as they are."""
-
-    binds = False
+class Reader(InText):
+    """A caller's own reader: no rules are added, the model's words stay as they are."""
 
     def __init__(self, function: Callable[[AIMessage], Decision], controls: Sequence[str]) -> None:
         self._function = function
@@ -181,9 +183,6 @@ class Reader:
 
     def rules(self) -> str:
         return ""
-
-    def offered(self) -> list[BaseTool]:
-        return []
 
     def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return as_text(messages, lambda message: message.text or object_of(message))
@@ -199,10 +198,6 @@ class Reader:
 
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return in_one_form(reply, decision, reply.text, stem)
-
-    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
-        text = bounded(reply.text, QUOTED)
-        return [AIMessage(text)] if text.strip() else []
 
 
 def _first_fault(fault: Exception) -> str:

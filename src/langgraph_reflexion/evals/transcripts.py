@@ -21,16 +21,12 @@ class Transcript(BaseCallbackHandler):
     """Writes one line a model call: who asked, what was asked, what came back."""
 
     run_inline = True
+    ignore_chain = True  # steps of a graph are not its matter, and there are many
 
     def __init__(self, folder: Path, setup: str, task: str) -> None:
         self._path = transcript_of(folder, setup, task)
         self._open: dict[UUID, dict[str, Any]] = {}
         self._file: TextIO | None = None
-
-    @property
-    def ignore_chain(self) -> bool:
-        """Steps of a graph are not its matter, and there are many."""
-        return True
 
     def clear(self) -> None:
         """Begin anew: what an earlier try has left is gone."""
