@@ -179,6 +179,63 @@ def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]
     assert "holds no experiment" in said(capsys, "compare", "a", "c", status=2)
 
 
+def test_any_set_up_of_one_run_is_told_apart_from_any_of_another(capsys: pytest.CaptureFixture[str]):
+    words = ["towns.jsonl", "--model", "simulated", "--trials", "2", "--limit", "3"]
+    said(capsys, *words, "--setups", "cot,cot+reflexion", "--out", "a")
+    said(capsys, *words, "--setups", "cot+context+both", "--out", "b")
+    assert "share no set-up: name one of each by --setups A,B" in said(capsys, "compare", "a", "b", status=2)
+    assert "cot and cot+context+both: " in said(capsys, "compare", "a", "b", "--setups", "cot,cot+context+both")
+    assert "cot and cot+reflexion: " in said(capsys, "compare", "a", "a", "--setups", "cot,cot+reflexion")
+    assert "b has no set-up 'cot'; it has cot+context+both" in said(
+        capsys, "compare", "a", "b", "--setups", "cot,cot", status=2
+    )
+    assert "names one set-up of each run" in said(capsys, "compare", "a", "b", "--setups", "cot", status=2)
+
+
+@pytest.mark.req("L1")
+def test_a_check_of_your_own_grades_every_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "towns_check", raising=False)
+    (tmp_path / "towns_check.py").write_text(
+        "def is_a_river(answer, run):\n"
+        "    task = run.context.task\n"
+        "    return None if answer == f'River {task.id[1:]}' else f'{answer} is no river of {task.id}'\n"
+    )
+    (tmp_path / "open.jsonl").write_text("".join(json.dumps({**row, "answer": None}) + "\n" for row in TASKS))
+    words = ["open.jsonl", "--setups", "cot+reflexion", "--trials", "2"]
+    with ModelServer(Student(answers={row["task"]: row["answer"] for row in TASKS})) as server:
+        words += ["--model", "openai:small", "--base-url", server.url]
+        assert "needs an `answer` or a `check`" in said(capsys, *words, status=2)
+        assert "cot+reflexion" in said(capsys, *words, "--check", "towns_check:is_a_river")
+    results = results_in(Path("eval-open"))["cot+reflexion"]
+    assert all(one.solved_at or "is no river of" in one.trials[-1].said[0] for one in results.values())
+    assert any(one.solved_at == 2 for one in results.values())
+    assert "check" in said(capsys, *words, status=2), "another experiment"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--check", "towns"], "--check is module:name, such as office:is_free, got 'towns'"),
+        (["--check", "json:dumps"], "--check json:dumps must take (answer, run)"),
+        (["--check", "json:nothing"], "--check json:nothing: AttributeError"),
+        (["--check", "json:dumps", "--judge", "simulated"], "give one of the two"),
+    ],
+)
+def test_a_check_that_cannot_be_asked_is_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], told: str):
+    assert told in said(capsys, "towns.jsonl", "--model", "simulated", *words, status=2)
+
+
+def test_the_report_tells_the_tasks_in_their_files_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rows = [{**TASKS[0], "id": f"n{number}"} for number in (1, 2, 10)]
+    (tmp_path / "towns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1")
+    page = (tmp_path / "eval-towns" / "report.html").read_text(encoding="utf-8")
+    assert re.findall(r">(n\d+): (?:solved|not solved)", page) == ["n1", "n2", "n10"]
+
+
 def test_the_figures_come_as_json_too(capsys: pytest.CaptureFixture[str]):
     assert main(["eval", "towns.jsonl", "--setups", "cot", "--model", "simulated", "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)

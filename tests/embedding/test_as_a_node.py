@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.channels import UntrackedValue
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -177,6 +178,24 @@ def test_a_parents_field_called_feedback_is_read() -> None:
     assert [failure.signal for failure in result["outcome"].failures] == ["feedback"]
     assert [question.role for question in model.asked] == ["reflect", "decide"]
     assert result["feedback"] == "That was wrong: ten is taken.", "it stays the parent's"
+
+
+class ComplaintsOfARun(Books, total=False):
+    """The same, for the run that is given it and no later one."""
+
+    feedback: Annotated[str, UntrackedValue]
+
+
+@pytest.mark.req("A10", "G1")
+def test_a_parents_feedback_that_is_not_kept_is_not_said_again_in_the_next_run() -> None:
+    model = RoleModel(say("11:00"), reflection("Read the whole day before answering."))
+    parent = office(create_reflexion_agent(model), state=ComplaintsOfARun, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    heard = []
+    for given in (ASKED, {"feedback": "That was wrong: ten is taken."}, ASKED):
+        outcome = parent.invoke(given, config)["outcome"]
+        heard.append([failure.signal for failure in outcome.failures])
+    assert heard == [[], ["feedback"], []]
 
 
 @pytest.mark.req("G1")

@@ -88,6 +88,7 @@ def test_what_is_approved_is_shown_and_what_hides_a_lesson_is_said(looked_into: 
         ("GET", "/lessons?limit=many", 422, "'many'"),
         ("GET", "/lessons?kind=poem", 422, "'poem'"),
         ("GET", "/lessons?knid=rule", 422, "'knid'"),
+        ("GET", "/statistics?user_id=ada", 422, "'user_id' is no parameter here, which takes none"),
     ],
 )
 def test_what_cannot_be_is_answered_in_a_sentence(looked_into: str, method: str, path: str, status: int, told: str):

@@ -67,9 +67,9 @@ def _eval(asked: argparse.Namespace, page: Page) -> int:
 
 
 def _compare(asked: argparse.Namespace, page: Page) -> int:
-    from langgraph_reflexion.cli.evaluate import compare
+    from langgraph_reflexion.cli.comparing import compare
 
-    return compare(asked.first, asked.second, asked.json, page)
+    return compare(asked.first, asked.second, asked.setups, asked.json, page)
 
 
 def _given(asked: argparse.Namespace) -> dict[str, Any]:

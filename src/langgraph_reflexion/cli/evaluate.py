@@ -1,4 +1,4 @@
-"""Eval and compare: an experiment asked for, followed and gone on with, and two of them told apart."""
+"""Eval: an experiment asked for, followed, and gone on with."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from typing import Any
 from langgraph_reflexion.cli.daemons import Daemons
 from langgraph_reflexion.cli.keeping import runs_in
 from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.cli.parts import model_of
+from langgraph_reflexion.cli.parts import check_of, model_of
 from langgraph_reflexion.cli.progress import Price, Progress, clock, cost
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.evals.experiment import Experiment, planned_calls, run
-from langgraph_reflexion.evals.figures import difference
 from langgraph_reflexion.evals.grading import must_be_gradable
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, alone_in, plan_in, results_in
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, alone_in
 from langgraph_reflexion.evals.pacing import Pace, PacedModel
 from langgraph_reflexion.evals.report import write_report
 from langgraph_reflexion.evals.setups import setups_named
 from langgraph_reflexion.evals.simulated import SIMULATION, is_simulated, student
-from langgraph_reflexion.evals.table import comparison, rows_of, table
+from langgraph_reflexion.evals.table import rows_of, table
 from langgraph_reflexion.evals.tasks import Task, tasks_in
 from langgraph_reflexion.memory.store import FaissStore
 
@@ -44,6 +43,7 @@ class Wanted:
     setups: Sequence[str]
     model: str
     judge: str | None = None
+    check: str | None = None
     reflector: str | None = None
     base_url: str | None = None
     trials: int = 5
@@ -72,9 +72,12 @@ class Wanted:
 def evaluate(wanted: Wanted, page: Page) -> int:
     """The exit status of an experiment: 1 where a task broke."""
     try:
-        setups, every = setups_named(wanted.setups), tasks_in(wanted.tasks)
+        if wanted.check is not None and wanted.judge is not None:
+            raise WrongUse("answers are checked by --check or judged by --judge: give one of the two")
+        setups, check = setups_named(wanted.setups), check_of(wanted.check)
+        every = tasks_in(wanted.tasks, checked=check is not None)
         tasks = every[: wanted.limit]
-        for task in tasks:
+        for task in tasks if check is None else ():
             must_be_gradable(task, judged=wanted.judge is not None)
         experiment = Experiment(
             tasks,
@@ -84,6 +87,7 @@ def evaluate(wanted: Wanted, page: Page) -> int:
             reflections=wanted.reflections,
             run_memory=wanted.run_memory,
             judged=wanted.judge is not None,
+            check=check,
         )
         if wanted.dry_run:
             _tell_plan(page, experiment)
@@ -186,7 +190,7 @@ def _with_models(wanted: Wanted, experiment: Experiment, pace: Pace) -> Experime
 def _plan(wanted: Wanted, tasks: Sequence[Task]) -> dict[str, Any]:
     """What may not change between two calls on one folder. How many of the tasks are done, and how, may."""
     text = "\n".join(json.dumps(task.model_dump()) for task in tasks)
-    names = ("model", "judge", "reflector", "trials", "steps", "reflections", "run_memory", "lessons")
+    names = ("model", "judge", "check", "reflector", "trials", "steps", "reflections", "run_memory", "lessons")
     kept = asdict(wanted)
     return {
         "tasks": Path(wanted.tasks).name,
@@ -218,39 +222,3 @@ def _tell_end(
     if wanted.json:
         rows = [{**asdict(row), "accuracy": row.accuracy} for row in rows_of(results, wanted.trials)]
         sys.stdout.write(json.dumps(rows, ensure_ascii=False, indent=2) + "\n")
-
-
-def compare(first: Path, second: Path, as_json: bool, page: Page) -> int:
-    """Two runs, set-up by set-up; where they share none and each has one, these two."""
-    try:
-        one_file = plan_in(first).get("digest") == plan_in(second).get("digest")
-        ours, theirs = results_in(first), results_in(second)
-        pairs = [(name, name) for name in ours if name in theirs]
-        if not pairs and len(ours) == len(theirs) == 1:
-            pairs = [(next(iter(ours)), next(iter(theirs)))]
-        if not pairs:
-            raise WrongUse(f"{first} ({_names(ours)}) and {second} ({_names(theirs)}) share no set-up")
-        found = {
-            a if a == b else f"{a} and {b}": difference(list(ours[a].values()), list(theirs[b].values()))
-            for a, b in pairs
-        }
-    except ReflexionError as fault:
-        raise WrongUse(str(fault)) from fault
-    except ValueError as fault:
-        raise WrongUse(sentence(fault)) from fault
-    if not one_file:
-        note = "the two runs were given different tasks: those of the same id are taken for the same"
-        Page(sys.stderr).line(note, "yellow")
-    if as_json:
-        told = {name: {**asdict(one), "points": one.points} for name, one in found.items()}
-        sys.stdout.write(json.dumps(told, ensure_ascii=False, indent=2) + "\n")
-        return 0
-    page.line(f"{first} → {second}", "bold")
-    for name, one in found.items():
-        for line in comparison(name, one):
-            page.line(line, fold=False)
-    return 0
-
-
-def _names(results: dict[str, Any]) -> str:
-    return ", ".join(results) or "nothing done"

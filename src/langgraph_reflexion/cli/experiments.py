@@ -24,6 +24,7 @@ def add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     trial.add_argument("--setups", metavar="A,B", type=names, default=("all",), help="set-ups by name; all by default")
     trial.add_argument("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
     trial.add_argument("--judge", metavar="NAME", help="a model that judges the answers; else they are compared")
+    trial.add_argument("--check", metavar="MODULE:NAME", help="a check of yours for every answer, of (answer, run)")
     trial.add_argument("--reflector", metavar="NAME", help="a model for the reflections; else the same")
     trial.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     trial.add_argument("--trials", metavar="N", type=trials, default=5, help="attempts at a task at most (5)")
@@ -51,4 +52,5 @@ def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     both.add_argument("first", metavar="A", type=Path, help="the folder of a run")
     both.add_argument("second", metavar="B", type=Path, help="the folder of another")
+    both.add_argument("--setups", metavar="A,B", type=names, help="this set-up of the first and that one of the second")
     both.add_argument("--json", action="store_true", help="print the figures as JSON")

@@ -1,4 +1,4 @@
-"""The parts of a run that the command line names: a model, and a list of tools in somebody's own module."""
+"""The parts of a run that the command line names: a model, and tools or a check in somebody's own module."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.prebuilt import ToolNode
 
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.speaking.models import model_named
 
 NO_KEY = "not-needed"
@@ -45,16 +46,33 @@ def _model_at(base_url: str, model: str) -> BaseChatModel:
 
 
 def tools_of(place: str | None) -> Any:
-    """The tools that `module:name` holds; the module is found from the current folder, too."""
+    """The tools that `module:name` holds."""
     if place is None:
         return []
+    found = _held("--tools", place, "calendar_tools:TOOLS")
+    return found if isinstance(found, (list, tuple, ToolNode)) else [found]
+
+
+def check_of(place: str | None) -> Any:
+    """The check that `module:name` holds: a function of (answer, run)."""
+    if place is None:
+        return None
+    found = _held("--check", place, "office:is_free")
+    try:
+        named([found])
+    except ValueError as fault:
+        raise WrongUse(str(fault).replace("`checks[0]`", f"--check {place}", 1)) from fault
+    return found
+
+
+def _held(option: str, place: str, example: str) -> Any:
+    """What `module:name` holds; the module is found from the current folder, too."""
     module, _, name = place.partition(":")
     if not (module and name):
-        raise WrongUse(f"--tools is module:name, such as calendar_tools:TOOLS, got {place!r}")
+        raise WrongUse(f"{option} is module:name, such as {example}, got {place!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), name)
     except Exception as fault:  # a module of the user's own may raise anything
-        raise WrongUse(f"--tools {place}: {type(fault).__name__}: {sentence(fault)}") from fault
-    return found if isinstance(found, (list, tuple, ToolNode)) else [found]
+        raise WrongUse(f"{option} {place}: {type(fault).__name__}: {sentence(fault)}") from fault

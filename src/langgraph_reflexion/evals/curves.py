@@ -14,7 +14,7 @@ from langgraph_reflexion.evals.figures import Row
 from langgraph_reflexion.evals.lettering import drawn
 
 WIDTH, HEIGHT = 1000, 460
-LEFT, RIGHT, TOP, BOTTOM = 60, 400, 24, 44
+LEFT, RIGHT, TOP, BOTTOM = 60, 400, 32, 44
 COLORS = ("#1f5fbf", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f766e", "#a16207", "#475569", "#be185d", "#111827")
 GREY, INK = "#d4d4d8", "#27272a"
 Pixels = NDArray[np.float64]
@@ -32,7 +32,7 @@ def svg(rows: Sequence[Row]) -> str:
     for trial in range(1, trials + 1):
         x, _ = _at(trial, 0, trials)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{trial}</text>')
-    parts.append(f'<text x="8" y="{TOP - 8}">% solved</text>')
+    parts.append(f'<text x="8" y="{TOP - 16}">% solved</text>')
     parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">trial</text>')
     for number, row in enumerate(rows):
         color, y = COLORS[number % len(COLORS)], _legend(number)

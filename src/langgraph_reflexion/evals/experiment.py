@@ -45,6 +45,8 @@ class Experiment:
     judge: BaseChatModel | None = None
     judged: bool = False
     """Whether a judge is asked; there may be none yet."""
+    check: Callable[..., Any] | None = None
+    """A check of (answer, run) in place of each task's own; `run.context.task` is the task."""
     reflector: BaseChatModel | None = None
     trials: int = 5
     steps: int = 5
@@ -107,8 +109,8 @@ async def _worked(
     how: dict[str, Any] = {} if saver is None else {"durability": "sync"}
     start: Any = {"messages": [("user", task.task)]}
     kept = None if saver is None else await graph.aget_state(config)
-    ended = None if kept is None or broke or kept.next else kept.values.get("outcome")
-    if kept is not None and kept.next:
+    ended = None if kept is None or broke or kept.tasks else kept.values.get("outcome")
+    if kept is not None and kept.tasks:
         start = None
     elif ended is None:
         transcript.clear()
@@ -131,7 +133,7 @@ def _graphs(experiment: Experiment, saver: Any) -> dict[str, Graph]:
     """The graph of each set-up. A run's context holds its task."""
     lasting, words = experiment.lessons is not None, Prompts()
     model = cast("BaseChatModel", experiment.model)
-    grade = grader(experiment.tasks, experiment.judge)
+    grade = experiment.check or grader(experiment.tasks, experiment.judge)
     return {
         setup.name: create_trial_graph(
             **worker_for(setup, model, experiment.steps, words),
@@ -205,8 +207,14 @@ def planned_calls(experiment: Experiment) -> tuple[int, int]:
     least = most = 0
     for setup, task in experiment.jobs():
         work = experiment.steps if setup.worker == "react" else 1
-        judged = int(kind_of(task, judged=experiment.judged)[0] == "judge")
+        judged = int(_asks_a_judge(experiment, task))
         tells = experiment.run_memory and setup.strategy in ("reflexion", "both")
         least += 1 + judged
         most += experiment.trials * (work + judged) + min(experiment.reflections, experiment.trials - 1) * tells
     return least, most
+
+
+def _asks_a_judge(experiment: Experiment, task: Task) -> bool:
+    if experiment.check is not None:
+        return bool(getattr(experiment.check, "asks_model", False))
+    return kind_of(task, judged=experiment.judged)[0] == "judge"

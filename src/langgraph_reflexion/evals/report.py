@@ -16,7 +16,7 @@ from langgraph_reflexion.evals.transcripts import calls_in, transcript_of
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #27272a }
 pre { white-space: pre-wrap; background: #f4f4f5; padding: .6rem .8rem; border-radius: .3rem; font-size: .85rem }
-pre.table { white-space: pre; overflow-x: auto }
+pre.table { white-space: pre; overflow-x: auto; font-size: .75rem }
 svg { width: 100%; font: 14px system-ui, sans-serif } details { margin: .3rem 0 .3rem 1rem }
 summary { cursor: pointer } .right { color: #15803d } .wrong { color: #b91c1c } .who { color: #71717a }
 """
@@ -35,11 +35,12 @@ def write_report(
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Experiment</title><style>{STYLE}</style>\n'
         )
         file.write(f"<h1>Experiment</h1>\n<p>{escape(about)}</p>\n")
-        file.write(f'<pre class="table">{escape(chr(10).join(table(results, trials)))}</pre>\n{svg(rows)}\n')
-        by_id = {task.id: task for task in tasks}
+        figures, _, notes = "\n".join(table(results, trials)).partition("\n\n")
+        file.write(f'<pre class="table">{escape(figures)}</pre>\n<p class="who">{escape(notes)}</p>\n{svg(rows)}\n')
+        by_id, order = {task.id: task for task in tasks}, {task.id: place for place, task in enumerate(tasks)}
         for row in rows:
             file.write(f"<h2>{escape(row.setup)}</h2>\n")
-            for result in sorted(results[row.setup], key=lambda one: one.task):
+            for result in sorted(results[row.setup], key=lambda one: order.get(one.task, len(order))):
                 file.writelines(_told(folder, result, by_id.get(result.task)))
         file.write("</html>\n")
     fresh.replace(page)
@@ -49,7 +50,8 @@ def write_report(
 def _told(folder: Path, result: Result, task: Task | None) -> Iterator[str]:
     """One task: what was asked, each trial, what was thought of it, and every model call."""
     right = result.solved_at is not None
-    how = f"solved in trial {result.solved_at}" if right else result.error or str(result.stop_reason).replace("_", " ")
+    why = result.error or str(result.stop_reason).replace("_", " ")
+    how = f"solved in trial {result.solved_at}" if right else f"not solved, {why}"
     word = "right" if right else "wrong"
     yield f'<details><summary><span class="{word}">{escape(result.task)}: {escape(how)}</span></summary>\n'
     if task is not None:

@@ -8,7 +8,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+)
 
 from langgraph_reflexion.context import Context
 from langgraph_reflexion.errors import ReflexionError
@@ -57,12 +64,6 @@ class Task(BaseModel):
             value = [value]
         return [_passage(one) for one in value] if isinstance(value, (list, tuple)) else value
 
-    @model_validator(mode="after")
-    def _can_be_checked(self) -> Task:
-        if self.check is None and not (self.answer or "").strip():
-            raise ValueError("needs an `answer` or a `check`, else nothing tells right from wrong")
-        return self
-
 
 class TaskContext(Context):
     """What a run on a task is given beside its messages."""
@@ -79,8 +80,11 @@ def _passage(value: Any) -> Any:
     return value
 
 
-def tasks_in(file: Path | str) -> list[Task]:
-    """Every task of a file, or the shipped ones. The first line that is no task is named."""
+def tasks_in(file: Path | str, *, checked: bool = False) -> list[Task]:
+    """Every task of a file, or the shipped ones. The first line that is no task is named.
+
+    Where all are `checked` by other means, a task needs neither an answer nor a check.
+    """
     if str(file) == SHIPPED:
         text = files("langgraph_reflexion.evals").joinpath("tasks.jsonl").read_text(encoding="utf-8")
     else:
@@ -94,6 +98,8 @@ def tasks_in(file: Path | str) -> list[Task]:
             where = ".".join(str(part) for part in first["loc"])
             what = first["msg"].removeprefix("Value error, ")
             raise TaskError(f"{file}, {place}: {f'{where}: ' if where else ''}{what}") from fault
+        if not checked and task.check is None and not (task.answer or "").strip():
+            raise TaskError(f"{file}, {place}: needs an `answer` or a `check`, else nothing tells right from wrong")
         if task.id in tasks:
             raise TaskError(f"{file}, {place}: the id {task.id!r} is given twice")
         tasks[task.id] = task

@@ -7,7 +7,7 @@ docstring is its summary on the server's OpenAPI page.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -31,9 +31,7 @@ Deed = Callable[[LessonBook, str], Awaitable[Lesson]]
 
 async def lessons(request: Request) -> Response:
     """The lessons of an agent: all, the oldest first, or those nearest to a query."""
-    book, asked = await _book(request), request.query_params
-    if unknown := set(asked) - {"query", "limit", "offset", *FILTERS}:
-        raise HTTPException(422, f"nothing is called {min(unknown)!r} here")
+    book, asked = await _book(request, tuple(CHOICE)), request.query_params
     limit, offset = _number(asked.get("limit", "100"), "limit"), _number(asked.get("offset", "0"), "offset")
     filters: Any = {name: asked[name] for name in FILTERS if name in asked}
     try:
@@ -109,8 +107,10 @@ async def statistics(request: Request) -> Response:
     return _told(await (await _book(request)).astats())
 
 
-async def _book(request: Request) -> LessonBook:
-    """The book of this agent, and of this user where the server authenticates."""
+async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
+    """The book of this agent, and of this user where the server authenticates; `known` may stand in the query."""
+    if unknown := set(request.query_params) - set(known):
+        raise HTTPException(422, f"{min(unknown)!r} is no parameter here, which takes {', '.join(known) or 'none'}")
     user = user_of(request)
     namespace = ("reflexion", request.path_params["agent"], *([label(user)] if user is not None else []))
     try:
