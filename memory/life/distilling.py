@@ -17,7 +17,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import Op
 
 from langgraph_reflexion.memory.life.changing import moving, unless_embedding_fails
-from langgraph_reflexion.memory.life.merging import source_records
+from langgraph_reflexion.memory.life.merging import of_any_tool, source_records
 from langgraph_reflexion.memory.recall.worth import usefulness
 from langgraph_reflexion.memory.shelf.appending import change_record
 from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, put
@@ -213,7 +213,7 @@ def _pattern(shelf: Shelf, cluster: Cluster, said: str | None) -> Lesson | None:
     made = Lesson(
         kind="pattern",
         text=best.text,
-        when=next((one.when for one in members if one.when), ""),
+        when=next((one.when if tool else of_any_tool(one.when, tool_of(one)) for one in members if one.when), ""),
         when_not=next((one.when_not for one in members if one.when_not), ""),
         topic=topics.pop() if len(topics) == 1 else None,
         tags=list(dict.fromkeys(tag for one in members for tag in one.tags))[:16],

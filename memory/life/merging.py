@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -160,6 +161,8 @@ def _gained(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str
     if old.trigger and old.trigger.tool and old.trigger.tool != tool_of(new):
         # What was learned with another tool too is not bound to the first.
         update["trigger"] = old.trigger.model_copy(update={"tool": None})
+        if not approved and (when := of_any_tool(old.when, old.trigger.tool)) != old.when:
+            update["when"] = when
     if old.topic and new.topic and old.topic != new.topic:
         update["topic"] = None  # and what two sorts of task taught is for all sorts
     if old.expires_at is not None and old.expires_at <= now:
@@ -185,6 +188,11 @@ def _worth(text: str) -> tuple[int, bool]:
     """How much a wording says, and whether it says nothing before that."""
     advice = bare(text)
     return len(set(tokens(advice))), advice == text
+
+
+def of_any_tool(when: str, tool: str | None) -> str:
+    """An occasion that names the tool it was met with, as it is with others."""
+    return re.sub(rf"(?:\bthe )?(?<!\w)`?{re.escape(tool)}`?(?!\w)(?: tool\b)?", "a tool", when) if tool else when
 
 
 def _learned_for(new: Lesson, value: dict[str, Any]) -> list[str]:

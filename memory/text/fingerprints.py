@@ -29,15 +29,23 @@ _MASKS = (
         "<path>",
     ),
     (
+        re.compile(
+            r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b(?!\.\d)"
+            r"|\b(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|cn|de|uk|fr|eu|jp|local|internal|example)\b(?::\d+)?(?!\.?\w)",
+            re.IGNORECASE,
+        ),
+        "<host>",
+    ),
+    (
         re.compile(r"\b\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?\b"),
         "<date>",
     ),
     (re.compile(r"\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\d{4}年\d{1,2}月\d{1,2}[日号]?"), "<date>"),
     (re.compile(r"\b\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\b"), "<time>"),
     (re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE), "<hex>"),
-    (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b", re.IGNORECASE), "<hex>"),
+    (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b", re.IGNORECASE), "<hex>"),
     (re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)+\b"), "<id>"),
-    (re.compile(r"\b(?=\w*\d)[A-Za-z]+\d\w*\b|\b\d+[A-Za-z]{3,}\w*\b"), "<id>"),
+    (re.compile(r"\b(?=\w*\d)[A-Za-z]+\d\w*\b|\b(?!\d+[eE]\d+\b)\d+(?:[A-Za-z]{3,}|[A-Za-z]+\d)\w*\b"), "<id>"),
     (re.compile(r"(?<![\w<])[-+]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?%?(?=\D|$)", re.IGNORECASE), "<n>"),
 )
 

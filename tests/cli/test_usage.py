@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -93,3 +94,8 @@ def test_what_a_validator_says_is_told_without_its_technicalities():
 def test_a_long_exception_is_told_by_its_first_paragraph():
     assert sentence(ValueError("It is\nwrong.\n\nSee the manual.")) == "It is wrong."
     assert len(sentence(ValueError("x" * 9000))) < 500
+
+
+def test_the_package_can_be_run_as_a_module():
+    asked = [sys.executable, "-m", "langgraph_reflexion", "--version"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout.startswith("langgraph-reflexion 0.")

@@ -24,6 +24,10 @@ SAME = [
     ("room Zanzibar-7 is taken", "room Lisbon-12 is taken"),
     ("找不到 “张三” 的记录", "找不到 “李四” 的记录"),
     ("ids 1, 2, 3 are unknown", "ids 44, 5 are unknown"),
+    ("host db1.one.com refused", "host cache-7.two.example.org:5432 refused"),
+    ("192.168.0.1:80 refused", "10.0.0.44 refused"),
+    ("commit 4f3a9c1 not found", "commit 0beef12 not found"),
+    ("job 7b2c failed", "job 93xk1 failed"),
 ]
 
 
@@ -31,6 +35,12 @@ SAME = [
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_literals_make_no_difference(one: str, other: str) -> None:
     assert fingerprint("tool_error", "search", one) == fingerprint("tool_error", "search", other)
+
+
+@pytest.mark.req("A6")
+def test_a_module_or_a_file_is_no_host() -> None:
+    said = fingerprint("tool_error", "run", "module os.path has no x, see langchain_core.tools in a.py")
+    assert "os.path has no x, see langchain_core.tools in a.py" in said
 
 
 def test_another_mistake_signal_or_tool_is_another_fingerprint() -> None:

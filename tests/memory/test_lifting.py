@@ -126,3 +126,12 @@ def test_a_rule_that_two_sorts_of_task_taught_is_for_all_sorts(book: LessonBook)
     assert len(book.lessons()) == 1
     book.undo(book.history(first.id)[-1].id)
     assert [one.topic for one in book.lessons()] == ["search"]
+
+
+@pytest.mark.req("D13")
+@pytest.mark.parametrize("other", [FLIGHTS, HOTELS])
+def test_what_two_tools_taught_says_of_no_tool_when_it_holds(book: LessonBook, other: str) -> None:
+    learned(book, FLIGHTS, "search_flights", "e1", when="search_flights is given a date")
+    learned(book, other, "search_hotels", "e2", when="search_hotels is given a date")
+    [offered] = book.recall(TASK, tools=["search_trains"])
+    assert offered.when == "a tool is given a date"
