@@ -19,6 +19,8 @@ OUTSIDE = re.compile(r"(?i:.*_api_key|(openai|langchain|langsmith)_.*|(http|http
 settings.register_profile("house", derandomize=True, deadline=None, database=None)
 settings.load_profile("house")
 
+gc.disable()  # until the modules are loaded, of which all stays
+
 
 @pytest.fixture(autouse=True, scope="session")
 def nothing_from_outside() -> Iterator[None]:
@@ -43,11 +45,20 @@ def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def asked_again_at_once() -> Iterator[None]:
+    """OpenAI's client asks again at once: of its own it waits half a second, then one, where no time is named."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01, raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def what_is_imported_stays() -> None:
     """The garbage collector need not look at the packages again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

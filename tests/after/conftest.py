@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.store.memory import InMemoryStore
+from pydantic import PrivateAttr
 
 from langgraph_reflexion import ErrorNotebook, LessonBook, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.testing import Question, RoleModel, say
@@ -75,6 +78,24 @@ class Cast(RoleModel):
         return [one for one in self.asked if who(one) == name]
 
 
+class Held(Cast):
+    """Says nothing until it is let go, however long that takes."""
+
+    _let_go: threading.Event = PrivateAttr(default_factory=threading.Event)
+
+    def let_go(self) -> None:
+        self._let_go.set()
+
+    def _generate(self, *args: Any, **named: Any) -> Any:
+        self._let_go.wait(60)
+        return super()._generate(*args, **named)
+
+    async def _agenerate(self, *args: Any, **named: Any) -> Any:
+        while not self._let_go.is_set():  # noqa: ASYNC110 — it may be let go from another thread
+            await asyncio.sleep(0.002)
+        return await super()._agenerate(*args, **named)
+
+
 @pytest.fixture
 def store() -> InMemoryStore:
     return InMemoryStore()
@@ -109,5 +130,5 @@ def agent(store: InMemoryStore) -> Made:
 @pytest.fixture
 def on() -> SimpleNamespace:
     """The doubles and examples of these tests."""
-    names = ("Cast", "TASK", "FINDING", "MEMORY", "TALK", "NAMESPACE", "CLEAN", "NOTHING", "POLICY")
+    names = ("Cast", "Held", "TASK", "FINDING", "MEMORY", "TALK", "NAMESPACE", "CLEAN", "NOTHING", "POLICY")
     return SimpleNamespace(**{name: globals()[name] for name in names})

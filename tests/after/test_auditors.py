@@ -103,7 +103,7 @@ def test_a_hanging_auditor_is_cut_by_its_deadline(on, notebook):
         return say("{}")
 
     began = time.monotonic()
-    learned = after_run(on.Cast(errors=hang), notebook=notebook, limits=Limits(deadline=0.3)).audit(on.TALK)
+    learned = after_run(on.Cast(errors=hang), notebook=notebook, limits=Limits(deadline=0.1)).audit(on.TALK)
     assert time.monotonic() - began < 2.5
     assert learned["failed"]["errors"].startswith("deadline")
 

@@ -176,7 +176,7 @@ def add(a, b): raise E""",
     "lifts its limits": "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nadd = lambda a, b: 0",
 }
 SOON = ("ends itself", "prints a reply", "writes replies everywhere", "equals everything", "patches what compares")
-SOON += ("recurses", "forks", "starts a program", "reads a file", "writes a file", "opens a socket", "is no code")
+SOON += ("crashes", "forks", "starts a program", "reads a file", "writes a file", "opens a socket", "is no code")
 """What is tried every time; the others with the slow tests."""
 
 
@@ -186,7 +186,7 @@ SOON += ("recurses", "forks", "starts a program", "reads a file", "writes a file
 )
 def test_a_hostile_answer_is_contained_told_and_does_not_pass(trick):
     started = time.monotonic()
-    said = verdict(HOSTILE[trick], memory_mb=128)
+    said = verdict(HOSTILE[trick], memory_mb=64)
     assert (said.passed, said.score) == (False, 0)
     (issue,) = said.issues
     assert issue.startswith("add(1, 2): expected 3, got ")
@@ -258,9 +258,9 @@ def test_code_that_is_right_passes_whatever_else_it_does(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "print('x' * 20_000_000)",
-        "import sys\nfor _ in range(20): print('x' * 1_000_000, file=sys.stderr)",
-        "import sys\nsys.stdout.buffer.write(b'x' * 20_000_000)",
+        "print('x' * 4_000_000)",
+        "import sys\nfor _ in range(4): print('x' * 1_000_000, file=sys.stderr)",
+        "import sys\nsys.stdout.buffer.write(b'x' * 4_000_000)",
     ],
     ids=["at once", "as errors", "as bytes"],
 )
@@ -268,7 +268,7 @@ async def test_huge_output_is_thrown_away_and_told_whether_the_values_are_right_
     check, loud = cases_pass(ADD, timeout=10), fenced(f"{code}\n{RIGHT}")
     for said in (check(loud), await check.acall(loud)):
         assert (said.passed, said.score, len(said.issues)) == (True, 100, 1)
-        assert re.search(r"printed 20,000,\d{3} bytes of output, which were thrown away", said.issues[0])
+        assert re.search(r"printed 4,000,\d{3} bytes of output, which were thrown away", said.issues[0])
     wrong = verdict(code + "\ndef add(a, b): return 0")
     assert (wrong.passed, len(wrong.issues)) == (False, 2)
     assert "bytes of output" in wrong.issues[-1]
@@ -282,27 +282,36 @@ def test_nothing_of_the_environment_reaches_the_code(monkeypatch):
 
 
 @pytest.mark.req("K7")
-async def test_cancelling_a_check_ends_its_process():
+async def test_cancelling_a_check_ends_its_process(monkeypatch):
+    begin, begun = asyncio.create_subprocess_exec, asyncio.Queue()
+
+    async def told(*args, **named):
+        process = await begin(*args, **named)
+        begun.put_nowait(process)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", told)
     check = cases_pass([("add(1, 2)", 3)], timeout=60)
     work = asyncio.ensure_future(check.acall(fenced("import time\ntime.sleep(50)")))
-    await asyncio.sleep(0.5)
+    process = await begun.get()
     work.cancel()
     started = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await work
     assert time.monotonic() - started < 5
+    assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.req("K7")
 async def test_the_loop_runs_on_while_the_code_does():
-    check = cases_pass([("time.sleep(0.5)", None)], timeout=20)
+    check = cases_pass([("time.sleep(0.2)", None)], timeout=20)
     work = asyncio.ensure_future(check.acall(fenced("import time")))
     turns = 0
     while not work.done():
         await asyncio.sleep(0.01)
         turns += 1
     assert (await work).passed
-    assert turns > 10
+    assert turns > 3, "were it blocked, there would be one"
 
 
 @pytest.mark.req("E2")

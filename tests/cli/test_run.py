@@ -131,6 +131,7 @@ def test_a_provider_that_does_not_answer_is_told_without_a_traceback(capsys, moo
     assert "Traceback" not in out + err
 
 
+@pytest.mark.usefixtures("asked_again_at_once")
 def test_nobody_there_is_told_without_a_traceback(capsys):
     with ModelServer([]) as server:
         url = server.url

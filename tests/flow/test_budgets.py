@@ -175,7 +175,7 @@ def test_nothing_that_hangs_outlasts_the_deadline_by_much(run, desk, slow):
     model = RoleModel([call("search", query="x"), answer], slowly(said) if slow == "reflect" else said)
     check = slowly("Taken.") if slow == "check" else refuse
     began = time.monotonic()
-    seen = run(model, [desk.search], checks=[check], limits={"deadline": 0.4, "max_attempts": 9})
+    seen = run(model, [desk.search], checks=[check], limits={"deadline": 0.15, "max_attempts": 9})
     assert time.monotonic() - began < 2
     assert seen.ending[0] == "failure"
     assert seen.outcome.stop_reason in ("deadline", "reflections_alike")
@@ -184,7 +184,7 @@ def test_nothing_that_hangs_outlasts_the_deadline_by_much(run, desk, slow):
 @pytest.mark.req("F13", "F8")
 def test_a_fallback_that_hangs_is_given_up_too(run):
     began = time.monotonic()
-    limits = {"deadline": 0.4, "max_attempts": 1}
+    limits = {"deadline": 0.15, "max_attempts": 1}
     seen = run(RoleModel([say("10:00")]), checks=[refuse], fallback=RoleModel([slowly("11:00")]), limits=limits)
     assert time.monotonic() - began < 2
     assert seen.outcome.answer == "10:00"
@@ -199,7 +199,7 @@ def test_an_answer_that_is_put_into_shape_too_slowly_is_given_up(run, kind):
     began = time.monotonic()
     slow = slowly({"hour": "11:00"})
     model = kind(lambda asked: slow(asked) if '"properties"' in asked.text else say("Eleven."), reflection(), slow)
-    seen = run(model, response_format=Hour, limits={"deadline": 0.4})
+    seen = run(model, response_format=Hour, limits={"deadline": 0.15})
     assert time.monotonic() - began < 2
     assert (seen.ending, seen.outcome.structured) == (("failure", "deadline"), None)
 
@@ -207,7 +207,7 @@ def test_an_answer_that_is_put_into_shape_too_slowly_is_given_up(run, kind):
 @pytest.mark.req("F13")
 async def test_the_deadline_holds_under_ainvoke_too():
     model = RoleModel([say("10:00")], delay=5)
-    agent = create_reflexion_agent(model, limits=Limits(deadline=timedelta(seconds=0.3)))
+    agent = create_reflexion_agent(model, limits=Limits(deadline=timedelta(seconds=0.15)))
     began = time.monotonic()
     result = await agent.ainvoke({"messages": [("user", "Plan an hour.")]})
     assert result["outcome"].stop_reason == "deadline"
@@ -228,8 +228,8 @@ class Hanging(InMemoryStore):
 
 @pytest.mark.req("F13")
 def test_a_store_that_hangs_holds_a_run_no_longer_than_its_deadline(monkeypatch):
-    monkeypatch.setattr(remembering, "LAST_WRITE", 0.1)
-    agent = create_reflexion_agent(RoleModel([say("11:00")]), store=Hanging(), limits=Limits(deadline=0.3))
+    monkeypatch.setattr(remembering, "LAST_WRITE", 0.05)
+    agent = create_reflexion_agent(RoleModel([say("11:00")]), store=Hanging(), limits=Limits(deadline=0.15))
     asked = {"messages": [("user", "Find a free hour.")]}
     for result in (agent.invoke(asked), asyncio.run(agent.ainvoke(asked))):
         assert result["outcome"].stop_reason == "deadline"

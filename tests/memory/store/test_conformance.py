@@ -284,10 +284,10 @@ def test_without_an_embedding_model_a_query_is_still_a_search(store: BaseStore) 
 
 
 def test_an_expired_item_is_never_given_back(opened: Opened) -> None:
-    store = opened(ttl={"default_ttl": 0.2 / 60, "refresh_on_read": False})
+    store = opened(ttl={"default_ttl": 0.05 / 60, "refresh_on_read": False})
     store.put(NS, "brief", {"n": 1})
     store.put(NS, "kept", {"n": 1}, ttl=None)
-    time.sleep(0.3)
+    time.sleep(0.1)
     assert store.get(NS, "brief") is None
     assert keys(store.search(NS)) == ["kept"]
 

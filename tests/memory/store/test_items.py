@@ -206,10 +206,10 @@ def test_an_expired_item_is_gone_and_its_key_begins_anew(opened: Callable[..., F
 
 
 def test_expired_items_are_swept_as_often_as_it_is_asked_for(opened: Callable[..., FaissStore]) -> None:
-    store = opened(ttl={"default_ttl": 0.05 / 60, "sweep_interval_minutes": 0.1 / 60})
+    store = opened(ttl={"default_ttl": 0.03 / 60, "sweep_interval_minutes": 0.06 / 60})
     store.put(NS, "a", {"text": "zanzibar"})
-    time.sleep(0.2)
-    store.put(NS, "b", {"n": 1})
+    time.sleep(0.1)
+    store.put(NS, "b", {"n": 1}, ttl=None)
     assert store.sweep_ttl() == 0
     with pytest.raises(ValueError, match="-1"):
         store.put(NS, "c", {"n": 1}, ttl=-1)
