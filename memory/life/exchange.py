@@ -126,7 +126,7 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool) -> tuple[list[Less
 
 def _lesson(shelf: Shelf, line: str) -> Lesson:
     """One line's lesson as it will be kept. What looks like a trick is set aside, whatever the line says of it."""
-    raw = Lesson.model_validate(json.loads(line))
+    raw = Lesson.model_validate(json.loads(line, object_pairs_hook=_object))
     lesson = tidy(raw)
     reason = malformed(lesson)
     if reason is not None:
@@ -146,6 +146,14 @@ def _lesson(shelf: Shelf, line: str) -> Lesson:
     if suspicion_of(raw) or suspicion_of(lesson):
         update["status"] = "quarantined"
     return lesson.model_copy(update=update)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a line. Of a key that is given twice, one value would be lost unsaid."""
+    names = [name for name, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"it gives {twice[0]!r} twice")
+    return dict(pairs)
 
 
 def _said(value: dict[str, Any]) -> list[Any]:

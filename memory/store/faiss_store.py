@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, NoReturn, Self, TypeVar, get_args
 
 import numpy as np
 from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result, SearchItem, SearchOp
@@ -166,6 +166,9 @@ class FaissStore(BaseStore):
 
     def __repr__(self) -> str:
         return f"FaissStore({self._file.path!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} is neither pickled nor copied: open its path once more, or share the store itself")
 
     def _done(self, work: Work, texts: Packed, queries: Packed) -> list[Result]:
         results: list[Result] = [None] * work.size

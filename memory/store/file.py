@@ -40,8 +40,9 @@ class File:
     """
 
     def __init__(self, path: str | os.PathLike[str], durability: Durability) -> None:
-        self.path = os.fspath(path)
-        self.in_memory = self.path == ":memory:"
+        self.in_memory = os.fspath(path) == ":memory:"
+        # Connections are opened as they are needed, and the program may be in another folder by then.
+        self.path = ":memory:" if self.in_memory else os.path.abspath(path)
         self._sync = "FULL" if durability == "power" else "NORMAL"
         self._closed = False
         self._inherited: list[sqlite3.Connection] = []

@@ -17,6 +17,8 @@ OPERATORS = ("$eq", "$ne", *_ORDER)
 
 def checked(condition: Mapping[str, Any] | None) -> dict[str, Any]:
     """The filter itself; a `ValueError` names an operator that there is none of, or a key that is no text."""
+    if condition is not None and not isinstance(condition, Mapping):
+        raise ValueError(f"`filter` is a mapping such as {{'kind': 'rule'}}, got {condition!r}")
     for key, wanted in (condition or {}).items():
         if not isinstance(key, str):
             raise ValueError(f"a filter's keys are text, got {key!r}")

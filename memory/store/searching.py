@@ -122,7 +122,7 @@ class Reader:
         if slots is not None:
             slots = slots[alive[slots]]
         order, scores = _rank(mirror, op.query or "", query, slots, alive, end)
-        if len(order) < end and not mirror.settings.by_words and (slots is None or len(order) < len(slots)):
+        if len(order) < end and mirror.settings.by_vectors and (slots is None or len(order) < len(slots)):
             # As in LangGraph's own store in memory: what is not indexed fills the last page and has no score.
             rest = np.setdiff1d(np.flatnonzero(alive) if slots is None else slots, order)
             rest = rest[np.argsort(mirror.ids[rest])]

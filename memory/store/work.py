@@ -60,9 +60,9 @@ def work_of(ops: Iterable[Op], settings: Settings) -> Work:
             work.puts.pop(at, None)
             work.puts[at] = put
             continue
-        validate_op_namespace(op)
         if not isinstance(op, GetOp | SearchOp | ListNamespacesOp):
             raise ValueError(f"no operation of a store: {op!r}")
+        _check_paths(op)
         if isinstance(op, GetOp) and not op.namespace:
             raise InvalidNamespaceError("Namespace cannot be empty.")
         if not isinstance(op, GetOp):
@@ -80,6 +80,7 @@ def work_of(ops: Iterable[Op], settings: Settings) -> Work:
 
 def _put(op: PutOp, settings: Settings) -> Put:
     labels, given, value, index, minutes = op
+    _check_is_path(labels)
     namespace, key = _name(tuple(labels)), str(given)
     if value is None:
         return Put(namespace, key)
@@ -90,6 +91,21 @@ def _put(op: PutOp, settings: Settings) -> Put:
     rule = None if index is None else json.dumps(list(checked_fields("index", index)))
     recipe, texts = embedded_for(text, rule, settings, value)
     return Put(namespace, key, text, rule, recipe, texts, ttl)
+
+
+def _check_paths(op: GetOp | SearchOp | ListNamespacesOp) -> None:
+    if isinstance(op, ListNamespacesOp):
+        for condition in op.match_conditions or ():
+            _check_is_path(condition.path)
+    else:
+        _check_is_path(op.namespace if isinstance(op, GetOp) else op.namespace_prefix)
+    validate_op_namespace(op)
+
+
+def _check_is_path(namespace: object) -> None:
+    """LangGraph's own check takes a text letter by letter."""
+    if isinstance(namespace, str):
+        raise InvalidNamespaceError(f"a namespace is a tuple of labels such as ({namespace!r},), got {namespace!r}")
 
 
 @lru_cache(maxsize=1024)

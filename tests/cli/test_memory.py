@@ -368,7 +368,9 @@ def test_lessons_are_read_from_a_pipe(told, monkeypatch):
 
 @pytest.mark.parametrize("verb", [["list"], ["stats"], ["show", "x"], ["export"], ["import", "x.jsonl"]])
 def test_a_missing_file_is_an_error_and_is_not_created(refused, here, verb):
-    assert "--store nowhere.db: there is no such file" in refused(*verb, store="nowhere.db")
+    said = refused(*verb, store="nowhere.db")
+    assert "--store nowhere.db: there is no such file" in said
+    assert ("--create makes a store there" in said) == (verb[0] == "import")
     assert not list(here.iterdir())
 
 

@@ -76,7 +76,7 @@ def add_memory(commands: Any) -> None:
 
 def memory(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a store's lessons."""
-    with store_of(asked, "the lessons are", create=getattr(asked, "create", False)) as store:
+    with store_of(asked, "the lessons are", create=getattr(asked, "create", None)) as store:
         if asked.verb == "namespaces":
             return lookups.namespaces(store, page, json=hasattr(asked, "json"))
         return VERBS[asked.verb](desk_on(store, asked, page))

@@ -38,7 +38,7 @@ def add_command(commands: Any, name: str, help: str, description: str, epilog: s
     return verb
 
 
-def store_of(asked: argparse.Namespace, what: str, *, create: bool = False) -> AbstractContextManager[BaseStore]:
+def store_of(asked: argparse.Namespace, what: str, *, create: bool | None = None) -> AbstractContextManager[BaseStore]:
     """The store that a command is about; `what` says of which thing it has to be told."""
     if not hasattr(asked, "store"):
         raise WrongUse(f"say where {what}, by --store FILE or --store postgresql://…")

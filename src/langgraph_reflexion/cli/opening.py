@@ -36,19 +36,21 @@ def place_options() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def opened(address: str, *, create: bool = False) -> Iterator[BaseStore]:
-    """The store at a file or address, closed afterwards. What is not there is made only under `create`."""
+def opened(address: str, *, create: bool | None = None) -> Iterator[BaseStore]:
+    """The store at a file or address, closed afterwards. What is not there is made only under `create`; where that is
+    `False` an error says that it may be asked for."""
+    hint = "; --create makes a store there" if create is False else ""
     if address.startswith(POSTGRES):
-        with _postgres(address, create) as store:
+        with _postgres(address, bool(create), hint) as store:
             yield store
         return
     if "://" in address:
         raise WrongUse(f"--store takes a file or postgresql://…, got {told_place(address)}")
     file = Path(address)
     if not create and not file.exists():
-        raise WrongUse(f"--store {address}: there is no such file")
+        raise WrongUse(f"--store {address}: there is no such file{hint}")
     if not create and file.is_file() and not file.stat().st_size:
-        raise WrongUse(f"--store {address}: the file is empty")
+        raise WrongUse(f"--store {address}: the file is empty{hint}")
     with _sqlite(file) if _is_sqlite_store(file) else _faiss(file) as store:
         yield store
 
@@ -85,7 +87,7 @@ def _is_sqlite_store(file: Path) -> bool:
 
 
 @contextmanager
-def _postgres(address: str, create: bool) -> Iterator[BaseStore]:
+def _postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]:
     place = told_place(address)
     try:
         import psycopg
@@ -98,7 +100,7 @@ def _postgres(address: str, create: bool) -> Iterator[BaseStore]:
                 store.setup()
             yield store
     except psycopg.errors.UndefinedTable as fault:
-        raise WrongUse(f"--store {place}: this database holds no LangGraph store") from fault
+        raise WrongUse(f"--store {place}: this database holds no LangGraph store{hint}") from fault
     except psycopg.Error as fault:
         raise StoreError(f"the store {place} cannot be used: {sentence(fault)}") from fault
 

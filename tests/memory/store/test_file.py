@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -147,6 +149,25 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
     with FaissStore(str(path)) as store:
         store.put(NS, "a", {"n": 1})
     assert FaissStore(path).get(NS, "a") is not None
+
+
+def test_a_relative_path_stays_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with FaissStore("lessons.db") as store:
+        monkeypatch.chdir(tmp_path / "there")
+        store.put(NS, "a", {"text": "kept"})
+        assert [item.key for item in store.search(NS, query="kept")] == ["a"]
+    assert [file.name for file in tmp_path.rglob("*.db")] == ["lessons.db"]
+    assert (tmp_path / "here" / "lessons.db").exists()
+
+
+def test_a_store_is_neither_pickled_nor_copied(opened: Callable[..., FaissStore]) -> None:
+    store = opened()
+    for way in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"FaissStore.*lessons\.db.*open its path"):
+            way(store)
 
 
 async def test_a_closed_store_says_so(path: Path) -> None:

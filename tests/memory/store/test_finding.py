@@ -52,9 +52,10 @@ def test_no_similarity_is_above_one(opened: Opened) -> None:
         assert all(item.score is not None and item.score <= 1.0 for item in store.search(NS, query=text))
 
 
-def test_what_is_not_indexed_comes_last_and_has_no_score(opened: Opened, index: Any) -> None:
-    """As LangGraph's own suite asks of a store in memory; with words there is no such rest."""
-    store = opened(index=index)
+@pytest.mark.parametrize("rank", ["vectors", "fused"])
+def test_what_is_not_indexed_comes_last_and_has_no_score(opened: Opened, index: Any, rank: str) -> None:
+    """As LangGraph's own suite asks of a store in memory; with words alone there is no such rest."""
+    store = opened(index={**index, "rank": rank})
     for key in ("z", "y", "x"):
         store.put(NS, key, {"text": "@0"}, index=False)
     store.put(NS, "found", {"text": "@1"})

@@ -91,6 +91,19 @@ def test_a_namespace_that_is_none_is_refused(store: FaissStore, namespace: Any) 
         store.put(namespace, "k", {"n": 1})
 
 
+def test_a_text_for_a_namespace_is_not_taken_for_its_letters(store: FaissStore) -> None:
+    for call in (
+        lambda: store.put("team", "a", {"n": 1}),  # type: ignore[arg-type]
+        lambda: store.delete("team", "a"),  # type: ignore[arg-type]
+        lambda: store.get("team", "a"),  # type: ignore[arg-type]
+        lambda: store.search("team"),  # type: ignore[arg-type]
+        lambda: store.list_namespaces(suffix="team"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidNamespaceError, match=r"\('team',\)"):
+            call()
+    assert store.list_namespaces() == []
+
+
 def test_labels_are_taken_letter_by_letter(store: FaissStore) -> None:
     names = ["user_1", "userX1", "a%b", "axxb", "star*", "starX", "Foo", "foo", "foo!", "foo-", "foo0", "foo\n", "ф"]
     for name in names:
@@ -178,6 +191,9 @@ def test_a_filter_that_cannot_be_meant_is_refused(store: FaissStore, wrong: dict
     with pytest.raises(ValueError, match=r"\$"):
         store.search(NS, filter=wrong)
     assert {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"} == set(OPERATORS)
+    for none in ("kind", [("kind", "rule")]):
+        with pytest.raises(ValueError, match=r"`filter` is a mapping.*kind"):
+            store.search(NS, filter=none)  # type: ignore[arg-type]
 
 
 def test_the_reads_of_a_batch_see_what_was_there_before_it(store: FaissStore) -> None:
