@@ -22,7 +22,7 @@ SHORT = re.compile(rf"(?:^|\bfrom|\bimport|,)\s*(?:{'|'.join(ROOMS)})\b", re.MUL
 
 # Imports go down this list, never up.
 FLOORS: tuple[set[str], ...] = (
-    {""},  # the face itself, `langgraph_reflexion`
+    {"", "__main__"},  # the face itself, `langgraph_reflexion`, and `python -m`
     {"cli", "evals", "server"},
     {"checks"},
     {"testing"},
