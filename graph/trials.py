@@ -25,8 +25,7 @@ from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.finish import finish
-from langgraph_reflexion.nodes.kit import Kit, View
-from langgraph_reflexion.nodes.notes import Strategy, Style, TrialKit
+from langgraph_reflexion.nodes.kit import Kit, Strategy, Style, TrialKit, View
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember

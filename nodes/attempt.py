@@ -23,8 +23,8 @@ from langgraph_reflexion.nodes.call_budget import CallBudget, WorkerError
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.host import emit, emit_failure, is_first_step, was_resumed
-from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.notes import TrialKit, prompted
+from langgraph_reflexion.nodes.kit import Kit, TrialKit
+from langgraph_reflexion.nodes.notes import prompted
 from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Reply, Spent, let_pass, plus, spent_on
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits

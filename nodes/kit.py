@@ -21,10 +21,13 @@ from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import Speech
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import seconds_left
+from langgraph_reflexion.nodes.worker import Worker
 from langgraph_reflexion.prompts import Prompts
 
 Reflecting = Literal["run", "trial", "free"]
 """How a model reflects: within a run, between trials, or in its own words."""
+Strategy = Literal["none", "last_trial", "reflexion", "both"]
+Style = Literal["fresh", "improve"]
 
 
 class View:
@@ -94,3 +97,14 @@ class Kit:
     def inside(self, config: RunnableConfig) -> RunnableConfig:
         """The config as the caller's functions and tools see it: with the agent's own store where it has one."""
         return with_store(config, self.memory.own)
+
+
+@dataclass(frozen=True)
+class TrialKit:
+    """What a trial graph has that no agent has."""
+
+    worker: Worker
+    strategy: Strategy
+    style: Style
+    retries: int
+    max_steps: int

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from langgraph_reflexion.nodes.checking import complaints, mistakes
-from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.kit import Kit, TrialKit
 from langgraph_reflexion.nodes.reflect import KEPT_PATCHES
 from langgraph_reflexion.nodes.speaking import block
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired, transcript
-from langgraph_reflexion.nodes.worker import Worker
 from langgraph_reflexion.schemas import Attempt
 from langgraph_reflexion.state import State, task_in
 
-Strategy = Literal["none", "last_trial", "reflexion", "both"]
-Style = Literal["fresh", "improve"]
-
 WORK_TOKENS = 2_000
 LONGEST_ANSWER = 8_000
-
-
-@dataclass(frozen=True)
-class TrialKit:
-    """What a trial graph has that no agent has."""
-
-    worker: Worker
-    strategy: Strategy
-    style: Style
-    retries: int
-    max_steps: int
 
 
 def prompted(kit: Kit, trial: TrialKit, state: State) -> tuple[list[AnyMessage], str]:

@@ -117,12 +117,6 @@ class LessonBook(Upkeep):
         """The same, awaited."""
         return await awork(self.store, self._precedent(task, failure, but, exclude))
 
-    def _add(
-        self, lesson: Lesson, task: str | None, answer: str | None, heard: Collection[str], doubt: str | None
-    ) -> Plan[Written]:
-        said = maybe_text(task, "task"), maybe_text(answer, "answer"), names(heard, "heard"), maybe_text(doubt, "doubt")
-        return writing.add(self._shelf, lesson, *said)
-
     def reminders(self, ids: Collection[str]) -> list[Lesson]:
         """Those of these lessons that a run was shown in vain, and that fail no oftener than their record says."""
         return work(self.store, reminders(self._shelf, ids))
@@ -130,6 +124,14 @@ class LessonBook(Upkeep):
     async def areminders(self, ids: Collection[str]) -> list[Lesson]:
         """The same, awaited."""
         return await awork(self.store, reminders(self._shelf, ids))
+
+    # ------------------------------------------------------------ plans
+
+    def _add(
+        self, lesson: Lesson, task: str | None, answer: str | None, heard: Collection[str], doubt: str | None
+    ) -> Plan[Written]:
+        said = maybe_text(task, "task"), maybe_text(answer, "answer"), names(heard, "heard"), maybe_text(doubt, "doubt")
+        return writing.add(self._shelf, lesson, *said)
 
     def _recall(
         self, task: str, tools: Collection[str], failure: Failure | None, topic: str | None, exclude: Collection[str]

@@ -132,7 +132,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
             ops.append(put(shelf.lessons, old.id, record(better, [*fingerprints(item.value), *also]), FIELDS))
     elif old.status == "retired" and not doubt and (last := evidence.last_move) and last.by in ("policy", "evidence"):
         again, status = Read(item, old, evidence), _candidate_or_worse(last)
-        ops += moving(shelf, again, status, "restored", by="writer", why="it was learned again", run=_run(new))
+        ops += moving(shelf, again, status, "restored", by="writer", why="it was learned again", run=run_of(new))
     yield from unless_embedding_fails(ops)
     found = (yield from settled(shelf, [old.id]))[old.id].lesson
     if old.status == "quarantined":
@@ -142,7 +142,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
 
 
 def _merged(new: Lesson, old: Lesson, now: datetime) -> Change:
-    return Change("", old.id, "merged", now, "writer", "", None, _run(new), {})
+    return Change("", old.id, "merged", now, "writer", "", None, run_of(new), {})
 
 
 def _candidate_or_worse(retired: Change) -> LessonStatus:
@@ -213,6 +213,6 @@ def opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> list[str]
     return [key for key, text in texts if isinstance(text, str) and opposed(text, new.text)]
 
 
-def _run(new: Lesson) -> str | None:
+def run_of(new: Lesson) -> str | None:
     """The run that a lesson was offered by."""
     return next(iter(new.sources), None)

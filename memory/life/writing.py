@@ -9,7 +9,7 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.life.changing import moved, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.life.lifting import lift
-from langgraph_reflexion.memory.life.merging import merge, opposites, source_records, twin_by_vectors, twin_of
+from langgraph_reflexion.memory.life.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.recall.worth import promise
 from langgraph_reflexion.memory.shelf.appending import change_of, change_record
 from langgraph_reflexion.memory.shelf.doors import Plan, put
@@ -97,7 +97,7 @@ def _added(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op
 def _linked(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
     """What records on both sides that they advise the opposite, where it is not recorded yet."""
     ops: list[Op] = []
-    run = next(iter(new.lesson.sources), None)
+    run = run_of(new.lesson)
     for other in others:
         for one, against in ((new, other), (other, new)):
             why = f"{against.lesson.id} advises the opposite"
@@ -145,7 +145,7 @@ def _holds_again(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -
     """Bring a named entry's former value back, in place of the one that had taken its place."""
     if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
         return False
-    run = next(iter(new.sources), None)
+    run = run_of(new)
     known = yield from read_some(shelf, [twin.key, *(one.key for one in _namesakes(new, items))])
     again = known.pop(twin.key, None)
     if again is None:
@@ -187,7 +187,7 @@ def _kept(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
     """A new lesson as it will be read, and what keeps it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if doubt else "added"
-    run = next(iter(new.sources), None)
+    run = run_of(new)
     # Its sources lie with the evidence alone: two writers of the same lesson must not overwrite each other's.
     bare = record(new.model_copy(update={"sources": []}))
     key, value = change_record(Evidence(), Change("", new.id, action, at, "writer", doubt, None, run), bare)

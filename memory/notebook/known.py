@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import threading
@@ -21,6 +20,7 @@ from langgraph_reflexion.memory.notebook.findings import doubt_of, finding_of, i
 from langgraph_reflexion.memory.notebook.grouping import Groups, Record
 from langgraph_reflexion.memory.shelf.additions import Additions
 from langgraph_reflexion.memory.shelf.doors import Plan, every, put
+from langgraph_reflexion.memory.shelf.records import hash_of
 from langgraph_reflexion.memory.text.words import fold
 from langgraph_reflexion.memory.trust.provenance import copied
 
@@ -85,7 +85,7 @@ class Known:
 
     def _keep(self, records: list[Record], session: Record | None = None) -> Plan[None]:
         ops: list[Op] = [put(self._place, one["id"], one) for one in records]
-        key = _session_key(session["session"]) if session is not None else ""
+        key = f"session-{hash_of(session['session'], 16)}" if session is not None else ""
         if session is not None:
             ops.append(put(self._place, key, session))
         if not ops:
@@ -193,12 +193,4 @@ def _shown(record: Record) -> Finding:
 def _id_of(session: str, tidy: Record) -> str:
     """The same for the same finding of the same run, however often it is recorded."""
     said = [session, tidy["category"], fold(tidy["description"]), fold(tidy["suggestion"])]
-    return _hash(json.dumps(said, ensure_ascii=False)) if session else uuid4().hex[:16]
-
-
-def _session_key(session: str) -> str:
-    return f"session-{_hash(session)}"
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    return hash_of(json.dumps(said, ensure_ascii=False), 16) if session else uuid4().hex[:16]

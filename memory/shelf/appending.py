@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -12,7 +11,7 @@ from typing import Any
 
 from langgraph.store.base import Item
 
-from langgraph_reflexion.memory.shelf.records import Evidence
+from langgraph_reflexion.memory.shelf.records import Evidence, hash_of
 from langgraph_reflexion.memory.shelf.values import Change
 from langgraph_reflexion.schemas import Origin
 
@@ -85,7 +84,7 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
     # Writers who come to the same conclusion at once leave one record of it.
     own = _BY_CHANCE if change.by in ("evidence", "policy") else ("at", "run") if change.action == "opposed" else ()
     telling = {name: one for name, one in value.items() if name not in own}
-    said = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()[:8]
+    said = hash_of(json.dumps(telling, sort_keys=True), 8)
     key = f"change/{place:06d}/{said}"
     return key, {**value, "id": f"{change.lesson}.{place:06d}.{said}", **({"row": row} if row is not None else {})}
 

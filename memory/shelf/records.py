@@ -131,15 +131,14 @@ def _overrules(change: Change | None) -> bool:
     return change is not None and change.by in ("evidence", "policy")
 
 
-def hash_of(text: str) -> str:
-    """By which exactly this text is known again."""
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+def hash_of(text: str, letters: int = 32) -> str:
+    """By which exactly this text is known again, in every process."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:letters]
 
 
 def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
     """The id that follows scope, kind and first wording; another spelling of it gives the same."""
-    said = json.dumps([list(namespace), lesson.kind, fold(lesson.text)], ensure_ascii=False)
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:16]
+    return hash_of(json.dumps([list(namespace), lesson.kind, fold(lesson.text)], ensure_ascii=False), 16)
 
 
 def record(lesson: Lesson, also: Iterable[str] = ()) -> dict[str, Any]:

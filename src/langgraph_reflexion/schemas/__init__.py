@@ -20,7 +20,6 @@ from langgraph_reflexion.schemas.words import (
     Signal,
     Status,
     StopReason,
-    Value,
 )
 
 __all__ = [
@@ -52,6 +51,5 @@ __all__ = [
     "StopReason",
     "Trigger",
     "Usage",
-    "Value",
     "Verdict",
 ]

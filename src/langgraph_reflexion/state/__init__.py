@@ -1,6 +1,6 @@
 """The state of a run."""
 
-from langgraph_reflexion.state.books import BLANK, TYPED, laid_open, put_back
+from langgraph_reflexion.state.books import BLANK, laid_open, put_back
 from langgraph_reflexion.state.fields import (
     HELD,
     About,
@@ -10,7 +10,6 @@ from langgraph_reflexion.state.fields import (
     Channels,
     Crossing,
     Handoff,
-    Held,
     Input,
     Mark,
     Named,
@@ -20,14 +19,12 @@ from langgraph_reflexion.state.fields import (
     Tally,
     Update,
     Waiting,
-    held,
 )
 from langgraph_reflexion.state.turns import edited_in, last_id, last_turn, shown_in, task_in, task_of, waiting_in
 
 __all__ = [
     "BLANK",
     "HELD",
-    "TYPED",
     "About",
     "Aside",
     "AtCrossing",
@@ -35,7 +32,6 @@ __all__ = [
     "Channels",
     "Crossing",
     "Handoff",
-    "Held",
     "Input",
     "Mark",
     "Named",
@@ -46,7 +42,6 @@ __all__ = [
     "Update",
     "Waiting",
     "edited_in",
-    "held",
     "laid_open",
     "last_id",
     "last_turn",
