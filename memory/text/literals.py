@@ -51,17 +51,32 @@ _CALLED = re.compile(
 """What stands before a number that is the name of something."""
 _NAME = re.compile(r"(?:(?<=[\w,;:)] )|(?<=\b(?:Mr|Ms|Dr)\. ))[A-Z][a-z]{2,}(?:[- ][A-Z][a-z]{2,})*\b")
 
-_SURNAME = (
-    "(?:欧阳|司马|上官|诸葛|[王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗郑梁谢宋唐许邓冯韩曹曾彭萧蔡潘袁董余苏叶吕魏蒋杜丁沈姜]"
-    "|[范傅钟卢汪戴崔邱陆夏谭贾邹熊孟秦薛侯雷龙段郝孔毛史万顾赖覃武钱严莫])"
+_USUAL = (
+    "(?:欧阳|司马|上官|诸葛|[王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗郑梁谢宋唐许邓冯韩曹曾彭萧]"
+    "|[蔡潘袁董余苏叶吕魏蒋杜丁沈姜])"
 )
+_SURNAME = f"(?:{_USUAL}|[范傅钟卢汪戴崔邱陆夏谭贾邹熊孟秦薛侯雷龙段郝孔毛史万顾赖覃武钱严莫])"
+_NO_NAME = (
+    "(?:.[的了]|黄[色金油河海]|马[上路克]|周[一二三四五六日末期年报边围刊]|何[时种处人]|许[多可]|江[苏西南北]|曾经|叶[子片]|林[业地区木中]|[宋唐][代朝诗词]|宋体|董事"
+    "|余[额下数弦]|陈[述列旧]|罗[列马]|郑[重州]|胡[同萝须]|苏[打州]|王[国朝后子]|李子|张[力贴开]|杨[树柳]|姜[汁汤]|吴语|谢[谢绝]|杜绝|沈阳|魏晋|彭博|朱红|丁[烷酸醇])"
+)
+"""Words that only begin as a name does."""
+
+_DOES = (
+    r"(?=[，。、；：？！\s]|$|预[订定约]|[订定发写查办买购打寄转退换改找选的在去和与及从把开]"
+    "|安排|准备|取消|申请|生成|创建|推荐|翻译|计算|制作|设置|更新)"
+)
+"""What follows a name."""
+
 _TITLE = "(?:先生|女士|小姐|太太|博士|教授)"
 _PERSON = re.compile(
     rf"(?P<bare>{_SURNAME}[\u4e00-\u9fff]{{1,2}}?)(?={_TITLE})|“(?P<quoted>{_SURNAME}[\u4e00-\u9fff]{{1,2}})”|(?P<called>{_SURNAME}{_TITLE})"
     rf"|(?P<latin>[A-Z][a-z]+(?:[ ·-][A-Z][a-z]+)*)(?=\s?{_TITLE})"
+    r"|(?:[为给替帮向找跟和与让请叫]|联系|通知|邀请|告诉|提醒|客户|用户|员工|患者|学生|同学|同事|乘客|旅客|会员|经理)"
+    rf"(?P<somebody>(?!{_NO_NAME}){_USUAL}[\u4e00-\u9fff]{{1,2}}?){_DOES}"
     r"|(?:联系|通知|邀请|告诉|拜访|打电话给|发邮件给)\s?(?P<other>[A-Z][a-z]+(?:[ ·-][A-Z][a-z]+)*)"
 )
-"""People in a Chinese text, where a title or what is done says that they are."""
+"""People in a Chinese text, where a title or what is done with them says that they are."""
 
 _PLACE = re.compile(
     "(?:北京|上海|天津|重庆|广州|深圳|杭州|南京|苏州|成都|武汉|西安|青岛|大连|厦门|宁波|长沙|郑州|济南|沈阳|哈尔滨|昆明|福州|合肥|无锡"

@@ -169,6 +169,8 @@ def test_a_lesson_with_slots_says_nothing_new_when_it_is_offered_again() -> None
         ("帮王先生和张伟女士在北京市预订酒店", "帮<name>和<name 2>女士在<name 3>市预订酒店"),
         ("联系华信科技有限公司的李经理，地点上海", "联系<name>的李经理，地点<name 2>"),
         ("请邀请 Anna Weber 参加会议，用Python写脚本", "请邀请 <name> 参加会议，用Python写脚本"),
+        ("为王小明和李娜预订机票", "为<name>和<name 2>预订机票"),
+        ("提醒员工赵六更新密码，再联系陈建国。", "提醒员工<name>更新密码，再联系<name 2>。"),
         ("把“张伟”的订单改到《春潮》首映之后", "把<name>的订单改到<title>首映之后"),
     ],
 )
@@ -180,6 +182,9 @@ def test_people_towns_companies_and_titles_in_a_chinese_task_become_slots(task: 
     "task",
     [
         "北京时间下午三点",
+        "给黄色按钮加边框，为周末安排活动",
+        "向马上到期的客户发通知，和余弦定理的推导",
+        "为高中生写一篇与丁烷的反应有关的文章",
         "高级女士手表的价格",
         "给客户经理写邮件",
         "城市列表按人口排序",
