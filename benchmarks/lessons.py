@@ -1,6 +1,6 @@
 """Which memory earns its place: ours and seven others on the same simulated stream of tasks.
 
-`python benchmarks/lessons.py [--short] [--tasks 1000] [--seeds 2] [--first 1] [--sweep] [--plot FILE.png]`
+`python benchmarks/lessons.py [--short] [--tasks 1000] [--seeds 2] [--first 1] [--sweep | --cell NAME] [--plot FILE]`
 
 No model takes part. Families of tasks have hidden rules, a policy follows advice at stated rates, a reflector errs in
 stated ways and a check errs as well (`stream/world.py`, `stream/reflector.py`). So this measures the mechanics of a
@@ -160,15 +160,16 @@ def main() -> int:
     parser.add_argument("--families", type=int, default=USUAL.families)
     parser.add_argument("--cap", type=int, default=1000, help="lessons that our book may keep")
     parser.add_argument("--store", choices=STORES, default="memory")
-    parser.add_argument("--sweep", action="store_true", help="every cell, not the usual one alone")
-    parser.add_argument("--plot", type=Path, help="a PNG of the usual cell")
+    parser.add_argument("--cell", choices=CELLS, default="usual")
+    parser.add_argument("--sweep", action="store_true", help="every cell, not this one alone")
+    parser.add_argument("--plot", type=Path, help="a PNG of the cell")
     given = parser.parse_args()
     tasks, many = (150, 1) if given.short else (given.tasks, given.seeds)
     seeds = range(given.first, given.first + many)
     print("A simulation without a model: it measures the mechanics of a memory, not a model's wit.\n")
     losses: list[str] = []
     kept = []
-    for name, odds in CELLS.items() if given.sweep else [("usual", USUAL)]:
+    for name, odds in CELLS.items() if given.sweep else [(given.cell, CELLS[given.cell])]:
         began = time.perf_counter()
         streams, books = cell(replace(odds, families=given.families), tasks, seeds, given.store, given.cap)
         print(f"{name}: {tasks} tasks, {many} seeds, {given.families} families")
@@ -179,7 +180,7 @@ def main() -> int:
         for said, holds in aims(streams, books, given.cap):
             print(f"  {'ok ' if holds else 'NOT'} {said}")
             kept.append(holds or not said.startswith(("tokens", "lessons kept")))
-        if name == "usual":
+        if name == given.cell:
             print("notes kept over time:\n" + "\n".join(sizes(streams)))
             if given.plot:
                 given.plot.write_bytes(plot(streams))
