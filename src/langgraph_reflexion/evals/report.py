@@ -55,7 +55,8 @@ def _told(folder: Path, result: Result, task: Task | None) -> Iterator[str]:
     word = "right" if right else "wrong"
     yield f'<details><summary><span class="{word}">{escape(result.task)}: {escape(how)}</span></summary>\n'
     if task is not None:
-        yield f"<p>{escape(task.task)}</p>\n"
+        known = f'<br><span class="who">The right answer is: {escape(task.answer)}</span>' if task.answer else ""
+        yield f"<p>{escape(task.task)}{known}</p>\n"
     for number, trial in enumerate(result.trials, 1):
         said = "".join(f"<br>{escape(one)}" for one in trial.said)
         yield f"<p><b>Trial {number}</b>: {escape(str(trial.answer))}{said}</p>\n"
@@ -64,7 +65,7 @@ def _told(folder: Path, result: Result, task: Task | None) -> Iterator[str]:
             yield f"<p><b>{title}</b></p>\n" + "".join(f"<pre>{escape(text)}</pre>\n" for text in texts)
     calls = list(calls_in(transcript_of(folder, result.setup, result.task)))
     if calls:
-        yield f"<details><summary>{len(calls)} model calls</summary>\n"
+        yield f"<details><summary>{len(calls)} model call{'s' * (len(calls) > 1)}</summary>\n"
         for call in calls:
             yield from _call(call)
         yield "</details>\n"
