@@ -48,7 +48,15 @@ def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, cap
     for part in ("trial 5", "published", "29 %", "as fast", "A simulation"):
         assert part in told
     page = (tmp_path / "eval-towns" / "report.html").read_text(encoding="utf-8")
-    for part in ("A simulation", "Old Harrow 3", "guess 0", "Reflections", "<svg", "model calls", "right answer is: River 3"):
+    for part in (
+        "A simulation",
+        "Old Harrow 3",
+        "guess 0",
+        "Reflections",
+        "<svg",
+        "model calls",
+        "right answer is: River 3",
+    ):
         assert part in page
     assert (tmp_path / "eval-towns" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
