@@ -81,3 +81,6 @@ def test_beside_seven_other_memories_none_is_better_than_ours() -> None:
     said = [one for one, holds in lessons.aims(streams, books, 50) if not holds and "level is back" not in one]
     assert not said
     assert streams["ours"][0].useful > 0.85
+    [ours], [bound] = streams["ours"], streams[lessons.BOUND]
+    assert sum(ours.first) < sum(bound.first)
+    assert sum(bound.paid) < sum(ours.paid)
