@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from langgraph_reflexion.memory.text.literals import TASK_LOOKED_AT, gives_away, retold
 from langgraph_reflexion.memory.text.masking import without_secrets
@@ -44,16 +45,20 @@ _SELF = _any_of(
     r"(?:careless|lazy|sloppy|hasty|bad|smart|clever|stupid|weak|confident|attentive|diligent|helpful)\b",
     r"我(?:太|很|不够|总是|应该|没有|忘|犯)|(?:模型|助手|智能体)(?:太|很|不够)",
 )
+_REFUSED = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"
 _STORY = _any_of(
     r"\bin this (?:task|run|case|conversation|attempt|problem)\b|\bthis time\b",
     r"\b(?:the|this) (?:task|question|problem) (?:was|asked|is about|asks)\b",
     r"\bthe user (?:asked|wanted|said|requested)\b",
     r"\b(?:the|my|our) (?:previous|first|last|earlier) (?:attempt|answer|run|try) (?:was|failed|did)\b",
+    rf"\bthe (?:answer|solution) was {_REFUSED}",
     r"这次(?:任务|尝试|运行)|本次任务|用户(?:要求|问了|说了)",
 )
 _ANSWER = _any_of(
-    r"\bthe (?:final |correct |right |expected )*(?:answer|solution)(?: (?:to|for|of) [^.]{1,60})? (?:is|was|equals)\b",
-    r"(?:答案|结果)(?:是|为|应为|等于)",
+    r"\bthe (?:final |correct |right |expected )*(?:answer|solution)(?: (?:to|for|of) [^.]{1,60})? (?:is|was|equals)\b"
+    rf"(?! {_REFUSED})",
+    r"\bthe (?:final |correct |right |expected )*result (?:is|was|equals) [-+$€£]?\d",
+    r"(?:答案|结果)(?:是|为|应为|等于)(?!空|零|否|错|null|None)",
 )
 _ME = _any_of(r"\b(?:i|me|my|mine|we|our|us)\b", "我")
 _PLAN = _any_of(
@@ -63,12 +68,20 @@ _PLAN = _any_of(
 )
 """What a reflection in the first person sets itself to do."""
 
+_ORDER = _any_of(
+    r"(?:add|ask|avoid|call|check|compare|confirm|convert|count|do not|give|include|keep|list|look|make sure|"
+    r"don't|never|open|pass|prefer|quote|read|remove|retry|return|round|run|search|send|set|sort|split|state|strip|"
+    r"test|treat|use|validate|verify|wait|write|always)\b"
+)
+"""How a sentence begins that says what to do, whatever it says of what was done."""
+
 _FILLER = listed(
     """
     careful carefully care much attention attentive attentively pay be more better harder again next time try make sure
     keep mind remember think thoroughly thorough diligent precise precisely accurate accurately double check focus
     effort put mistake mistakes error errors avoid same always should must please really very just do it well best
     good work improve improved quality closely properly correctly right thing things slowly slow down pause stay
+    ensure ensuring accuracy completeness responses focused making lesson lessons learned
     concentrate vigilant cautious mindful everything all answer answering answers response responding task tasks
     step steps future going forward the a an to of in on and or not no don't you your this that these those with for
     from at by any every is are before detail details write code text summary solution result results quality
@@ -76,11 +89,26 @@ _FILLER = listed(
     i i'll will we we'll me my n none null nil nothing
     """
 )
+_GENERIC = listed(
+    """
+    answers question questions problem problems prompt instruction instructions requirement requirements user users
+    model assistant agent approach approaches reasoning logic judgement judgment assumption assumptions information
+    context clarity goal goals expectations confidence patience thought thinking process analysis outcome outcomes
+    provide providing verify verifying reflect reflecting learn learning use using read reading reread follow following
+    understand understanding analyze analyse consider considering meet satisfy rush rushing hurry strive aim ensure up
+    into as was were mine different another such so too whole fully full complete completely clear clearly concise deep
+    deeply deeper relevant available similar wrong incorrect unhappy failed failure confident systematic methodical
+    logical logically thoughtful thoughtfully give giving take taking never correct re closer being asked part parts
+    address addressing skill skills solving exercise caution calm high difficult hard challenging possibilities options
+    assume assuming needs expectation situation situations wisely smarter what
+    """
+)
+"""Words in which any task may be spoken of: what holds no other teaches nothing."""
 _FIGURE = re.compile(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 """A number that says what to do, and not how often or how much."""
 _FILLER_CHINESE = re.compile(
     "下次|下回|以后|今后|再|要|更|仔细|认真|小心|注意|谨慎|努力|加油|专心|细心|一点|一些|些|点|地|的|请|必须|应该|多|做|得|好|"
-    "尝试|试|检查|思考|避免|犯错|错误|务必|一定|时|回答|答案|任务|和|并|不要|别|粗心|大意"
+    "更好|理解|用户|需求|题目|要求|保持|专注|提高|准确率|准确|正确|质量|需要|我|尝试|试|检查|思考|避免|犯错|错误|务必|一定|时|回答|答案|任务|和|并|不要|别|粗心|大意"
 )
 _DENSE = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 
@@ -126,7 +154,7 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
     another rule, pattern or strategy must hold for others.
     """
     text = lesson.text
-    if not concrete(text):
+    if not concrete(text, _GENERIC):
         return "it says nothing that could be done: a bare reminder to take care"
     if lesson.kind in ("project", "preference") or lesson.name:
         return None
@@ -150,12 +178,16 @@ def _plans(text: str) -> bool:
     if any(concrete(plan[plan.lastindex or 0]) for plan in _PLAN.finditer(text)):
         return True
     orders = (one for one in sentences(text) if not (_ME.search(one) or _SELF.search(one) or _STORY.search(one)))
-    return any(concrete(one) and not is_told(one) for one in orders)
+    return any(concrete(one) and (_ORDER.match(one) or not is_told(one)) for one in orders)
 
 
-def concrete(text: str) -> bool:
-    """Whether a text says something that can be done: more than `be careful`, in whatever words."""
-    words = [word for word in re.findall(r"[a-z][a-z'’]*", text.casefold()) if word not in _FILLER]
+def concrete(text: str, generic: Collection[str] = ()) -> bool:
+    """Whether a text says something that can be done: more than `be careful`, in whatever words.
+
+    `generic` are further words that say nothing: a plan for this run may be simpler than what is kept for others.
+    """
+    said = re.findall(r"[a-z][a-z'’]*", text.casefold())
+    words = [word for word in said if word not in _FILLER and word not in generic]
     dense = _FILLER_CHINESE.sub("", "".join(re.findall(_DENSE, text)))
     others = re.findall(r"[^\W\d_]", re.sub(rf"[A-Za-z'’]|{_DENSE}", "", text))
     return bool(words) or len(dense) >= 2 or len(others) >= 3 or _FIGURE.search(text) is not None

@@ -55,6 +55,7 @@ HONEST = [
     "Skip rows whose ids are missing.",
     "Follow the rules of the style guide before you write.",
     "Mask tokens before you print logs.",
+    "Treat dates like 03/04/2025 as ambiguous and ask for the order of day and month.",
     "Pass the API key in the header and not in the URL.",
     "Send the access token as a header instead of a query parameter.",
     "Never store passwords in plain text.",
