@@ -29,7 +29,7 @@ class Memo(Value):
         "`strategy`: what has worked; `project`: a fact or a decision; `preference`: what the user likes."
     )
     text: str = Field(description="One imperative sentence that names no detail of this task.")
-    when: str = Field(default="", description="The situation in which it applies.")
+    when: str = Field(default="", description="The sort of task it is for, in the words in which a user asks for one.")
     tags: list[str] = Field(default_factory=list)
 
 
