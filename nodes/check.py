@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.checking import CHECK_FAULT, complaints, consistent, together, verdicts_on
+from langgraph_reflexion.nodes.checking import CHECK_FAULT, verdicts_on
 from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.as_text import as_text, object_of
@@ -19,6 +19,7 @@ from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Spent, plus
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, times_seen
+from langgraph_reflexion.nodes.verdicts import complaints, consistent, together
 from langgraph_reflexion.schemas import Failure, Run, Verdict
 from langgraph_reflexion.state import Aside, State, Update, Waiting, edited_in, last_turn, shown_in, task_in, waiting_in
 

@@ -1,4 +1,4 @@
-"""Checks: any callable of (answer, run), what its return says, and what all verdicts together decide.
+"""Checks: any callable of (answer, run), how it is asked, and what its return says.
 
 A check may be told apart by five attributes: `asks_model` (it is dear, and comes last), `wants_model` (it asks the
 agent's own, which it finds in `run.model`), `asks_person`, `in_place` (it takes less time than a step of a graph, and
@@ -18,14 +18,13 @@ from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.acting.timing import within
-from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
 from langgraph_reflexion.nodes.speaking.models import let_pass
 from langgraph_reflexion.nodes.step import NeedsAsyncError, Wait, Waits, calling, is_async, takes
+from langgraph_reflexion.nodes.verdicts import cut, decided
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 
 CHECK_FAULT = "the check itself failed: "
-LONGEST_COMPLAINT = 8_000
 READY_MADE = "langgraph_reflexion.checks."
 
 
@@ -95,13 +94,13 @@ class NamedCheck:
         if said is None:
             return Verdict(passed=True, check=self.name)
         if isinstance(said, Verdict):
-            return _cut(said if said.check else said.model_copy(update={"check": self.name}))
+            return cut(said if said.check else said.model_copy(update={"check": self.name}))
         if isinstance(said, bool):
             return Verdict(passed=said, check=self.name)
         if isinstance(said, (int, float)):
             return Verdict(score=float(said), check=self.name)
         if isinstance(said, str):
-            return _cut(Verdict(passed=False, feedback=said, check=self.name))
+            return cut(Verdict(passed=False, feedback=said, check=self.name))
         issue = f"{CHECK_FAULT}it gave {type(said).__name__}, and no Verdict, bool, number, text or None"
         return Verdict(passed=False, issues=[issue], check=self.name)
 
@@ -132,18 +131,6 @@ class _StillAside:
         """Let go of it unawaited."""
         if inspect.iscoroutine(self._said):
             self._said.close()
-
-
-def _cut(verdict: Verdict) -> Verdict:
-    """The verdict with its overlong texts cut."""
-    sides = verdict.dimensions
-    texts = [verdict.feedback, *verdict.issues, *(one.feedback for one in sides.values())]
-    if sum(map(len, texts)) <= LONGEST_COMPLAINT:
-        return verdict
-    most = LONGEST_COMPLAINT // 2
-    cut = {name: one.model_copy(update={"feedback": bounded(one.feedback, most)}) for name, one in sides.items()}
-    issues = [bounded(one, most) for one in verdict.issues]
-    return verdict.model_copy(update={"feedback": bounded(verdict.feedback, most), "issues": issues, "dimensions": cut})
 
 
 def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
@@ -217,57 +204,9 @@ def verdicts_on(
     return Judged(said, answer, edited)
 
 
-def decided(verdict: Verdict, success_score: float) -> bool | None:
-    """Whether a verdict accepts: what it states is final, else its score decides, else it says nothing."""
-    if verdict.passed is not None:
-        return verdict.passed
-    return None if verdict.score is None else verdict.score >= success_score
-
-
-def together(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | None, float | None]:
-    """What all verdicts decide, one refusal refusing, and the mean of their scores."""
-    said = [one for one in (decided(verdict, success_score) for verdict in verdicts) if one is not None]
-    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
-    mean = sum(scores) / len(scores) if scores else None
-    return (all(said) if said else None), mean
-
-
 def rests_on(checks: Sequence[NamedCheck], verdicts: Sequence[Verdict], success_score: float, accepted: bool) -> Origin:
     """Who accepted or refused an answer: a model alone, or a person, or something that can be verified."""
     by_name = {one.name: one.origin for one in checks}
     deciding = [one for one in verdicts if decided(one, success_score) is accepted]
     said = [by_name.get(one.check, "verified") for one in deciding] or ["verified"]
     return "verified" if "verified" in said else "told" if "told" in said else "judged"
-
-
-def consistent(verdict: Verdict, success_score: float) -> Verdict:
-    """The verdict, with a word where what it states and its score contradict each other. The statement stands."""
-    if verdict.passed is None or verdict.score is None or verdict.passed == (verdict.score >= success_score):
-        return verdict
-    said = "accepts" if verdict.passed else "refuses"
-    issue = f"it {said} with a score of {verdict.score:g}, where {success_score:g} is needed"
-    return verdict.model_copy(update={"issues": [*verdict.issues, issue]})
-
-
-def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
-    """Everything the checks said: overall, each issue, each dimension. Refusals come first, and a cut says so."""
-    refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
-    others = [verdict for verdict in verdicts if decided(verdict, success_score) is not False]
-    lines = []
-    for verdict in refusing:
-        needed = [] if verdict.score is None else [f"score {verdict.score:g}, {success_score:g} is needed"]
-        lines.append(f"{verdict.check}: {'; '.join([*_said(verdict), *needed]) or 'refused'}")
-    lines += [f"{verdict.check} has no objection: {'; '.join(said)}" for verdict in others if (said := _said(verdict))]
-    return bounded("\n".join(lines), LONGEST_COMPLAINT)
-
-
-def _said(verdict: Verdict) -> list[str]:
-    sides = [f"{name}: {side.score:g}, {side.feedback}".rstrip(", ") for name, side in verdict.dimensions.items()]
-    return [one for one in (verdict.feedback.strip(), *verdict.issues, *sides) if one]
-
-
-def mistakes(verdicts: Sequence[Verdict], success_score: float) -> list[str]:
-    """What refusing verdicts say, a mistake each; nothing where they only refuse."""
-    refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
-    said = [line.strip() for verdict in refusing for one in _said(verdict) for line in one.splitlines()]
-    return list(dict.fromkeys(filter(None, said)))

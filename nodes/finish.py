@@ -11,7 +11,6 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
 from langgraph_reflexion.memory import topic_of
-from langgraph_reflexion.nodes.checking import together
 from langgraph_reflexion.nodes.contrast import what_worked
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
@@ -21,6 +20,7 @@ from langgraph_reflexion.nodes.speaking.endings import is_cut, withheld
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.nodes.tally import elapsed, usage_of
+from langgraph_reflexion.nodes.verdicts import together
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short
 from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
 from langgraph_reflexion.state import State, Update, last_turn, task_in
