@@ -61,11 +61,17 @@ def what_is_imported_stays() -> None:
     gc.enable()
 
 
-@pytest.fixture(autouse=True)
-def no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+network_for: list[pytest.Item] = []
+"""The test that may reach other machines, while it runs: one marked `external`."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    network_for[:] = [item] if item.get_closest_marker("external") else []
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network() -> Iterator[None]:
     """A test reaches this machine alone, unless it is marked `external`."""
-    if request.node.get_closest_marker("external"):
-        return
     connect, look_up = socket.socket.connect, socket.getaddrinfo
 
     def connect_here(self: socket.socket, address: Any) -> None:
@@ -77,11 +83,13 @@ def no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         _must_be_here(host)
         return look_up(host, *args, **named)
 
-    monkeypatch.setattr(socket.socket, "connect", connect_here)
-    monkeypatch.setattr(socket, "getaddrinfo", look_up_here)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", connect_here)
+        patch.setattr(socket, "getaddrinfo", look_up_here)
+        yield
 
 
 def _must_be_here(host: Any) -> None:
     name = host.decode() if isinstance(host, bytes) else str(host or "localhost")
-    if not name.startswith("127.") and name not in {"localhost", "::1"}:
+    if not network_for and not name.startswith("127.") and name not in {"localhost", "::1"}:
         pytest.fail(f"a test wanted to reach {name}; tests run without a network")

@@ -74,7 +74,7 @@ def test_a_dry_run_says_how_many_calls_there_would_be_and_makes_none(
 
 
 @pytest.mark.req("L1")
-@pytest.mark.parametrize("name", ["cot+reflexion", "react+both"])
+@pytest.mark.parametrize("name", ["cot+reflexion", pytest.param("react+both", marks=pytest.mark.slow)])
 def test_the_fewest_and_the_most_calls_of_a_dry_run_are_those_of_the_best_and_the_worst_student(
     capsys: pytest.CaptureFixture[str], name: str
 ):

@@ -171,8 +171,15 @@ MALFORMED: list[Any] = [
 
 
 @pytest.mark.req("K8")
-@pytest.mark.parametrize("said", MALFORMED, ids=repr)
-@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize(
+    ("said", "by_id"),
+    [
+        pytest.param(said, by_id, marks=[] if by_id is bool(i % 2) else [pytest.mark.slow])
+        for i, said in enumerate(MALFORMED)
+        for by_id in (True, False)
+    ],
+    ids=repr,
+)
 def test_a_reply_that_decides_nothing_is_asked_for_again_with_the_reason(
     make: Make, thread: Thread, said: Any, by_id: bool
 ) -> None:

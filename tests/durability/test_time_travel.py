@@ -165,6 +165,7 @@ def test_edited_calls_ask_for_leave_as_the_models_would(make: Make, thread: Thre
 
 
 @pytest.mark.req("I7")
+@pytest.mark.parametrize("protocol", ["tools", pytest.param("json", marks=pytest.mark.slow)])
 def test_every_checkpoint_can_be_replayed_and_forked_to_an_outcome(make: Make, thread: Thread, protocol: str) -> None:
     _, agent = make(protocol=protocol, checks=[lambda answer, _run: answer == "11:00"])
     config = thread()
@@ -201,7 +202,15 @@ def test_another_word_of_the_user_put_into_any_checkpoint_leads_to_an_outcome(
 
 
 @pytest.mark.req("I7")
-@pytest.mark.parametrize("pause", ["interrupt_before", "interrupt_after"])
+@pytest.mark.parametrize(
+    ("protocol", "pause"),
+    [
+        ("tools", "interrupt_before"),
+        ("json", "interrupt_after"),
+        pytest.param("tools", "interrupt_after", marks=pytest.mark.slow),
+        pytest.param("json", "interrupt_before", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_stopped_at_every_step_ends_as_one_that_was_not(
     make: Make, thread: Thread, protocol: str, tmp_path: Path, pause: str
 ) -> None:

@@ -111,8 +111,9 @@ KINDS = {
     "tool": ({"confirm": 11}, "yes"),
 }
 # Several pauses at once go on by id alone, as LangGraph itself says: the tool's under `tools` are two.
+ALONE = (("question", "json"), ("approval", "tools"))
 WAYS = [
-    (kind, protocol, by_id)
+    pytest.param(kind, protocol, by_id, marks=[] if by_id or (kind, protocol) in ALONE else [pytest.mark.slow])
     for kind in KINDS
     for protocol in ("tools", "json")
     for by_id in (True, False)

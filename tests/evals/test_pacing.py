@@ -11,14 +11,14 @@ from langgraph_reflexion.testing import ModelServer, ScriptedModel, call, say
 
 
 async def test_a_storm_of_429_is_waited_out_and_every_call_is_answered_once():
-    moods = ["rate_limited" if number % 3 else None for number in range(90)]
+    moods = ["rate_limited" if number % 3 else None for number in range(45)]
     with ModelServer(lambda question: say(question.last.text), moods, retry_after=0.01) as server:
         pace = Pace(8)
         model = PacedModel(server.chat(max_retries=0), pace)
-        found = await asyncio.gather(*(model.ainvoke(f"number {n}") for n in range(30)))
-        assert [one.text for one in found] == [f"number {n}" for n in range(30)]
+        found = await asyncio.gather(*(model.ainvoke(f"number {n}") for n in range(15)))
+        assert [one.text for one in found] == [f"number {n}" for n in range(15)]
         assert pace.refusals > 0
-        assert len(server.asked) == 30 + pace.refusals
+        assert len(server.asked) == 15 + pace.refusals
 
 
 async def test_a_refusal_halves_the_calls_at_once_and_success_lets_them_grow_again():

@@ -74,10 +74,19 @@ def sent(make: Callable[..., Any], script: list[Any], chat: dict[str, Any]) -> t
         return [re.sub(rb"call_[0-9a-f]+", b"call", raw) for raw in server.raw], result["messages"]
 
 
+PROMPTS, NAMES = (None, "You plan meetings."), (None, "planner")
+CHATS: tuple[dict[str, Any], ...] = ({}, {"streaming": True}, {"model": "gpt-4o-mini", "temperature": 0.2})
+# Every two of them meet every time, all three with the slow tests.
+FORMS = [
+    pytest.param(PROMPTS[i], NAMES[j], CHATS[k], marks=[] if (i + j + k) % 2 == 0 else [pytest.mark.slow])
+    for i in range(2)
+    for j in range(2)
+    for k in range(3)
+]
+
+
 @pytest.mark.req("B6", "A1")
-@pytest.mark.parametrize("chat", [{}, {"streaming": True}, {"model": "gpt-4o-mini", "temperature": 0.2}])
-@pytest.mark.parametrize("name", [None, "planner"])
-@pytest.mark.parametrize("prompt", [None, "You plan meetings."])
+@pytest.mark.parametrize(("prompt", "name", "chat"), FORMS)
 def test_a_clean_run_sends_byte_for_byte_what_a_plain_agent_sends(
     prompt: str | None, name: str | None, chat: dict[str, Any]
 ) -> None:

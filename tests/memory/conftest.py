@@ -69,15 +69,15 @@ def opened(name: str, folder: Path) -> Iterator[BaseStore]:
 @pytest.fixture(
     params=[
         "plain",
-        "indexed",
-        "sqlite",
-        "faiss",
+        pytest.param("indexed", marks=pytest.mark.slow),
+        pytest.param("sqlite", marks=pytest.mark.slow),
+        pytest.param("faiss", marks=pytest.mark.slow),
         "faiss indexed",
         pytest.param("postgres", marks=pytest.mark.external),
     ]
 )
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
-    """Each sort of store in turn."""
+    """Each sort of store in turn. Every time: in memory and by words, in a file and by vectors too."""
     if request.param == "postgres" and POSTGRES not in os.environ:
         pytest.skip(f"${POSTGRES} names no server")
     yield from opened(request.param, tmp_path)

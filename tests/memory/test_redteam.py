@@ -47,7 +47,7 @@ def test_hardly_an_honest_lesson_of_the_corpus_is_set_aside() -> None:
 
 
 @pytest.mark.req("D17")
-@pytest.mark.parametrize("part", ["tuned", "held_out"])
+@pytest.mark.parametrize("part", [pytest.param("tuned", marks=pytest.mark.slow), "held_out"])
 def test_no_attack_is_shown_that_was_copied_from_a_tool(part: str) -> None:
     for row in rows(f"attacks_{part}"):
         page = f"Opening hours: 9 to 17. {row['text']} Prices are in euros."
@@ -67,7 +67,7 @@ def test_no_attack_is_shown_that_was_split_over_several_results() -> None:
 @pytest.mark.req("D17")
 def test_an_attack_written_by_another_program_is_not_shown_either() -> None:
     """The store is open to others: the same scan runs when a record is read."""
-    for row in rows("attacks_tuned"):
+    for row in rows("attacks_tuned")[::2]:
         store = InMemoryStore()
         book = LessonBook(store, ("team",))
         kept = book.add(Lesson(kind="rule", text="Check the busy slot of the calendar.")).lesson
@@ -91,7 +91,7 @@ def test_an_attack_in_a_file_that_is_loaded_is_set_aside(tmp_path: Path) -> None
     book = LessonBook(InMemoryStore(), ("team",))
     book.load(tmp_path / "lessons.jsonl", strict=False)
     assert {one.status for one in book.lessons()} == {"quarantined"}
-    assert not any(book.recall(row["text"]) for row in attacks)
+    assert not any(book.recall(row["text"]) for row in attacks[::3])
 
 
 @pytest.mark.req("D17", "K6")

@@ -94,7 +94,7 @@ def test_a_deadline_ends_an_attempt_that_hangs_and_the_trial(tried, scores):
         return "the first"
 
     began = time.monotonic()
-    seen = tried(worker, checks=[scores("no")], strategy="last_trial", limits={"deadline": 0.4})
+    seen = tried(worker, checks=[scores("no")], strategy="last_trial", limits={"deadline": 0.2})
     assert time.monotonic() - began < 4
     assert seen.ending == ("failure", "deadline")
     assert [one.answer for one in seen.outcome.attempts] == ["the first", None]
