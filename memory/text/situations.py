@@ -16,7 +16,7 @@ MOST = 60
 """Words of a task that are kept."""
 
 LEAST = 3
-"""Words that two tasks must share to be alike; one less will do where they have no others."""
+"""Words that two tasks must share to be alike; one less will do where neither has more."""
 
 ALIKE = 0.6
 """Share of the longer one's words, by what each says, that makes two tasks alike."""
@@ -42,7 +42,7 @@ def situation_of(task: str) -> str:
 def nearness(one: Collection[str], other: Collection[str]) -> float:
     """How much of the larger of two sets of words is shared: 0 where that makes them no tasks of one sort."""
     shared = set(one) & set(other)
-    if len(shared) < (LEAST if len(shared) < max(len(one), len(other)) else LEAST - 1):
+    if len(shared) < (LEAST if max(len(one), len(other)) > LEAST else LEAST - 1):
         return 0.0
     share = _weight(shared) / max(_weight(one), _weight(other))
     return share if share >= ALIKE else 0.0

@@ -35,6 +35,8 @@ def test_details_and_secrets_of_a_task_are_not_kept_and_a_name_within_a_word_is_
     ("one", "other", "alike"),
     [
         ("find fre hour budget meet", "find fre hour design meet", True),
+        ("plan press meet", "plan budget meet", True),
+        ("find cheap flight", "find cheap hotel", False),
         ("invent telephon", "invent radio", False),
         ("open", "open", False),
         ("invent telephon", "invent telephon", True),
