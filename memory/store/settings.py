@@ -37,7 +37,7 @@ class Settings:
         if index is None:
             return cls()
         if not isinstance(index, Mapping):
-            raise ValueError(f"`index` is a mapping such as {{'dims': 256, 'embed': NgramEmbeddings()}}, got {index!r}")
+            raise ValueError(f"`index` is a mapping such as {{'dims': 512, 'embed': NgramEmbeddings()}}, got {index!r}")
         unknown = sorted(str(name) for name in index if name not in _KNOWN and not str(name).startswith("__"))
         if unknown:
             raise ValueError(f"the index knows no {unknown[0]!r}; it takes {', '.join(sorted(_KNOWN))}")

@@ -66,12 +66,11 @@ def work_of(ops: Iterable[Op], settings: Settings) -> Work:
         if isinstance(op, GetOp) and not op.namespace:
             raise InvalidNamespaceError("Namespace cannot be empty.")
         if not isinstance(op, GetOp):
-            for name in ("limit", "offset"):
-                number = getattr(op, name)
-                if not isinstance(number, int) or number < 0:
-                    raise ValueError(f"`{name}` must be 0 or more, got {number!r}")
+            _check_bounds(op)
         if isinstance(op, SearchOp):
             checked(op.filter)
+            if op.query is not None and not isinstance(op.query, str):
+                raise ValueError(f"`query` is text, got {op.query!r:.100}")
             if op.query and settings.by_vectors and op.query not in work.queries:
                 work.queries.append(op.query)
         work.reads[place] = op
@@ -91,6 +90,15 @@ def _put(op: PutOp, settings: Settings) -> Put:
     rule = None if index is None else json.dumps(list(checked_fields("index", index)))
     recipe, texts = embedded_for(text, rule, settings, value)
     return Put(namespace, key, text, rule, recipe, texts, ttl)
+
+
+def _check_bounds(op: SearchOp | ListNamespacesOp) -> None:
+    bounds = {"limit": op.limit, "offset": op.offset}
+    if isinstance(op, ListNamespacesOp) and op.max_depth is not None:
+        bounds["max_depth"] = op.max_depth
+    for name, number in bounds.items():
+        if not isinstance(number, int) or number < 0:
+            raise ValueError(f"`{name}` must be 0 or more, got {number!r}")
 
 
 def _check_paths(op: GetOp | SearchOp | ListNamespacesOp) -> None:

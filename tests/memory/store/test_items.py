@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -144,6 +145,18 @@ def test_a_page_goes_on_where_the_last_one_ended(store: FaissStore) -> None:
     for wrong in ({"limit": -1}, {"offset": -1}):
         with pytest.raises(ValueError, match="-1"):
             store.search(NS, **wrong)
+    for wrong in ({"limit": None}, {"offset": -1}, {"max_depth": -1}, {"max_depth": "two"}):  # type: ignore[dict-item]
+        with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be 0 or more"):
+            store.list_namespaces(**wrong)
+
+
+@pytest.mark.parametrize("query", [5, ["x"], [{"type": "text", "text": "x"}], b"x"], ids=str)
+def test_a_query_that_is_no_text_is_refused_and_named(opened: Callable[..., FaissStore], query: Any) -> None:
+    embed = {"dims": 2, "embed": lambda texts: [[1.0, 0.0] for _ in texts]}
+    for store in (opened(), opened(path=":memory:", index=embed)):
+        store.put(NS, "a", {"text": "x"})
+        with pytest.raises(ValueError, match=f"`query` is text, got {re.escape(repr(query))}"):
+            store.search(NS, query=query)
 
 
 VALUES: dict[str, Any] = {
