@@ -10,15 +10,9 @@ from typing import Any
 from langgraph.store.base import Item
 
 from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.memory.recall.choosing import beside, choose, tokens_of, within
 from langgraph_reflexion.memory.recall.fitting import REQUEST, ends, fitting, in_topic, passable
-from langgraph_reflexion.memory.recall.ranking import (
-    beside,
-    choose,
-    rank,
-    similarity,
-    tokens_of,
-    within,
-)
+from langgraph_reflexion.memory.recall.ranking import rank, similarity
 from langgraph_reflexion.memory.recall.showing import doubt_of
 from langgraph_reflexion.memory.recall.worth import Standing, promise, standing
 from langgraph_reflexion.memory.shelf.doors import Plan
