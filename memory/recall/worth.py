@@ -1,14 +1,13 @@
-"""Worth: what the runs a lesson was shown in say about it, and what follows from it."""
+"""Worth: what the runs a lesson was shown in say about it, and whether it may be shown."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from langgraph_reflexion.memory.shelf.records import Evidence, failure_of
-from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
+from langgraph_reflexion.schemas import Episode, Lesson
 
 UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "token_budget"})
 """Ends of a run that say nothing about the lessons it was shown."""
@@ -16,21 +15,11 @@ UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "t
 ALWAYS_SHOWN = 3
 """Runs a candidate is shown in before it may be withheld."""
 
-
 COMPARED = 4
 """Runs with a lesson, and without it, below which nobody can say what it adds."""
 
-UNLIKELY = 0.01
-"""A recent record this improbable for what was before is a drop."""
-
-RECENT = range(2, 7)
-"""How many of the latest runs are looked at for one."""
-
-
-NO_NEWS = 0.2
-"""From this probability on it is no news that a lesson has failed again."""
-
 COIN = 0.501
+"""A lesson that at best wins so often does worse than chance."""
 
 FADES = 0.6
 """What is left of a run's weight when one more has come after it."""
@@ -156,23 +145,6 @@ def spares_a_reflection(lesson: Lesson) -> bool:
     return lesson.losses == 0 or lesson.wins > lesson.losses
 
 
-def is_no_news(lesson: Lesson, evidence: Evidence) -> bool:
-    """Whether a lesson that has just failed once more does so no oftener than its record says.
-
-    The losses it had in a row, with this one, are held against its runs before them: if it lost some of those as well,
-    and won two at least, there may be nothing to find out.
-    """
-    results = [run["result"] == "win" for run in evidence.shown if run.get("result") in ("win", "loss")]
-    in_a_row = 1
-    while results and not results[-1]:
-        results.pop()
-        in_a_row += 1
-    if sum(results) < 2 or all(results) or standing(lesson, evidence) != "sound":
-        return False
-    share, _ = posterior(sum(results), len(results) - sum(results))
-    return (1 - share) ** in_a_row >= NO_NEWS
-
-
 def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     """Whether this run is to go without the lesson, so that its worth can be measured.
 
@@ -209,68 +181,3 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
     at = episode.recalled_at.get(lesson.id, 0)
     later = [failure for failure in episode.failures if not at or failure.step > at]
     return "loss" if any(failure.fingerprint == bound for failure in later) else "win"
-
-
-def next_status(lesson: Lesson, evidence: Evidence) -> tuple[LessonStatus, str] | None:
-    """Where the evidence moves a lesson, and why; `None` where it stays. A person's word outranks the evidence."""
-    record = f"{lesson.wins} won, {lesson.losses} lost"
-    if evidence.vouched or lesson.name:  # what a user wants is not refuted by how runs end
-        return None
-    if lesson.status in ("candidate", "active") and bounds(*shared(lesson, evidence))[1] <= COIN:
-        return "probation", f"it loses more than it wins: {record}"
-    if lesson.status in ("candidate", "active") and (drop := dropped(evidence)):
-        return "probation", drop
-    if lesson.status == "candidate" and (proof := _proof(lesson, evidence)):
-        return "active", f"{proof}: {record}"
-    if lesson.status == "probation":
-        wins, losses, stood = _since_probation(evidence)
-        if bounds(*shared(lesson, evidence))[1] < 0.4 or bounds(wins, losses)[1] < 0.4:
-            return "retired", f"it goes on losing: {record}"
-        if wins >= 2 and wins > losses:
-            back: LessonStatus = "active" if stood == "active" or _proof(lesson, evidence) else "candidate"
-            return back, f"it won again: {record}"
-    return None
-
-
-def dropped(evidence: Evidence) -> str:
-    """That the latest runs, since it was last promoted, are worse than those before could be by chance; or nothing."""
-    counted = [run for run in evidence.shown if run.get("result") in ("win", "loss")]
-    results = [run["result"] == "win" for run in counted]
-    risen = next((one for one in reversed(evidence.changes) if one.status == "active"), None)
-    fresh = sum(risen is None or datetime.fromisoformat(run["at"]) > risen.at for run in counted)
-    for many in RECENT:
-        before, latest = results[:-many], results[-many:]
-        if sum(before) < 3 or fresh < many:
-            return ""
-        share, _ = posterior(sum(before), len(before) - sum(before))
-        if _so_few(sum(latest), many, share) < UNLIKELY:
-            return f"it won {sum(latest)} of its latest {many} runs, and {sum(before)} of {len(before)} before"
-    return ""
-
-
-def _so_few(won: int, many: int, share: float) -> float:
-    """How probable so few wins or fewer are, where this share of runs is won."""
-    return sum(math.comb(many, n) * share**n * (1 - share) ** (many - n) for n in range(won + 1))
-
-
-def _proof(lesson: Lesson, evidence: Evidence) -> str:
-    """Why a candidate has proved itself, or nothing: two wins of its own, or as much in company and missed without."""
-    if lesson.wins < 2:
-        return ""
-    wins, _ = shared(lesson, evidence)
-    in_company = sum(run.get("result") == "win" and bool(run.get("beside")) for run in evidence.shown)
-    if lesson.wins - in_company >= 2:
-        return "it won in two episodes"
-    added = uplift(lesson)
-    return "it won in company, and runs without it did worse" if wins > 1.99 and added and added.low > 0 else ""
-
-
-def _since_probation(evidence: Evidence) -> tuple[int, int, str | None]:
-    """Wins and losses since a lesson was put on probation, and where it stood before."""
-    began = next((one for one in reversed(evidence.changes) if one.status == "probation"), None)
-    runs: list[Any] = [
-        run.get("result")
-        for run in evidence.shown
-        if began is None or (datetime.fromisoformat(run["at"]) >= began.at and run.get("run") != began.run)
-    ]
-    return runs.count("win"), runs.count("loss"), began.before.get("status") if began is not None else None
