@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import IO, Any, TextIO, cast
 
 from langgraph.store.base import Op
 from pydantic import ValidationError
@@ -55,10 +55,9 @@ def _code(found: re.Match[str]) -> str:
 
 def read_lines(place: Place) -> list[str]:
     """The lines of a file or an open one."""
-    text = (
-        cast(TextIO, place).read() if hasattr(place, "read") else Path(cast(str, place)).read_text(encoding="utf-8-sig")
-    )
-    return str(text).split("\n")
+    found = cast(IO[Any], place).read() if hasattr(place, "read") else Path(cast(str, place)).read_bytes()
+    text = found.decode() if isinstance(found, bytes) else str(found)
+    return text.removeprefix("\ufeff").split("\n")
 
 
 def load(shelf: Shelf, lines: Iterable[str], strict: bool, update: bool = False) -> Plan[Loaded]:

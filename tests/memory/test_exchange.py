@@ -74,6 +74,16 @@ def test_a_bad_line_is_named_and_nothing_is_kept(book: LessonBook, bad: str) -> 
     assert [lesson.text for lesson in book.lessons()] == ["Read the units first."]
 
 
+@pytest.mark.req("D15")
+def test_a_file_is_read_as_editors_save_it_and_however_it_was_opened(book_on: Any, tmp_path: Path) -> None:
+    path, text = tmp_path / "lessons.jsonl", '\ufeff{"kind": "rule", "text": "先看单位。"}\r\n\r\n'
+    path.write_bytes(text.encode())
+    for place in (path, str(path), io.BytesIO(text.encode()), io.StringIO(text), io.StringIO(text[1:])):
+        book = book_on(InMemoryStore())
+        assert book.load(place) == Loaded(added=1)
+        assert [lesson.text for lesson in book.lessons()] == ["先看单位。"]
+
+
 def test_a_line_twice_is_one_lesson(book: LessonBook) -> None:
     line = '{"kind": "rule", "text": "Read the units first."}\n'
     assert book.load(io.StringIO(line * 3)) == Loaded(added=1, unchanged=2)
