@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import sys
 
 import pytest
@@ -55,7 +55,7 @@ def here(tmp_path, monkeypatch):
         (["run", "x", *MODEL, "--tools", "cli_usage_tools:NONE"], "no attribute 'NONE'"),
         (["run", "x", *MODEL, "--tools", "cli_usage_tools:NUMBER"], "got 3"),
         (["run", "x", *MODEL, "--tools", "cli_usage_broken:LIST"], "RuntimeError: no luck today"),
-        (["run", "x", *MODEL, "--store", "nowhere/lessons.db"], "there is no folder 'nowhere'"),
+        (["run", "x", *MODEL, "--store", "nowhere/lessons.db"], "there is no folder '/"),
         (["run", "x", *MODEL, "--store", "no.db"], "it is damaged or no SQLite file"),
         (["run", "x", *MODEL, "--state", "nowhere/runs.db"], "--state nowhere/runs.db: unable to open"),
         (["run", "x", *MODEL, "--state", "no.db"], "--state no.db: file is not a database"),
@@ -96,6 +96,8 @@ def test_a_long_exception_is_told_by_its_first_paragraph():
     assert len(sentence(ValueError("x" * 9000))) < 500
 
 
-def test_the_package_can_be_run_as_a_module():
-    asked = [sys.executable, "-m", "langgraph_reflexion", "--version"]
-    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout.startswith("langgraph-reflexion 0.")
+def test_the_package_can_be_run_as_a_module(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["langgraph_reflexion", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("langgraph_reflexion", run_name="__main__", alter_sys=True)
+    assert capsys.readouterr().out.startswith("langgraph-reflexion 0.")
