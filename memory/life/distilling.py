@@ -21,12 +21,11 @@ from langgraph_reflexion.memory.life.merging import of_any_tool, source_records
 from langgraph_reflexion.memory.recall.worth import usefulness
 from langgraph_reflexion.memory.shelf.appending import change_record
 from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, put
-from langgraph_reflexion.memory.shelf.index import Words
 from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, TRUST, Evidence, lesson_id, record, tool_of
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.shelf.values import Change, ChangeAction
 from langgraph_reflexion.memory.text.likeness import likeness, opposed
-from langgraph_reflexion.memory.text.words import tokens
+from langgraph_reflexion.memory.text.words import Words, tokens
 from langgraph_reflexion.memory.trust.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.trust.guard import suspicion_of
 from langgraph_reflexion.prompts import Prompts

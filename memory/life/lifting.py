@@ -9,10 +9,10 @@ from __future__ import annotations
 from langgraph_reflexion.memory.life.distilling import GROWN, Cluster, is_summary, keep, may_be_summed_up
 from langgraph_reflexion.memory.recall.worth import usefulness
 from langgraph_reflexion.memory.shelf.doors import Plan
-from langgraph_reflexion.memory.shelf.index import Words
 from langgraph_reflexion.memory.shelf.records import tool_of
 from langgraph_reflexion.memory.shelf.shelf import Shelf, read_some, stocked
 from langgraph_reflexion.memory.text.likeness import same
+from langgraph_reflexion.memory.text.words import Words
 from langgraph_reflexion.schemas import Lesson
 
 

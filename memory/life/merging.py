@@ -13,7 +13,6 @@ from langgraph.store.base import Item, Op
 from langgraph_reflexion.memory.life.changing import MOST, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.shelf.appending import change_record, source_record
 from langgraph_reflexion.memory.shelf.doors import Plan, put
-from langgraph_reflexion.memory.shelf.index import Words
 from langgraph_reflexion.memory.shelf.records import (
     ALSO,
     FIELDS,
@@ -28,7 +27,7 @@ from langgraph_reflexion.memory.shelf.records import (
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, evidence_about, nearest
 from langgraph_reflexion.memory.shelf.values import Change, Written
 from langgraph_reflexion.memory.text.likeness import bare, opposed, same, same_in_other_words
-from langgraph_reflexion.memory.text.words import fold, tokens
+from langgraph_reflexion.memory.text.words import Words, fold, tokens
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 CLOSE_LOOKS = 12

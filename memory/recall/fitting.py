@@ -9,10 +9,10 @@ from typing import Any
 from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.recall.ranking import rank, shared_weight
-from langgraph_reflexion.memory.shelf.index import Index, Words
+from langgraph_reflexion.memory.shelf.index import Index
 from langgraph_reflexion.memory.shelf.records import LIVE, fingerprints
 from langgraph_reflexion.memory.text.situations import situation_of
-from langgraph_reflexion.memory.text.words import weight
+from langgraph_reflexion.memory.text.words import Words, weight
 from langgraph_reflexion.schemas import Failure
 
 VERY = 100.0

@@ -9,8 +9,8 @@ from statistics import median
 
 from langgraph.store.base import Item
 
-from langgraph_reflexion.memory.shelf.index import Index, Words
-from langgraph_reflexion.memory.text.words import weight
+from langgraph_reflexion.memory.shelf.index import Index
+from langgraph_reflexion.memory.text.words import Words, weight
 
 DENSE = 0.6
 """What a character says that two texts of a script without spaces share beside a word."""

@@ -7,7 +7,6 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from langgraph_reflexion.memory.text.forms import Forms
 from langgraph_reflexion.memory.text.situations import nearness
 from langgraph_reflexion.memory.text.slots import without_slots
 from langgraph_reflexion.memory.text.topics import TOPICS
-from langgraph_reflexion.memory.text.words import characters, tokens, weight
+from langgraph_reflexion.memory.text.words import Words, weight
 
 LOOKED_UP = 4000
 """Places of words that are looked up for a query, the rarest words' first: common ones add little, and take long."""
@@ -34,27 +33,8 @@ NEAR = 50
 KEPT = 64
 """Namespaces that a reader remembers."""
 
-
 KNOWN = 100
 """Lessons that are imagined beside those there are, so that a word is not common because few lessons are kept."""
-
-
-@dataclass(frozen=True)
-class Words:
-    """The words of a text, counted, those of them that say when it holds, and the telling characters."""
-
-    counts: Mapping[str, int]
-    when: frozenset[str] = frozenset()
-    characters: frozenset[str] = frozenset()
-    size: int = 0
-    weight: float = 0.0
-
-    @classmethod
-    def of(cls, text: str, when: str = "") -> Words:
-        occasion = tokens(when)
-        counts = Counter([*tokens(text), *occasion])
-        letters = frozenset(characters(text) | characters(when))
-        return cls(counts, frozenset(occasion), letters, counts.total(), sum(map(_alone, counts)))
 
 
 class Entry(NamedTuple):
@@ -256,8 +236,3 @@ def found_by(value: Mapping[str, object]) -> tuple[str, str]:
     when = value.get("when")
     said = "\n".join(part for part in parts if isinstance(part, str))
     return without_slots(said), without_slots(when) if isinstance(when, str) else ""
-
-
-def _alone(word: str) -> float:
-    """What a word weighs in its own text. Pairs of characters overlap: each says half of what a word does."""
-    return weight(word) * (1.0 if word.isascii() else 0.5)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 LEAST_ROOT = 5
@@ -205,3 +208,27 @@ def _pairs(run: str) -> list[str]:
         if one not in PARTICLES and run[i - 1 : i] in ("", *PARTICLES) and run[i + 1 : i + 2] in ("", *PARTICLES)
     ]
     return telling + left_alone
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a text, counted, those of them that say when it holds, and the telling characters."""
+
+    counts: Mapping[str, int]
+    when: frozenset[str] = frozenset()
+    characters: frozenset[str] = frozenset()
+    size: int = 0
+    weight: float = 0.0
+
+    @classmethod
+    def of(cls, text: str, when: str = "") -> Words:
+        """The words of a text, and of what it says of when it holds."""
+        occasion = tokens(when)
+        counts = Counter([*tokens(text), *occasion])
+        letters = frozenset(characters(text) | characters(when))
+        return cls(counts, frozenset(occasion), letters, counts.total(), sum(map(_alone, counts)))
+
+
+def _alone(word: str) -> float:
+    """What a word weighs in its own text. Pairs of characters overlap: each says half of what a word does."""
+    return weight(word) * (1.0 if word.isascii() else 0.5)
