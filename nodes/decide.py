@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.speaking.endings import refusal_in
 from langgraph_reflexion.nodes.speaking.history import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.speaking.models import Reply, plus
 from langgraph_reflexion.nodes.speaking.protocols import QUOTED
-from langgraph_reflexion.nodes.speaking.reading import Invalid
+from langgraph_reflexion.nodes.speaking.replied_json import Invalid
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, paid, times_seen
 from langgraph_reflexion.schemas import Decision, Failure, StopReason

@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.speaking.forms import as_format, with_form
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass
-from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
+from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, spent_out, usage_of
 from langgraph_reflexion.state import Aside, State, Update, task_in

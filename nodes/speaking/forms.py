@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas, rebuilt
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, unheard
-from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json
+from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.prompts import Prompts
 

@@ -22,7 +22,8 @@ from langgraph_reflexion.nodes.speaking.as_text import as_text, object_of
 from langgraph_reflexion.nodes.speaking.controls import CONTROLS, control_tool
 from langgraph_reflexion.nodes.speaking.endings import is_cut, shown_in, withheld
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, not_run
-from langgraph_reflexion.nodes.speaking.reading import Invalid, names_a_field, read_object
+from langgraph_reflexion.nodes.speaking.reading import names_a_field, read_object
+from langgraph_reflexion.nodes.speaking.replied_json import Invalid
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 

@@ -5,40 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from langchain_core.messages.tool import tool_call
 
 from langgraph_reflexion.nodes.acting.json_schema import told
 from langgraph_reflexion.nodes.speaking.controls import CONTROLS
-from langgraph_reflexion.nodes.speaking.json_text import (
-    TangledError,
-    Torn,
-    Whole,
-    only_value,
-    place,
-    values_in,
-    whole,
-)
-from langgraph_reflexion.schemas import Action, Decision, Signal
+from langgraph_reflexion.nodes.speaking.json_text import TangledError, Whole, values_in, whole
+from langgraph_reflexion.nodes.speaking.replied_json import NOTHING, Invalid, after_thinking, twice, unreadable
+from langgraph_reflexion.schemas import Action, Decision
 
 FIELDS = ("thought", "action", "tool", "tool_input", "final")
 
 _PLACEHOLDER = re.compile(r"\s*(?:\.{2,}|…)\s*")
-_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _ACTION = re.compile(r"\baction\b[\"']?\s*:")
 _PIECE = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
-_THINKING, _THOUGHT = "<think>", "</think>"
-
-
-@dataclass(frozen=True)
-class Invalid:
-    """Why a reply cannot stand, in words the model can mend it by."""
-
-    signal: Signal
-    message: str
-    tool: str | None = None
 
 
 def read_object(text: str, *, controls: Collection[str] = CONTROLS) -> Decision | Invalid:
@@ -50,7 +31,7 @@ def read_object(text: str, *, controls: Collection[str] = CONTROLS) -> Decision 
     """
     text = whole(text)
     try:
-        candidates = _candidates(_after_thinking(text))
+        candidates = _candidates(after_thinking(text))
         if isinstance(candidates, Invalid):
             return candidates
         chosen = _the_one(candidates)
@@ -62,44 +43,6 @@ def read_object(text: str, *, controls: Collection[str] = CONTROLS) -> Decision 
 def names_a_field(text: str) -> bool:
     """Say whether something in a reply is written as a decision's field."""
     return _PIECE.search(text) is not None or _ACTION.search(text) is not None
-
-
-def read_json(text: str) -> Any | Invalid:
-    """Return the JSON value in a reply, read as leniently as a decision, or why there is none; never raises.
-
-    A reply that is nothing but one value gives that value, of any shape. Otherwise the largest object in a fence
-    counts, else the largest object side by side with prose, else the largest list. A key given twice is refused.
-    """
-    text = whole(text)
-    try:
-        text = _after_thinking(text)
-        found = _whole_value(text) or _largest(_fenced(text))
-        if found is None:
-            spread = list(values_in(text))
-            torn = [one for one in spread if isinstance(one, Torn) and one.certain]
-            if torn:
-                return _unreadable(text, torn[0])
-            found = _largest(one for one in spread if isinstance(one, Whole))
-    except TangledError as error:
-        return Invalid("parse_error", f"The reply cannot be read: {error}.")
-    if found is None:
-        return Invalid("parse_error", _NOTHING)
-    return found.value if found.twice is None else _twice(found.twice)
-
-
-# ---------------------------------------------------------------- which object is the decision
-
-_NOTHING = "The reply cannot be read: there is no JSON object in it."
-
-
-def _after_thinking(text: str) -> str:
-    """Drop the block of reasoning some models write first: a decision drafted in it is not one."""
-    if not text.lstrip().startswith(_THINKING):
-        return text
-    _, end, rest = text.partition(_THOUGHT)
-    if not end:
-        raise TangledError(f"it ends inside {_THINKING}")
-    return rest
 
 
 def _candidates(text: str) -> list[Whole] | Invalid:
@@ -119,7 +62,7 @@ def _candidates(text: str) -> list[Whole] | Invalid:
             or one.keys & set(FIELDS)
             or _ACTION.search(text, one.start, one.end)
         ):
-            return _unreadable(text, one)
+            return unreadable(text, one)
     candidates = _with_fields(found)
     if candidates and (piece := _PIECE.search(beside + text[at:])):
         return Invalid("parse_error", f"The reply cannot be read: {piece[0]} stands outside of any object.")
@@ -129,7 +72,7 @@ def _candidates(text: str) -> list[Whole] | Invalid:
         return Invalid(
             "parse_error", f"The reply cannot be read: it holds no object with the fields {', '.join(FIELDS)}."
         )
-    return Invalid("parse_error", _NOTHING)
+    return Invalid("parse_error", NOTHING)
 
 
 def _with_fields(found: list[Whole]) -> list[Whole]:
@@ -142,7 +85,7 @@ def _the_one(candidates: list[Whole]) -> dict[str, Any] | Invalid:
     meant = [one for one in candidates if _means_a_decision(one.value)] or candidates
     meant = [one for one in meant if not _is_example(one.value)] or meant
     if given_twice := next((one.twice for one in meant if one.twice is not None), None):
-        return _twice(given_twice)
+        return twice(given_twice)
     different = {json.dumps(one.value, sort_keys=True) for one in meant}
     if len(different) > 1:
         return Invalid(
@@ -177,9 +120,6 @@ def _leaves(value: Any) -> Iterator[Any]:
     else:
         for one in below:
             yield from _leaves(one)
-
-
-# ---------------------------------------------------------------- what it says
 
 
 def _decision(value: dict[str, Any], controls: Collection[str]) -> Decision | Invalid:
@@ -234,35 +174,3 @@ def _said_faults(value: dict[str, Any], action: str) -> Iterator[str]:
         yield f"with `action` {action}, `final` must be a string, got {told(final)}"
     elif not final.strip():
         yield f"with `action` {action}, `final` must say something, got an empty string"
-
-
-def _twice(key: str) -> Invalid:
-    return Invalid("rule_violation", f"The reply is ambiguous: the key `{key}` is given twice in one object.")
-
-
-def _unreadable(text: str, torn: Torn) -> Invalid:
-    return Invalid("parse_error", f"The reply cannot be read: {torn.why} ({place(text, torn.at)}).")
-
-
-# ---------------------------------------------------------------- any value
-
-
-def _whole_value(text: str) -> Whole | None:
-    found = only_value(text)
-    return found if isinstance(found, Whole) else None
-
-
-def _fenced(text: str) -> Iterator[Whole]:
-    """Yield the values that fill a code fence."""
-    for fence in _FENCE.finditer(text):
-        if found := _whole_value(fence[1]):
-            yield found
-
-
-def _largest(found: Iterator[Whole]) -> Whole | None:
-    """Return the longest object, or where there is none the longest list."""
-    return max(
-        (one for one in found if isinstance(one.value, dict | list)),
-        key=lambda one: (isinstance(one.value, dict), one.end - one.start),
-        default=None,
-    )

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langgraph_reflexion.nodes.speaking.reading import Invalid, read_json, read_object
+from langgraph_reflexion.nodes.speaking.reading import read_object
+from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
 from langgraph_reflexion.schemas import Decision
 
 CALL: dict[str, Any] = {
