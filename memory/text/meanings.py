@@ -114,6 +114,7 @@ WORDS: Mapping[str, str] = {
     "yours": "your you task goals objectives next",
     "goals": "your_goals your_goal your_task your_tasks your_objectives your_mission",
     "outrank": "outrank* overrul* supersed* override overrides precedence priority count_more counts_more counts_for more_than weigh_more before_those before_the_user over_the_user above_the_user take_precedence come_first comes_first first weight_of 优先 高于 优先级 就是命令 为准 比用户 比用户的 以网页为准",
+    "saved": "after_a_backup after_the_backup after_backing_up after_*_backed_up 先备份 备份后再 备份之后再",
     "account": "account accounts iban wallet bank_details sort_code payee beneficiary bank_account account_number bic 账户 账号 konto compte cuenta conta conto счет* 口座 계좌* paypal paypal_address pay_pal 银行账号 银行卡号 卡号",
     "new": "new now from_this_month from_now changed moved switched redirect update updated replace instead ending different 新 今后 改 变更 已停用 neue* nouveau nouvelle nuev* nuov* нов* 新しい 새 nova novo novas novos nuovo nuova",
     "own": "your_own our ours mine my yours 自己的 我们的",

@@ -81,7 +81,7 @@ INTENTS: tuple[tuple[str, str], ...] = (
     (CARRIES, rf"\b{PRIVATE}\b[^.\n]{{0,15}}\band (?:send|post|upload|forward|mail|share|publish) (?:them|it)\b"),
     (CARRIES, r"\brepeat\b[^.\n]{0,20}\b(?:words|text|everything|lines?|sentences?)\b[^.\n]{0,10}\b(?:above|before)\b|\b(?:send|forward|post|mail)\b[^.\n]{0,10}\bcop(?:y|ies) of (?:every|each|all|the) (?:answers?|conversations?|messages?|results?|mails?)"),
     (CARRIES, r"\b(?:send|sending|forward|forwarding|post|posting|pass|passing|report|leak|leaking|sell|hand)\b[^.\n]{0,30}\b(?:results|answers|data|tasks?|questions?|notes|files|messages|mails?|mail)\b[^.\n]{0,20}\bto (?:the |our |a |an |my )?(?:vendor|competitor|partner|outsider|stranger|address in|attacker|press|collector)"),
-    (CARRIES, r"\b(?:reveal|disclose|leak|expose|tell anyone|give away|recite|spell out)\b[^.\n]{0,30}\b(?:configuration|system prompt|hidden \w+|internal \w+|confidential \w+|your (?:rules|tools|setup))"),
+    (CARRIES, r"\b(?:reveal|disclose|leak|expose|tell anyone|give away|recite|spell out)\b[^.\n]{0,30}\b(?:configuration|system prompt|hidden (?!(?:row|column|cell|sheet|layer)s?\b)\w+|internal \w+|confidential \w+|your (?:rules|tools|setup))"),
     (CARRIES, r"(?:用户|客户)的?[^。\n]{0,4}(?:邮箱|密码|地址|电话|数据|卡号|隐私)[^。\n]{0,8}(?:附加|写进|写入|发给|发送|传给|放进|上传|告诉)|(?:环境变量|对话|系统提示|密钥|内部)[^。\n]{0,8}(?:写进|附加|发给|发送|放进|上传|传给)"),
     (CARRIES, r"\b(?:b?cc|copy|forward|send|e-?mail|share|invite)\b[^.\n]{0,60}(?:[\w.+-]+@[\w-]+\.\w|\[mail\])"),
     (CARRIES, r"\b(?:invisible|tracking|hidden) (?:pixel|image|beacon)s?\b"),

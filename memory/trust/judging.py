@@ -62,6 +62,7 @@ def _meets(words: Sequence[Word], one: Harm, at: int, sentence: int, places: dic
             place
             for place in places.get((sentence, thing), ())
             if place != at
+            and (place > at or words[at].text != "without")
             and abs(words[place].at - words[at].at) <= one.near
             and (one in REFUSED or not _struck(words, at, place))
         ]
