@@ -13,8 +13,8 @@ from langgraph_reflexion.memory.text.words import characters, fold, listed, stem
 
 _NOT = re.compile(
     r"\b(?:never|not|don't|dont|do not|doesn't|cannot|can't|must not|mustn't|avoid|without|no longer|nor|stop|refrain|"
-    r"instead of|rather than|forbid|refuse to)\b|"
-    r"不要|不得|不能|不应|不可|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
+    r"bypass|instead of|rather than|forbid|refuse to)\b|"
+    r"不要|不得|不能|不应|不可|不使用|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
@@ -66,7 +66,8 @@ _OPPOSITES = listed(
     lock/unlock increase/decrease maximum/minimum max/min more/less more/fewer higher/lower with/without
     ascending/descending show/hide true/false yes/no sync/async serial/parallel early/late earlier/later
     oldest/newest longer/shorter uppercase/lowercase prepend/append forward/backward strict/lenient
-    inclusive/exclusive earliest/latest widest/narrowest keep/discard 升序/降序 之前/之后 打开/关闭 增加/减少
+    inclusive/exclusive earliest/latest widest/narrowest keep/discard
+    keep/remove keep/drop keep/delete 保留/删除 升序/降序 之前/之后 打开/关闭 增加/减少
     最大/最小 最多/最少 允许/禁止 总是/从不 添加/删除 前/后 开启/关闭 显示/隐藏 包含/排除 同步/异步 接受/拒绝
     向上/向下 最早/最晚 大写/小写 必须/不得 需要/无需
     """
@@ -151,7 +152,8 @@ def opposed(a: str, b: str) -> bool:
     common = ours.keys() & theirs.keys()
     alone, also_alone = _far(ours.keys() - common, theirs), _far(theirs.keys() - common, ours)
     share = 2 * len(common) / max(len(ours) + len(theirs), 1)
-    if _swapped(a, b) or (share >= 0.5 and _contrast(a, b, _OPPOSITES)):
+    crossed = _swapped(a, b) or (share >= 0.5 and _contrast(a, b, _OPPOSITES))
+    if crossed and not _other_side(a, b):
         return True
     if share < 0.5 or (alone and also_alone and share < 0.85):
         return False
@@ -247,6 +249,11 @@ def _contrast(a: str, b: str, pairs: Collection[str]) -> bool:
             if ours(left) and theirs(right) and not theirs(left) and not ours(right):
                 return True
     return False
+
+
+def _other_side(a: str, b: str) -> bool:
+    """Whether one is for before and one for after, each for a side of its own: `open before`, `close after`."""
+    return _contrast(a, b, ("before/after",)) and _contrast(a, b, _SIDES)
 
 
 def _said(text: str) -> Callable[[str], bool]:

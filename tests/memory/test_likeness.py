@@ -31,12 +31,16 @@ OPPOSED = [
     ("Always search by weekday, never by date.", "Always search by date, never by weekday."),
     ("Close the cursor before committing the transaction.", "Commit the transaction before closing the cursor."),
     ("Use the cache for lookups.", "Do not use the cache for lookups."),
+    ("Use the cache for profile reads.", "Bypass the cache for profile reads."),
+    ("Keep duplicates in the list.", "Remove duplicates from the list."),
+    ("使用公制单位。", "不使用公制单位。"),
     ("上传失败后要立即重试。", "上传失败后不要立即重试。"),
 ]
 OTHER = [
     ("Pass the start date in UTC to the calendar tool.", "Pass the end date in UTC to the calendar tool."),
     ("Retry a read that timed out.", "Never retry a payment that timed out."),
     ("请求前先登录。", "请求后先登出。"),
+    ("Open the fridge before taking the apple.", "Close the fridge after taking the apple."),
     ("Polish the violin before the guests arrive.", "Polish the glacier before the guests arrive."),
     (
         "The orders are kept in MySQL; write SQL for MySQL.",
