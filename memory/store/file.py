@@ -106,13 +106,21 @@ class File:
             raise self._said(fault, "written") from fault
 
     def close(self) -> None:
-        """Close every connection; the last one of all processes folds the log into the file."""
+        """Close every connection; one that a thread is reading from when it gives it back, as SQLite would crash else.
+
+        The last one of all processes folds the log into the file.
+        """
         with self._lock:
             self._closed = True
-            connections, self._open, self._idle = self._open, [], []
-        if os.getpid() == self._pid:
-            for connection in connections:
-                connection.close()
+            idle, self._open, self._idle = self._idle, [], []
+        if os.getpid() != self._pid:
+            return
+        for connection in idle:
+            connection.close()
+        with self._write:
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None
 
     @property
     def closed(self) -> bool:

@@ -18,6 +18,7 @@ from blockbuster import blockbuster_ctx
 from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from langgraph_reflexion import FaissStore
+from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store.filters import OPERATORS
 
 NS = ("team", "lessons")
@@ -305,6 +306,31 @@ def test_threads_lose_nothing(store: FaissStore) -> None:
     for thread in threads:
         thread.join()
     assert len(store.search(NS, limit=1000)) == 160
+
+
+@pytest.mark.parametrize("place", ["lessons.db", ":memory:"])
+def test_closing_waits_for_no_reader_and_takes_no_connection_from_one(tmp_path: Path, place: str) -> None:
+    store = FaissStore(place if place == ":memory:" else tmp_path / place)
+    store.batch([PutOp(NS, f"k{i}", {"text": f"thing {i}"}) for i in range(200)])
+    said: list[str] = []
+
+    def read() -> None:
+        try:
+            while len(store.search(NS, query="thing", limit=200)) == 200:
+                pass
+        except StoreError as fault:
+            said.append(str(fault))
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    time.sleep(0.1)
+    store.close()
+    for reader in readers:
+        reader.join(10)
+    assert len(said) == 4
+    assert all(one.endswith("is closed") for one in said)
+    assert [file.name for file in tmp_path.iterdir()] == ([] if place == ":memory:" else [place])
 
 
 def test_a_value_is_kept_as_json_that_people_can_read(path: Path) -> None:
