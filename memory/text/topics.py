@@ -15,16 +15,18 @@ _ENGLISH = MappingProxyType(
             c\#|sql|html|css|regex|regular\ expression|function|method|class|script|bug|
             debug(?:ging)?|compil\w+|refactor\w*|unit\ tests?|api|algorithm|lru|cache|linked\ list|
             binary\ tree|stack\ trace|traceback|exception|implement(?:s|ed|ing)?|pytest|repository|git|
-            docker|endpoint|recursion|recursive|data\ structure""",
+            docker(?:file)?|json|yaml|cli|bash|npm|react|django|kubernetes|endpoint|recursion|
+            recursive|data\ structure""",
         "maths": r"""solve|equations?|calculate|computes?|integral|derivative|sum\ of|product\ of|probability|
             percent(?:age)?|proof|prove|theorem|geometry|algebra|matrix|triangle|square\ root|
             factorial|prime(?:\ numbers?)?|fractions?|how\ much\ is|plus|minus|times|divided\ by|
             multiplied\ by|arithmetic|polynomial|quadratic|logarithm|simplify|expand|roots?\ of|
-            math(?:s|ematics)?""",
+            math(?:s|ematics)?|how\ many\ (?:ways|different)|(?:area|volume|perimeter|circumference)\ of|
+            what\ is\ (?:its|the|their)\ (?:average\ )?(?:speed|area|volume|perimeter|distance|sum|product|chance)""",
         "analysis": r"""analy[sz]e[sd]?|analy[sz]ing|analysis|compare[sd]?|comparison|evaluat\w+|assess\w*|trends?|
             insights?|data\ ?set|statistics|correlation|pros\ and\ cons|trade-?offs?|root\ cause|
             diagnose|implications?|advantages|strengths|weaknesses|interpret|forecast|breakdown|
-            explain\ why""",
+            explain\ why|causes?\ of|reasons?\ (?:for|why)|why\ (?:did|has|have|is|are)""",
         "writing": r"""write|writing|draft|essay|poem|story|letter|e-?mail|blog|article|summar(?:y|ies|
             i[sz]e[sd]?)|translate\w*|translation|rewrite|rephrase|paraphrase|proofread|headline|slogan|
             speech|caption|tone|paragraph|novel|haiku|press\ release|cover\ letter|script\ for|
@@ -32,7 +34,8 @@ _ENGLISH = MappingProxyType(
         "search": r"""who|whom|whose|when\ (?:was|did|is|were)|where|which|search|find\ out|look\ up|lookup|
             latest|current(?:ly)?|news|sources?|cite|citations?|capital\ of|born|invented|founded|
             located|population|according\ to|wikipedia|what\ (?:year|country|city|nationality|
-            is\ the\ name)|discovered""",
+            is\ the\ name)|discovered|what\ is\ the\ \w+est|
+            how\ (?:tall|old|far|high|deep|long|large)\ (?:is|was|are)""",
     }
 )
 _CHINESE = MappingProxyType(
@@ -40,11 +43,11 @@ _CHINESE = MappingProxyType(
         "coding": "代码|编程|程序|函数|算法|脚本|接口|数据库|正则|调试|"
         "报错|编译|重构|单元测试|缓存|链表|二叉树|类的|实现一个|递归",
         "maths": "计算|方程|求解|证明|积分|导数|概率|百分之|几何|代数|矩阵|三角形|"
-        "平方|立方|质数|素数|分数|等于多少|加上|减去|乘以|除以|数学|之和|因式",
+        "平方|立方|质数|素数|分数|等于多少|加上|减去|乘以|除以|数学|之和|因式|一共",
         "analysis": "分析|比较|对比|评估|趋势|优缺点|利弊|统计|数据集|原因是什么|为什么|影响|诊断|解读|预测|优势|劣势",
         "writing": "写一|撰写|作文|文章|诗|故事|邮件|信件|总结|摘要|概括|翻译|改写|润色|演讲|标题|文案|博客|起草|散文",
         "search": "谁|哪里|哪个|哪位|哪一|什么时候|何时|搜索|查找|查询|"
-        "查一下|最新|新闻|首都|出生|发明|创立|位于|人口|来源|资料",
+        "查一下|最新|新闻|首都|多高|多远|有多少|出生|发明|创立|位于|人口|来源|资料",
     }
 )
 _WORDS = {
@@ -52,13 +55,14 @@ _WORDS = {
     for topic in TOPICS
 }
 _CODE = re.compile(
-    r"```|\bdef \w+\(|\bSELECT\b.+\bFROM\b|\bimport \w+|[\w.]+\(\w*\)|=>|\.(?:py|js|ts|java|go|rs|cpp|sql)\b"
+    r"```|\bdef \w+\(|\bSELECT\b.+\bFROM\b|\bimport \w+|=>|\.(?:py|js|ts|java|go|rs|cpp|sql)\b"
+    r"|(?<![\w.])(?!(?:sin|cos|tan|log|ln|exp|sqrt|[fghP])\()[\w.]+\(\w*\)"
 )
 _SUM = re.compile(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
 _ORDER = {
     "coding": re.compile(
         r"^\W*(?:please\s+)?(?:fix|debug|refactor|implement|code|(?:write|create|build|add)\s+(?:an?\s+|the\s+|some\s+)?"
-        r"(?:\w+\s+){0,2}(?:function|program|script|class|method|test|query|api|regex|code))\b|"
+        r"(?:\w+\s+){0,2}(?:functions?|programs?|scripts?|class|methods?|tests?|query|api|regex|code))\b|"
         r"^\W*(?:请)?(?:帮我)?(?:写|编写|实现|开发|修复)(?:一?[个段些条])?\s*[a-z+#]*\s*(?!关于)[\u4e00-\u9fff]{0,2}?"
         r"(?:函数|程序(?!员)|代码|脚本|查询|接口|正则)",
         re.IGNORECASE,

@@ -229,10 +229,26 @@ async def test_a_topic_may_be_told_by_an_async_function_and_a_sync_door_says_wha
                 "Implement an LRU cache",
                 "用Python写一个函数，反转列表",
                 "写一段代码",
+                "Why does my Dockerfile fail to build?",
+                "Write unit tests for the parser.",
+                "这段 Java 代码为什么报错？",
             ],
         ),
-        ("maths", ["What is seventeen plus four?", "Solve x²+5x+6=0", "解方程 x^2+5x+6=0", "What is 15% of 240?"]),
-        ("analysis", ["Analyze the sales trends of the last quarter", "比较两种方案的优缺点"]),
+        (
+            "maths",
+            [
+                "What is seventeen plus four?",
+                "Solve x²+5x+6=0",
+                "解方程 x^2+5x+6=0",
+                "What is 15% of 240?",
+                "What is the integral of sin(x)?",
+                "How many ways can 5 people sit in a row?",
+            ],
+        ),
+        (
+            "analysis",
+            ["Analyze the sales trends of the last quarter", "比较两种方案的优缺点", "Why did revenue fall in May?"],
+        ),
         (
             "writing",
             [
@@ -242,7 +258,15 @@ async def test_a_topic_may_be_told_by_an_async_function_and_a_sync_door_says_wha
                 "写一个关于程序员的故事",
             ],
         ),
-        ("search", ["Who invented the telephone, and when?", "What is the capital of France?", "谁发明了电话？"]),
+        (
+            "search",
+            [
+                "Who invented the telephone, and when?",
+                "What is the capital of France?",
+                "谁发明了电话？",
+                "What is the tallest mountain in Africa?",
+            ],
+        ),
         ("general", ["Hello", "Book a table for two.", "你好", ""]),
     ],
 )
