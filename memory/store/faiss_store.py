@@ -134,8 +134,9 @@ class FaissStore(BaseStore):
         """Let go of the file. Closing twice is fine; anything else afterwards is a `StoreError`."""
         if self._file.closed:
             return
-        if self._threads is not None and self._threads[0] == os.getpid():
-            self._threads[1].shutdown(wait=True)
+        threads, self._threads = self._threads, None  # who comes meanwhile gets one of its own, or is told it is closed
+        if threads is not None and threads[0] == os.getpid():
+            threads[1].shutdown(wait=True)
         self._ahead.stop()
         try:
             with self._file.reading() as connection, self._mirror.alone():
@@ -250,6 +251,7 @@ class FaissStore(BaseStore):
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._file.closed:
             raise StoreError(f"the store {self._file.path!r} is closed")
-        if self._threads is None or self._threads[0] != os.getpid():
-            self._threads = os.getpid(), ThreadPoolExecutor(1, thread_name_prefix="faiss-store")
-        return await asyncio.get_running_loop().run_in_executor(self._threads[1], call)
+        threads = self._threads
+        if threads is None or threads[0] != os.getpid():
+            threads = self._threads = os.getpid(), ThreadPoolExecutor(1, thread_name_prefix="faiss-store")
+        return await asyncio.get_running_loop().run_in_executor(threads[1], call)

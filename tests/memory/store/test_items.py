@@ -333,6 +333,28 @@ def test_closing_waits_for_no_reader_and_takes_no_connection_from_one(tmp_path: 
     assert [file.name for file in tmp_path.iterdir()] == ([] if place == ":memory:" else [place])
 
 
+async def test_a_task_that_comes_while_the_store_closes_is_done_or_told_so(path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def embed(texts: list[str]) -> list[list[float]]:
+        await asked.wait()
+        return [[1.0, 0.0] for _ in texts]
+
+    store = FaissStore(path, index={"dims": 2, "embed": embed})
+    many = [PutOp(NS, f"k{i}", {"text": "thing"}, index=False) for i in range(3000)]
+    tasks = [asyncio.create_task(store.abatch(many)), asyncio.create_task(store.aput(NS, "late", {"text": "thing"}))]
+    await asyncio.sleep(0.01)
+    closing = asyncio.create_task(asyncio.to_thread(store.close))
+    await asyncio.sleep(0.01)
+    asked.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    await closing
+    assert all(isinstance(one, StoreError) for one in results if isinstance(one, BaseException))
+    kept = [not isinstance(one, BaseException) for one in results]
+    with FaissStore(path) as again:
+        assert kept == [again.get(NS, "k2999") is not None, again.get(NS, "late") is not None]
+
+
 def test_a_value_is_kept_as_json_that_people_can_read(path: Path) -> None:
     with FaissStore(path) as store:
         store.put(NS, "a", {"text": "时区"})
