@@ -14,6 +14,8 @@ TASK_LOOKED_AT = 20_000
 _QUOTED = re.compile(
     r"[\"“]([^\"”\n]{3,200})[\"”]|(?<!\w)['‘]([^'’\n]{3,200})['’](?!\w)|`([^`\n]{3,200})`|[「『《]([^」』》\n]{2,200})[」』》]"
 )
+_SPACED = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+"""A letter or digit of a script with spaces between words; in others an id may stand between two words."""
 _LITERAL = re.compile(
     "|".join(
         (
@@ -27,7 +29,8 @@ _LITERAL = re.compile(
             r"|\d{4}年\d{1,2}月(?:\d{1,2}[日号])?|\d{1,2}月\d{1,2}[日号])",
             r"(?P<time>\d{1,2}:\d{2})",
             r"(?P<version>\bv?\d+(?:\.\d+){2,}\b)",
-            r"(?P<id>(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[^\W\d_])\w+(?:-\w+)+\b"
+            rf"(?P<id>(?<!-)(?<!{_SPACED})(?=(?:{_SPACED}|-)*\d)(?=(?:{_SPACED}|-)*(?!\d|_){_SPACED})"
+            rf"{_SPACED}+(?:-{_SPACED}+)+(?!{_SPACED})"
             r"|(?<![a-z0-9_])(?=[a-z0-9_]*\d)(?=[a-z0-9_]*[a-z])[a-z0-9_]{4,}(?![a-z0-9_]))",
             r"(?P<amount>[$€£¥]\s?\d[\d.,]*)",
             r"(?P<number>(?<!\d,)\b\d[\d,]*\.\d+\b|(?<![a-z0-9_])\d{4,}(?![a-z0-9_])|\b\d{1,3}(?:,\d{3})+\b)",

@@ -29,12 +29,15 @@ DAYS = frozenset(
 )
 """Details of a task that are no names."""
 
+_DAY = "(?:星期|礼拜|周)[一二三四五六日天末]|[今明后昨]天"
+"""The same in Chinese, where no space tells them apart."""
+
 
 def situation_of(task: str) -> str:
     """The words of a task without its details, each once."""
     some = without_secrets(task if len(task) <= 2 * SIDE else f"{task[:SIDE]}\n{task[-SIDE:]}")
-    details = "|".join(map(re.escape, sorted([*literals(some), *names(some)], key=len, reverse=True)))
-    bare = re.sub(rf"(?<![A-Za-z0-9_])(?:{details})(?![A-Za-z0-9_])", " ", some) if details else some
+    details = "|".join([*map(re.escape, sorted([*literals(some), *names(some)], key=len, reverse=True)), _DAY])
+    bare = re.sub(rf"(?<![A-Za-z0-9_])(?:{details})(?![A-Za-z0-9_])", " ", some)
     found = (word for word in tokens(bare) if word not in DAYS and not any(map(str.isdigit, word)))
     return " ".join(list(dict.fromkeys(found))[:MOST])
 

@@ -24,6 +24,8 @@ def book():
         ("Find a free hour for the budget meeting on Tuesday.", "find fre hour budget meet"),
         ("Log in; the password: hunter2x! and mail ana@example.org.", "log password secret mail"),
         ("42", ""),
+        ("查询订单A-12的物流", "查询 询订 订单 物流"),
+        ("安排周二的会议", "安排 会议"),
     ],
 )
 def test_details_and_secrets_of_a_task_are_not_kept_and_a_name_within_a_word_is_no_name(task, kept):

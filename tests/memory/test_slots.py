@@ -51,6 +51,25 @@ def test_a_rule_is_kept_with_a_slot_for_each_detail_of_its_task(text: str, kept:
     assert (written.action, written.lesson and written.lesson.text) == ("added", kept)
 
 
+@pytest.mark.req("D13", "D2")
+@pytest.mark.parametrize(
+    ("task", "text", "kept"),
+    [
+        ("给订单A-12退款。", "退款前先看订单A-12的付款方式。", "退款前先看订单<id>的付款方式。"),
+        (
+            "注文A-12を返金してください。",
+            "返金の前に注文A-12の支払い方法を見る。",
+            "返金の前に注文<id>の支払い方法を見る。",
+        ),
+        ("주문 A-12의 환불을 처리해 주세요.", "환불하기 전에 주문 A-12의 결제 수단을 확인한다.", "주문 <id>의 결제"),
+    ],
+)
+def test_a_detail_is_found_between_words_that_no_space_parts(task: str, text: str, kept: str) -> None:
+    written = book().add(Lesson(kind="rule", text=text), task=task)
+    assert written.lesson is not None
+    assert kept in written.lesson.text
+
+
 @pytest.mark.req("D2", "D13")
 @pytest.mark.parametrize(
     ("text", "detail"),
