@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from langgraph_reflexion.memory.book.opened import OpenBook
-from langgraph_reflexion.memory.life import deciding, distilling, exchange, rebuilding, undoing
+from langgraph_reflexion.memory.life import deciding, distilling, exchange, rebuilding, undoing, wording
 from langgraph_reflexion.memory.life.exchange import Place
 from langgraph_reflexion.memory.shelf.doors import Plan, awork, work
 from langgraph_reflexion.memory.shelf.given import a, a_place, an_id, text
@@ -64,19 +64,19 @@ class Upkeep(OpenBook):
         `model`, a chat model or a function of a prompt, words them; without one, or where it is not faithful, the best
         wording is taken. The lessons stay, linked. A second call finds nothing to do and asks no model.
         """
-        distilling.must_speak(model)
+        wording.must_speak(model)
         made = []
         for cluster in work(self.store, distilling.clusters(self._shelf)):
-            said = None if model is None else distilling.spoken(model, distilling.question(cluster))
+            said = None if model is None else wording.spoken(model, wording.question(cluster.members))
             made.append(work(self.store, distilling.keep(self._shelf, cluster, said)))
         return [one for one in made if one is not None]
 
     async def adistill(self, model: Any = None) -> list[Lesson]:
         """The same, awaited."""
-        distilling.must_speak(model)
+        wording.must_speak(model)
         made = []
         for cluster in await awork(self.store, distilling.clusters(self._shelf)):
-            said = None if model is None else await distilling.aspoken(model, distilling.question(cluster))
+            said = None if model is None else await wording.aspoken(model, wording.question(cluster.members))
             made.append(await awork(self.store, distilling.keep(self._shelf, cluster, said)))
         return [one for one in made if one is not None]
 

@@ -1,19 +1,14 @@
 """Distilling: lessons that say much the same get one pattern that speaks for them. They stay, and are linked.
 
 A pattern is made from lessons alone, never from another pattern. In recall it takes the place of its members where
-that loses nothing, and leaves it to them where it might (`ranking`). Taking back its `added` ends it.
+that loses nothing, and leaves it to them where it might (`choosing`). Taking back its `added` ends it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import Op
 
 from langgraph_reflexion.memory.life.changing import moving, unless_embedding_fails
@@ -28,10 +23,7 @@ from langgraph_reflexion.memory.text.likeness import likeness, opposed
 from langgraph_reflexion.memory.text.words import Words, tokens
 from langgraph_reflexion.memory.trust.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.trust.guard import suspicion_of
-from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Trigger
-
-logger = logging.getLogger(__name__)
 
 ALIKE = 0.5
 """How far two lessons say the same that one pattern may speak for."""
@@ -49,10 +41,6 @@ GROWN = 1.5
 """How much larger than its pattern a cluster is when it is summed up anew."""
 
 
-AS_ITSELF: RunnableConfig = {"run_name": "distill", "tags": ["nostream"]}
-"""How a model's calls are told apart in traces."""
-
-
 class Cluster(NamedTuple):
     """Lessons that say much the same, the best wording first, and the patterns that spoke for them until now."""
 
@@ -66,7 +54,9 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
     known = yield from read_all(shelf)
     patterns = [one for one in known.values() if is_summary(one.lesson)]
     free = [one for one in known.values() if may_be_summed_up(one.lesson)]
-    ranked = sorted(free, key=lambda one: (-usefulness(one.lesson, one.evidence), -_trust(one.lesson), one.lesson.id))
+    ranked = sorted(
+        free, key=lambda one: (-usefulness(one.lesson, one.evidence), -TRUST.index(one.lesson.origin), one.lesson.id)
+    )
     waiting = {one.lesson.id: one.lesson for one in ranked}
     found = []
     for i, one in enumerate(ranked, 1):
@@ -127,67 +117,10 @@ def keep(shelf: Shelf, cluster: Cluster, said: str | None) -> Plan[Lesson | None
     return made
 
 
-# ---------------------------------------------------------------- what a model says
-
-
-def question(cluster: Cluster) -> str:
-    """What a model is asked for one cluster."""
-    return Prompts().render("distill", lessons="\n".join(f"- {_plain(one.text)}" for one in cluster.members[:20]))
-
-
-def must_speak(model: Any) -> None:
-    """Refuse what could word nothing, such as a model's name: nothing would tell that it was never asked."""
-    if model is not None and not callable(model) and not hasattr(model, "invoke"):
-        raise ValueError(f"`model` is a chat model or a function of a prompt, got {model!r}")
-
-
-def spoken(model: Any, prompt: str) -> str | None:
-    """What a model says, or `None` where it fails: the best wording does without it."""
-    try:
-        return text_of(model.invoke(prompt, AS_ITSELF) if hasattr(model, "invoke") else model(prompt))
-    except GraphBubbleUp:
-        raise
-    except Exception as fault:  # noqa: BLE001 - a model is anybody's code
-        _tell(fault)
-        return None
-
-
-async def aspoken(model: Any, prompt: str) -> str | None:
-    """The same, awaited; a function of the caller's own is called in a thread."""
-    try:
-        if hasattr(model, "ainvoke"):
-            return text_of(await model.ainvoke(prompt, AS_ITSELF))
-        reply = await asyncio.to_thread(model, prompt)
-        return text_of(await reply if inspect.isawaitable(reply) else reply)
-    except GraphBubbleUp:
-        raise
-    except Exception as fault:  # noqa: BLE001 - a model is anybody's code
-        _tell(fault)
-        return None
-
-
-def _tell(fault: Exception) -> None:
-    logger.warning("Distilled without a model: %s: %s", type(fault).__name__, fault)
-
-
-def text_of(reply: Any) -> str:
-    """The first line of a reply, without the marks of a list."""
-    text = reply if isinstance(reply, str) else str(getattr(reply, "text", reply))
-    lines = [line.strip().lstrip("-*•> ").strip("\"'`“” ") for line in text.splitlines()]
-    return next(filter(None, lines), "")
-
-
-# ---------------------------------------------------------------- thinking
-
-
 def may_be_summed_up(lesson: Lesson) -> bool:
     """Whether it is live advice, and neither a summary itself nor under a name."""
     advice = lesson.kind in ("rule", "pattern", "strategy") and not lesson.name
     return advice and lesson.status in LIVE and not is_summary(lesson)
-
-
-def _trust(lesson: Lesson) -> int:
-    return TRUST.index(lesson.origin)
 
 
 def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: Mapping[str, float]) -> list[Lesson]:
@@ -241,7 +174,3 @@ def _is_faithful(summary: Lesson, members: Sequence[Lesson]) -> bool:
     if len(said - held) > ITS_OWN * len(said):
         return False
     return all(likeness(text, one.text) >= HELD and not opposed(text, one.text) for one in members)
-
-
-def _plain(text: str) -> str:
-    return text.replace("<", "‹")
