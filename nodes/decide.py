@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.speaking.protocols import QUOTED
 from langgraph_reflexion.nodes.speaking.replied_json import Invalid
 from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, paid, times_seen
-from langgraph_reflexion.schemas import Decision, Failure, StopReason
+from langgraph_reflexion.schemas import Decision, Failure
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
 
 USAGE = ("input", "output", "total", "calls")
@@ -184,13 +184,9 @@ def _unasked(kit: Kit, state: State, fault: Exception, spent: list[int], failure
         "failures": [*state["failures"], *failures],
         "asked_on": last_id(state),
         "stop": late or "model_error",
-        "reason": _why(fault, late),
+        "reason": "" if late else f"The model could not be asked: {told_as_a_sentence(fault)}",
         "tally": counted(state, now, spent=spent, steps=1),
     }
-
-
-def _why(fault: Exception, late: StopReason | None) -> str:
-    return "" if late is not None else f"The model could not be asked: {told_as_a_sentence(fault)}"
 
 
 def _tell(

@@ -43,7 +43,8 @@ def asked_about(
 ) -> str:
     """The question to the error auditor."""
     run = messages[start:]
-    told = [*failures, *(_failed(message) for message in run if _is_failed(message))]
+    failed = [one for one in run if isinstance(one, ToolMessage) and one.status == "error"]
+    told = [*failures, *(f"tool_error {one.name or ''}: {one.text}" for one in failed)]
     listed = "\n".join(f"- {bounded(one, 500)}" for one in dict.fromkeys(told[:MOST_FAILURES]))
     beside = words.render("audit_failures", failures=fenced(listed) or "none")
     return _told(words, messages, start, session, beside)
@@ -95,14 +96,6 @@ def _told(words: Prompts, messages: Sequence[AnyMessage], start: int, session: s
         beside=beside,
         transcript=f"Before this run:\n{before.replace('[m', '[before ')}\n\nThis run:\n{shown}" if before else shown,
     )
-
-
-def _is_failed(message: AnyMessage) -> bool:
-    return isinstance(message, ToolMessage) and message.status == "error"
-
-
-def _failed(message: AnyMessage) -> str:
-    return f"tool_error {message.name or ''}: {message.text}"
 
 
 def plain_failures(outcome: Any) -> list[str]:
