@@ -32,14 +32,15 @@ _INTO = re.compile(r"([\u3400-\u9fff]{2})(?:[\u3400-\u9fff]{2})?[成为到比]([
 _PREFACE = re.compile(
     r"""(?:[-*•#>]+\s*|\d+[.)]\s+
     |(?:lesson|rule|note|tip|advice|reminder|(?:key\ )?takeaway)(?:\ learned)?\**\s*:\**\s*
-    |(?:in\ (?:the\ )?future(?:\ (?:runs|tasks|attempts|cases))?|next\ time|(?:going|moving)\ forward),?\s+
+    |(?:in\ (?:the\ )?future(?:\ (?:runs|tasks|attempts|cases))?|(?:going|moving)\ forward),?\s+
+    |(?:in\ the\ )?next\ (?:time|attempt|try|trial|run),?\s+
     |from\ now\ on,?\s+
     |(?:i|we|you|one|the\ (?:agent|assistant|model))
      (?:['’]ll|\ (?:will|should|must|shall|need\ to|have\ to|ought\ to))\s+
     |it\ is\ (?:important|essential|crucial|necessary|vital|best)\ to\s+
     |(?:always|please|also|remember\ to|try\ to|(?:be|make)\ sure\ to|(?:make\ sure|ensure)(?:\ that)?\ (?:you|i|we)
     |(?:don['’]t|do\ not|never)\ forget\ to)\s+
-    |(?:下次|下回|以后|今后|请|务必|一定要|必须|应该|应当|记得|切记|确保|我(?:应该|应当|必须|需要|会|要)|(?:不要|别)忘(?:记|了)?)[，,、]?\s*
+    |(?:下次|下回|以后|今后|请(?![求假客示教])|务必|一定要|必须|应该|应当|记得|切记|确保|我(?:应该|应当|必须|需要|会|要)|(?:不要|别)忘(?:记|了)?)[，,、]?\s*
     )+""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -48,6 +49,7 @@ _PREFACE = re.compile(
 _TURNS = listed("up down in out on off over under from both either neither only")
 """Short words that make another lesson of a sentence."""
 
+_INSTEAD = frozenset({"instead", "rather"})
 _FRAME = frozenset(
     map(
         stem,
@@ -97,6 +99,7 @@ def likeness(a: str, b: str) -> float:
 
     Order and function words do not matter; texts that contradict each other are never more than half alike.
     """
+    a, b = bare(a), bare(b)
     if fold(a) == fold(b):
         return 1.0
     ours, theirs = _bag(a), _bag(b)
@@ -164,7 +167,7 @@ def opposed(a: str, b: str) -> bool:
 
 @lru_cache(maxsize=1_000)  # a text is held against many
 def _bag(text: str) -> Counter[str]:
-    return Counter(tokens(text))
+    return Counter(word for word in tokens(text) if word not in _INSTEAD)
 
 
 def _content(text: str) -> Counter[str]:

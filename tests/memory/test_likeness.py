@@ -24,6 +24,9 @@ REWORDED = [
     ("Check a proposed slot against every busy time.", "Always check the proposed slots against all the busy times!"),
     ("Retry failed uploads.", "Retry the upload that failed."),
     ("提议会议时间之前，先检查所有忙碌时段。", "提议会议时间之前先检查所有的忙碌时段"),
+    ("In the next attempt I will compute the sum with a calculator.", "Compute the sum with a calculator."),
+    ("I should use the weekday name instead of a date.", "Use a weekday name rather than a date."),
+    ("下次先确认时区，再安排会议。", "安排会议之前，我应该先确认时区。"),
 ]
 OPPOSED = [
     ("Always retry a failed upload at once.", "Never retry a failed upload at once."),
@@ -35,6 +38,8 @@ OPPOSED = [
     ("Keep duplicates in the list.", "Remove duplicates from the list."),
     ("使用公制单位。", "不使用公制单位。"),
     ("上传失败后要立即重试。", "上传失败后不要立即重试。"),
+    ("Use the weekday instead of the date.", "Use the date instead of the weekday."),
+    ("请求前先登录。", "登录前先请求。"),
 ]
 OTHER = [
     ("Pass the start date in UTC to the calendar tool.", "Pass the end date in UTC to the calendar tool."),
