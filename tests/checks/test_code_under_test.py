@@ -274,11 +274,14 @@ def test_code_that_is_right_passes_whatever_else_it_does(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "print('x' * 4_000_000)",
-        "import sys\nfor _ in range(4): print('x' * 1_000_000, file=sys.stderr)",
-        "import sys\nsys.stdout.buffer.write(b'x' * 4_000_000)",
+        pytest.param("print('x' * 4_000_000)", id="at once"),
+        pytest.param(
+            "import sys\nfor _ in range(4): print('x' * 1_000_000, file=sys.stderr)",
+            id="as errors",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("import sys\nsys.stdout.buffer.write(b'x' * 4_000_000)", id="as bytes", marks=pytest.mark.slow),
     ],
-    ids=["at once", "as errors", "as bytes"],
 )
 async def test_huge_output_is_thrown_away_and_told_whether_the_values_are_right_or_not(code):
     check, loud = cases_pass(ADD, timeout=10), fenced(f"{code}\n{RIGHT}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sqlite3
 import sys
 from pathlib import Path
@@ -40,11 +41,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A file with lessons, and their ids; each test has a copy of its own."""
+    file = tmp_path_factory.mktemp("filled") / "lessons.db"
+    with FaissStore(file) as store:
+        return file, fill(LessonBook(store, PLACE))
+
+
 @pytest.fixture
-def ids() -> list[str]:
+def ids(filled: tuple[Path, list[str]], here: Path) -> list[str]:
     """The lessons of a file, in the folder in which the command is given."""
-    with FaissStore("lessons.db") as store:
-        return fill(LessonBook(store, PLACE))
+    file, ids = filled
+    for part in file.parent.iterdir():
+        shutil.copy(part, here)
+    return list(ids)
 
 
 @pytest.fixture
