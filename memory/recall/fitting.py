@@ -25,6 +25,9 @@ what it is given to work on, and says what the work is about, not what it is."""
 MOST_OF_IT = 0.7
 """Share of a lesson's `when` that a refused task must hold, where it holds any of it."""
 
+HARDLY = 0.5
+"""What two words of any task weigh: that these are met says nothing."""
+
 
 def fitting(
     index: Index,
@@ -60,8 +63,8 @@ def fitting(
     for key in index.bound_to(failure.fingerprint) if failure.fingerprint else ():
         if key not in entries or not usable(entries[key].item):
             continue
-        met, missing = _occasion(entries[key].item, told)
-        if failure.tool is None and 0 < met < MOST_OF_IT and missing >= 1:
+        met, shared, missing = _occasion(entries[key].item, told)
+        if failure.tool is None and shared > HARDLY and met < MOST_OF_IT and missing >= 1:
             scores.pop(key, None)
         else:
             scores[key] = VERY * (1 + met) + (known[key].score if key in known else 0.0)
@@ -110,16 +113,16 @@ def _out_of_place(item: Item, query: Words) -> bool:
     return wrong >= 1 and wrong > shared_weight(query, Words.of(for_it if isinstance(for_it, str) else ""))
 
 
-def _occasion(item: Item, told: Words) -> tuple[float, float]:
-    """What share of a lesson's `when` is met here, and how much of it is missing.
+def _occasion(item: Item, told: Words) -> tuple[float, float, float]:
+    """What share of a lesson's `when` is met here, how much of it that is, and how much is missing.
 
     A check refuses tasks of many sorts in the same words: one that meets a part of `when` and lacks the rest is meant
-    for others. Where nothing of it is met, it may be said in other words.
+    for others. Where nothing of it is met, or no more than words of any task, it may be said in other words.
     """
     when = item.value.get("when")
     occasion = Words.of(when if isinstance(when, str) else "")
     whole, shared = sum(map(weight, occasion.counts)), shared_weight(told, occasion)
-    return (shared / whole if whole else 0.0), whole - shared
+    return (shared / whole if whole else 0.0), shared, whole - shared
 
 
 def in_topic(score: float, item: Item, topic: str | None) -> float:

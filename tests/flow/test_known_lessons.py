@@ -150,6 +150,21 @@ def test_a_known_lesson_for_this_very_failure_is_used_in_place_of_a_model_call(r
     assert (lesson.wins, lesson.losses) == (1, 0), "its failure did not come back"
 
 
+@pytest.mark.req("C14")
+def test_what_a_check_refuses_again_in_the_same_words_is_reflected_on_once_whatever_the_lessons_occasion(run, store):
+    rule = {"kind": "rule", "text": "End with a thank you.", "when": "before the final answer", "tags": []}
+    thanks = reflection("End with a thank you.", failure_signal="check_failed", memory_to_write=[rule])
+
+    def polite(answer, _run):
+        return None if "Thank you" in answer else "The answer must end with a thank you."
+
+    paid = []
+    for task in ("Tell me when the lamp arrives.", "The chair is broken.", "What does the table cost?"):
+        model = RoleModel([say("Here it is."), say("Here it is. Thank you.")], thanks)
+        paid.append(run(model, task=task, store=store, checks=[polite]).outcome.usage.reflection.calls)
+    assert paid == [1, 0, 0]
+
+
 @pytest.mark.req("C14", "C9")
 def test_a_lesson_that_was_shown_and_failed_takes_the_reflection_deeper(run, shy, store):
     first_run(run, shy, store)
