@@ -9,7 +9,7 @@ from typing import Any
 from langgraph_reflexion.memory.book.opened import OpenBook
 from langgraph_reflexion.memory.life import deciding, distilling, exchange, rebuilding, undoing, wording
 from langgraph_reflexion.memory.life.exchange import Place
-from langgraph_reflexion.memory.shelf.doors import Plan, awork, work
+from langgraph_reflexion.memory.shelf.doors import Plan, asettle, awork, settle, work
 from langgraph_reflexion.memory.shelf.given import a, a_place, an_id, text
 from langgraph_reflexion.memory.shelf.values import Change, Loaded, Repair
 from langgraph_reflexion.schemas import Lesson
@@ -45,10 +45,12 @@ class Upkeep(OpenBook):
     def forget(self, id: str) -> None:
         """Remove a lesson's text, vectors, evidence and history for good."""
         work(self.store, deciding.forget(self._shelf, an_id(id)))
+        settle(self.store)
 
     async def aforget(self, id: str) -> None:
         """The same, awaited."""
         await awork(self.store, deciding.forget(self._shelf, an_id(id)))
+        await asettle(self.store)
 
     def undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> list[Change]:
         """Take back a change, all that a run changed, or all since a time. The record of it stays."""
@@ -94,11 +96,15 @@ class Upkeep(OpenBook):
 
     def forget_named(self, name: str) -> int:
         """Remove what is kept under a name for good, its former values too, and say how many entries that were."""
-        return work(self.store, deciding.forget_named(self._shelf, text(name, "name")))
+        count = work(self.store, deciding.forget_named(self._shelf, text(name, "name")))
+        settle(self.store)
+        return count
 
     async def aforget_named(self, name: str) -> int:
         """The same, awaited."""
-        return await awork(self.store, deciding.forget_named(self._shelf, text(name, "name")))
+        count = await awork(self.store, deciding.forget_named(self._shelf, text(name, "name")))
+        await asettle(self.store)
+        return count
 
     def _undo(self, what: str | None, since: datetime | None) -> Plan[list[Change]]:
         if what is not None and not an_id(what, "change_or_run"):

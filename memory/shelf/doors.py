@@ -47,6 +47,18 @@ async def awork(store: BaseStore, plan: Plan[T]) -> T:
     return await adriven(plan, lambda ops: _abatch(store, ops))
 
 
+def settle(store: BaseStore) -> None:
+    """Have a store that keeps a log leave nothing in it of what was removed."""
+    if tell := getattr(store, "settle", None):
+        tell()
+
+
+async def asettle(store: BaseStore) -> None:
+    """The same, awaited."""
+    if tell := getattr(store, "asettle", None):
+        await tell()
+
+
 def driven(thinking: Generator[W, Any, T], wait: Callable[[W], Any]) -> T:
     """What a generator returns that is given the result of each wait it yields, or the fault of it."""
     try:

@@ -130,6 +130,14 @@ class FaissStore(BaseStore):
     async def asweep_ttl(self) -> int:
         return await self._in_thread(self.sweep_ttl)
 
+    def settle(self) -> None:
+        """Leave nothing of what was deleted in the log beside the file, as far as no other process reads just now."""
+        self._file.settle()
+
+    async def asettle(self) -> None:
+        """The same, awaited."""
+        await self._in_thread(self.settle)
+
     def close(self) -> None:
         """Let go of the file. Closing twice is fine; anything else afterwards is a `StoreError`."""
         if self._file.closed:

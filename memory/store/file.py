@@ -105,6 +105,12 @@ class File:
         except FAULTS as fault:
             raise self._said(fault, "written") from fault
 
+    def settle(self) -> None:
+        """Fold the log into the file and empty it, as far as nobody reads from it at this moment."""
+        self._after_a_fork()
+        with self._write, self.told("written"):
+            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def close(self) -> None:
         """Close every connection; one that a thread is reading from when it gives it back, as SQLite would crash else.
 

@@ -17,7 +17,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
-from langgraph_reflexion import FaissStore
+from langgraph_reflexion import FaissStore, Lesson, LessonBook, NgramEmbeddings
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store.filters import OPERATORS
 
@@ -250,6 +250,19 @@ def test_what_is_deleted_leaves_no_text_in_the_file(path: Path) -> None:
         store.put(NS, "a", {"text": "zanzibar expedition"})
         store.delete(NS, "a")
     assert b"zanzibar" not in path.read_bytes()
+
+
+@pytest.mark.req("D15")
+async def test_what_a_book_forgets_is_in_no_file_though_the_store_stays_open(path: Path) -> None:
+    with FaissStore(path, index={"dims": 512, "embed": NgramEmbeddings()}) as store:
+        book = LessonBook(store, NS)
+        for words in ("Give the zanzibar calendar a weekday.", "Ask zanzibar for pages until one is empty."):
+            written = book.add(Lesson(kind="rule", text=words, name=words[:4].strip().lower(), origin="told"))
+            assert written.action == "added"
+        assert any(b"zanzibar" in file.read_bytes() for file in path.parent.iterdir())
+        book.forget(book.lessons()[0].id)
+        await book.aforget_named("ask")
+        assert not any(b"zanzibar" in file.read_bytes() for file in path.parent.iterdir())
 
 
 async def test_the_async_doors_do_not_block_the_loop(store: FaissStore) -> None:
