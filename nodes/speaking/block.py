@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced
@@ -10,6 +11,8 @@ from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.state import Recalled
 
 LONGEST_CAUSE = 400
+
+SAYS_WHEN = re.compile(r"(?:when|whenever|if|while)\b|[当若]|如果", re.IGNORECASE)
 
 HEADINGS = {
     "rule": "Rules",
@@ -45,11 +48,16 @@ def _listed(lessons: Sequence[Lesson]) -> str:
 
 
 def _line(lesson: Lesson) -> str:
-    when = f" When: {_one_line(lesson.when)}." if lesson.when.strip() else ""
-    unless = f" Not when: {_one_line(lesson.when_not)}." if lesson.when_not.strip() else ""
+    when, unless = _occasion(lesson.when, "When: ", ""), _occasion(lesson.when_not, "Not when: ", "Not: ")
     shown = lesson.wins + lesson.losses
     record = f" (helped {lesson.wins} of {shown})" if shown else ""
-    return f"- {lesson.id}: {_one_line(lesson.text)}{when.replace('..', '.')}{unless.replace('..', '.')}{record}"
+    return f"- {lesson.id}: {_one_line(lesson.text)}{when}{unless}{record}"
+
+
+def _occasion(text: str, label: str, shorter: str) -> str:
+    """When a lesson holds, or not, under its label; one that says `when` itself needs less of it."""
+    said = _one_line(text).rstrip(" .。")
+    return f" {shorter if SAYS_WHEN.match(said) else label}{said}." if said else ""
 
 
 def _one_line(text: str) -> str:

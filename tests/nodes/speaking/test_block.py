@@ -1,0 +1,28 @@
+"""The lessons in a prompt read like advice, however their occasions were written."""
+
+from __future__ import annotations
+
+import pytest
+
+from langgraph_reflexion.nodes.speaking.block import at_start
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.state import Recalled
+
+
+@pytest.mark.req("D11")
+@pytest.mark.parametrize(
+    ("when", "when_not", "told"),
+    [
+        ("", "", "Count it."),
+        ("a range is given.", "", "Count it. When: a range is given."),
+        ("When a range is given", "", "Count it. When a range is given."),
+        ("ranges like 1..10", "If it is open", "Count it. When: ranges like 1..10. Not: If it is open."),
+        ("a range", "a list", "Count it. When: a range. Not when: a list."),
+        ("当给出范围时。", "", "Count it. 当给出范围时."),
+    ],
+)
+def test_an_occasion_is_told_once_and_as_it_was_written(when: str, when_not: str, told: str) -> None:
+    lesson = Lesson(kind="rule", text="Count it.", id="one", when=when, when_not=when_not)
+    block = at_start([Recalled(lesson=lesson, shown=True, step=0)], Prompts())
+    assert f"- one: {told}\n" in block
