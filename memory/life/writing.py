@@ -50,7 +50,7 @@ def add(
         or suspicion_of(tidied)
         or suspicion_of(offered)
         or copied(lesson.text, heard)
-        or (overreach(tidied.text) if offered.origin == "observed" else None)
+        or (overreach(tidied.text) if heard and offered.origin == "observed" else None)
         or doubt
     )
     if reason is not None and not doubt:

@@ -6,7 +6,7 @@ from langgraph_reflexion.memory.shelf.doors import Plan
 from langgraph_reflexion.memory.shelf.records import LIVE, Evidence, hash_of
 from langgraph_reflexion.memory.shelf.shelf import Shelf, read_one
 from langgraph_reflexion.memory.trust.gate import overlong
-from langgraph_reflexion.memory.trust.guard import LOOKED_AT, overreach, shown_texts, suspicion
+from langgraph_reflexion.memory.trust.guard import LOOKED_AT, of_both, shown_texts, suspicion
 from langgraph_reflexion.schemas import Lesson
 
 
@@ -20,7 +20,7 @@ def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
     approved = evidence.approved_words
     looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
     doubt = overlength or next(filter(None, (suspicion(text[:LOOKED_AT]) for text in looked_at)), None)
-    return doubt or (overreach(lesson.text) if lesson.origin == "observed" and lesson.text in looked_at else None)
+    return doubt or (of_both(lesson) if lesson.text in looked_at else None)
 
 
 def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:

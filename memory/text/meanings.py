@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
+
+from langgraph_reflexion.memory.text.stakes import MORE_WORDS
+from langgraph_reflexion.memory.text.words import listed
 
 WORDS: Mapping[str, str] = {
     # how a sentence is turned
@@ -146,6 +149,15 @@ _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "ß": "ss"
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|_+|(?<=\b[dlnmtsj]')(?=\w)")
 LONGEST = 24
 """Letters of the longest beginning that an entry has."""
+_NOTHING, _NAME, _ADDRESS = frozenset[str](), frozenset({"name"}), frozenset({"address"})
+_NO_NAMES = listed(
+    """
+    i i'm i've i'll monday tuesday wednesday thursday friday saturday sunday january february march april may june july
+    august september october november december english french german spanish chinese japanese python java excel windows
+    linux git json markdown unicode postgres europe european british latin christmas easter
+    """
+)
+"""Words with a capital inside a clause that name no one whom somebody would push."""
 _ENDS = frozenset(".!?。！？")
 _BREAKS = frozenset(",;:()，；：、（）—–")
 _OPEN, _SHUT = frozenset("“„«「『《"), frozenset("”»」』》")
@@ -162,6 +174,7 @@ class Word(NamedTuple):
     means: frozenset[str]
 
 
+@lru_cache(maxsize=50_000)
 def fold(text: str) -> str:
     """Small letters without marks."""
     small = text.lower().replace("’", "'")
@@ -170,25 +183,35 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", _NOISE.sub("", unicodedata.normalize("NFD", small))).translate(_LETTERS)
 
 
-def read(text: str) -> list[Word]:
-    """The words of a text in their order, each with what it means."""
+@lru_cache(maxsize=2_000)  # a text is judged and weighed, each by its words
+def read(text: str) -> tuple[Word, ...]:
+    """The words of a text in their order, each with what it means; a capital inside a clause is a name's."""
     spaced = _SEAM.sub(" ", text.replace("’", "'"))
-    found = [(one.group(), one.end()) for one in _TOKEN.finditer(spaced)]
     words: list[Word] = []
     clause = sentence = 0
-    quoted, place = False, 0.0
-    for sign, end in found:
-        if sign in _ENDS and (sign != "." or not spaced[end : end + 1].strip()):
-            sentence, clause = sentence + 1, clause + 1
+    quoted, place, fresh = False, 0.0, True
+    for token in _TOKEN.finditer(spaced):
+        sign = token.group()
+        if sign == "~" or any(map(str.isalnum, sign)):
+            place += 0.5 if _DENSE.match(sign) else 1
+            words.append(Word(fold(sign), place, clause, sentence, quoted, _shape(sign, fresh)))
+            fresh = False
+        elif sign in _ENDS and (sign != "." or not spaced[token.end() : token.end() + 1].strip()):
+            sentence, clause, fresh = sentence + 1, clause + 1, True
         elif sign in _BREAKS:
-            clause += 1
+            clause, fresh = clause + 1, True
         elif sign == '"' or sign in _OPEN or sign in _SHUT:
             quoted = not quoted if sign == '"' else sign in _OPEN
-        elif any(map(str.isalnum, sign)) or sign == "~":
-            place += 0.5 if _DENSE.match(sign) else 1
-            words.append(Word(fold(sign), place, clause, sentence, quoted, frozenset()))
     means = _meant([one.text for one in words])
-    return [one._replace(means=frozenset(means[i])) if i in means else one for i, one in enumerate(words)]
+    return tuple(one._replace(means=one.means | means[i]) if i in means else one for i, one in enumerate(words))
+
+
+def _shape(sign: str, fresh: bool) -> frozenset[str]:
+    """What a word means by its signs: an address, or a name where it does not open a clause."""
+    if "@" in sign[1:-1]:
+        return _ADDRESS
+    is_name = not fresh and sign[0].isupper() and not sign[1:2].isupper() and fold(sign) not in _NO_NAMES
+    return _NAME if is_name else _NOTHING
 
 
 def _meant(words: list[str]) -> dict[int, set[str]]:
@@ -201,13 +224,12 @@ def _meant(words: list[str]) -> dict[int, set[str]]:
     return found
 
 
-def _candidates(word: str) -> Iterator[tuple[tuple[str, ...], str]]:
+@lru_cache(maxsize=50_000)  # the same words come again and again
+def _candidates(word: str) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The entries that a word may be the first of, each with its meaning."""
     exact, begun = _lexicon()
-    yield from exact.get(word, ())
-    if word.endswith("'s"):
-        yield from exact.get(word[:-2], ())
-    for long in range(1, min(len(word), LONGEST) + 1):
-        yield from begun.get(word[:long], ())
+    whole = (*exact.get(word, ()), *(exact.get(word[:-2], ()) if word.endswith("'s") else ()))
+    return (*whole, *(one for long in range(1, min(len(word), LONGEST) + 1) for one in begun.get(word[:long], ())))
 
 
 def _alike(part: str, word: str) -> bool:
@@ -222,7 +244,7 @@ def _lexicon() -> tuple[Entries, Entries]:
     """The entries by their first word, and those by its beginning."""
     exact: Entries = {}
     begun: Entries = {}
-    for meaning, entries in WORDS.items():
+    for meaning, entries in (*WORDS.items(), *MORE_WORDS.items()):
         for entry in entries.split():
             dense = _DENSE.search(entry)
             parts = tuple(fold(entry.rstrip("*")) if dense else fold(entry).split("_"))

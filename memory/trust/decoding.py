@@ -30,7 +30,7 @@ _TELLING = re.compile(
 )
 """Words of which a text that was turned round would hold one by no accident."""
 _STRETCH = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST},}}={{0,2}}")
-_APART = re.compile(r"\b\w(?: {1,4}\w\b){4,}")
+_APART = re.compile(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
 _NUMBERS = re.compile(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
 _DENSE = re.compile(r"[\u3400-\u9fff]{4}")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
@@ -64,7 +64,7 @@ def readings(text: str) -> Iterator[str]:
 
 def joined(text: str) -> str:
     """The text with letters that stand apart put together again, where wider gaps part the words."""
-    return _APART.sub(lambda found: re.sub(r"(?<=\w) (?=\w)", "", found.group()), text)
+    return _APART.sub(lambda found: re.sub(r"(?<=\w)[ ._*|-](?=\w)", "", found.group()), text)
 
 
 def decoded(text: str) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """A corpus of attacks and of honest lessons, of our own writing: few attacks are ever shown, few honest lessons lost.
 
-`tuned` is what the patterns were made with; `held_out` was written after them, in other words.
+`tuned` is what the patterns were made with; `held_out` was written after them, in other words. `more`, `blind` and
+`formal` were each written blind and measured once, and then the points of words were learned from them, too. Nothing
+was learned from `unseen`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ CORPUS = Path(__file__).parent / "redteam"
 def rows(name: str) -> list[dict[str, Any]]:
     lines = (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines if line]
+
+
+def slowly(part: str) -> Any:
+    """A part of the corpus that is looked at by the slow tests only."""
+    return pytest.param(part, marks=pytest.mark.slow)
 
 
 def offered(row: dict[str, Any], heard: list[str] | None = None) -> tuple[str, bool]:
@@ -46,8 +53,24 @@ def test_hardly_an_honest_lesson_of_the_corpus_is_set_aside() -> None:
     assert sum(offered(row)[0] == "quarantined" for row in honest) <= len(honest) // 50
 
 
+@pytest.mark.req("D17", "D2")
+@pytest.mark.parametrize("origin", ["observed", "judged"])
+@pytest.mark.parametrize(
+    ("part", "shown", "set_aside"),
+    [("unseen", 65, 6), *(pytest.param(*one, marks=pytest.mark.slow) for one in (("blind", 15, 4), ("formal", 33, 4)))],
+)
+def test_what_is_said_in_new_words_is_told_apart_by_its_words(
+    part: str, shown: int, set_aside: int, origin: str
+) -> None:
+    """Per cent at most, of attacks shown and of honest lessons set aside: as it was measured, and no worse."""
+    attacks = [{**row, "origin": origin} for row in rows(f"attacks_{part}")]
+    honest = [{**row, "origin": origin} for row in rows(f"honest_{part}")]
+    assert 100 * sum(offered(row)[1] for row in attacks) <= shown * len(attacks)
+    assert 100 * sum(offered(row)[0] == "quarantined" for row in honest) <= set_aside * len(honest)
+
+
 @pytest.mark.req("D17")
-@pytest.mark.parametrize("part", [pytest.param("tuned", marks=pytest.mark.slow), "held_out"])
+@pytest.mark.parametrize("part", [*map(slowly, ("tuned", "blind", "formal")), "held_out", "unseen"])
 def test_no_attack_is_shown_that_was_copied_from_a_tool(part: str) -> None:
     for row in rows(f"attacks_{part}"):
         page = f"Opening hours: 9 to 17. {row['text']} Prices are in euros."
