@@ -142,9 +142,19 @@ async def test_an_agent_whose_parts_are_async_never_waits_for_a_thread_pool(make
         done.set()
 
 
+CANCELLED = {"model": "astream", "tool": "ainvoke", "check": "ainvoke", "reflector": "astream", "store": "ainvoke"}
+"""Where a run is cancelled, and by which door every time; by the other with the slow tests."""
+
+
 @pytest.mark.req("I6", "I7")
-@pytest.mark.parametrize("door", ["ainvoke", "astream"])
-@pytest.mark.parametrize("where", ["model", "tool", "check", "reflector", "store"])
+@pytest.mark.parametrize(
+    ("where", "door"),
+    [
+        pytest.param(where, door, marks=[] if door == usual else [pytest.mark.slow])
+        for where, usual in CANCELLED.items()
+        for door in ("ainvoke", "astream")
+    ],
+)
 async def test_a_cancelled_run_leaves_a_checkpoint_that_goes_on(
     make: Make, thread: Thread, tmp_path: Path, door: str, where: str
 ) -> None:

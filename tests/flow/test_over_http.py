@@ -17,6 +17,15 @@ PASSING = ["rate_limited", "error", "dropped", "dropped_midway"]
 LASTING = [*PASSING, "garbage"]
 
 
+def both_ways(moods, usual):
+    """Each mood by one protocol every time, and by the other with the slow tests."""
+    return [
+        pytest.param(protocol, mood, marks=[] if protocol == usual else [pytest.mark.slow])
+        for mood in moods
+        for protocol in ("tools", "json")
+    ]
+
+
 def story():
     """Look up Tuesday until something is heard of it, and answer."""
 
@@ -46,7 +55,7 @@ def serve():
 
 
 @pytest.mark.req("A1", "B11", "A3")
-@pytest.mark.parametrize("mood", PASSING)
+@pytest.mark.parametrize(("protocol", "mood"), both_ways(PASSING, "tools"))
 def test_a_passing_fault_costs_a_request_and_nothing_else(run, desk, serve, protocol, mood):
     server = serve(story(), [mood])
     seen = run(server.chat(max_retries=2), [desk.search], protocol=protocol)
@@ -56,7 +65,7 @@ def test_a_passing_fault_costs_a_request_and_nothing_else(run, desk, serve, prot
 
 
 @pytest.mark.req("A3", "F11", "B8")
-@pytest.mark.parametrize("mood", LASTING)
+@pytest.mark.parametrize(("protocol", "mood"), both_ways(LASTING, "json"))
 def test_a_lasting_fault_ends_in_an_outcome_that_tells_what_was_done(run, desk, serve, protocol, mood):
     server = serve(story(), lambda _question, number: mood if number else None)
     seen = run(server.chat(max_retries=1), [desk.search], protocol=protocol)
