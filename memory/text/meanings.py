@@ -218,18 +218,24 @@ def _meant(words: list[str]) -> dict[int, set[str]]:
     """What is meant at each place; an entry of several words stands at its first."""
     found: dict[int, set[str]] = {}
     for at, word in enumerate(words):
-        for parts, meaning in _candidates(word):
-            if len(parts) <= len(words) - at and all(map(_alike, parts[1:], words[at + 1 : at + len(parts)])):
+        alone, longer = _candidates(word)
+        if alone:
+            found[at] = set(alone)
+        for rest, meaning in longer:
+            if len(rest) < len(words) - at and all(map(_alike, rest, words[at + 1 : at + 1 + len(rest)])):
                 found.setdefault(at, set()).add(meaning)
     return found
 
 
 @lru_cache(maxsize=50_000)  # the same words come again and again
-def _candidates(word: str) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """The entries that a word may be the first of, each with its meaning."""
+def _candidates(word: str) -> tuple[frozenset[str], tuple[tuple[tuple[str, ...], str], ...]]:
+    """What a word means by itself, and what it does where the rest of a longer entry follows it."""
     exact, begun = _lexicon()
-    whole = (*exact.get(word, ()), *(exact.get(word[:-2], ()) if word.endswith("'s") else ()))
-    return (*whole, *(one for long in range(1, min(len(word), LONGEST) + 1) for one in begun.get(word[:long], ())))
+    found = [*exact.get(word, ()), *(exact.get(word[:-2], ()) if word.endswith("'s") else ())]
+    for long in range(1, min(len(word), LONGEST) + 1):
+        found += begun.get(word[:long], ())
+    alone = frozenset(meaning for parts, meaning in found if len(parts) == 1)
+    return alone, tuple((parts[1:], meaning) for parts, meaning in found if len(parts) > 1)
 
 
 def _alike(part: str, word: str) -> bool:

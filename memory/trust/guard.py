@@ -96,7 +96,7 @@ def of_both(lesson: Lesson) -> str | None:
     reason = suspicion(both) if lesson.when else None
     wished = lesson.origin != "observed" and (lesson.kind == "preference" or lesson.name)
     bar = None if wished else BARS.get(lesson.origin)
-    return reason or (ORDERS if bar is not None and weight(plain(both)) > bar else None)
+    return reason or (ORDERS if bar is not None and weight(both) > bar else None)
 
 
 def shown_texts(lesson: Lesson) -> Iterable[str]:

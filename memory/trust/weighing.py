@@ -14,12 +14,13 @@ from importlib.resources import files
 
 from langgraph_reflexion.memory.text.meanings import read
 from langgraph_reflexion.memory.text.words import stem
+from langgraph_reflexion.memory.trust.decoding import plain
 
 
 @lru_cache(maxsize=50_000)
 def weight(text: str) -> float:
     """The weight of a text: the more above 0, the likelier it is an attack."""
-    return told_of(signs(text), _points())
+    return told_of(signs(plain(text)), _points())
 
 
 def told_of(found: Iterable[str], points: Mapping[str, int]) -> float:
