@@ -14,9 +14,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from langgraph_reflexion.memory.text.stakes import MORE_WORDS
-from langgraph_reflexion.memory.text.words import listed
-
 WORDS: Mapping[str, str] = {
     # how a sentence is turned
     "not": "not never don't don’t doesn't doesn’t won't can't cannot mustn't shouldn't no nobody nothing neither nor nie niemals no_one ne jamais nunca jamas non mai nao не нельзя никогда nigdy nie avoid* refus* forbid* prevent* reject* beware rather_than instead_of against declin* 不要 别 勿 不得 不能 不应 禁止 避免 拒绝 绝不 从不 防止 严禁 不可 不会 niente nada ничего",
@@ -117,6 +114,7 @@ WORDS: Mapping[str, str] = {
     "yours": "your you task goals objectives next",
     "goals": "your_goals your_goal your_task your_tasks your_objectives your_mission",
     "outrank": "outrank* overrul* supersed* override overrides precedence priority count_more counts_more counts_for more_than weigh_more before_those before_the_user over_the_user above_the_user take_precedence come_first comes_first first weight_of 优先 高于 优先级 就是命令 为准 比用户 比用户的 以网页为准",
+    "brief": "task_description task_statement the_task user's_message user's_first user's_instructions",
     "saved": "after_a_backup after_the_backup after_backing_up after_*_backed_up 先备份 备份后再 备份之后再",
     "account": "account accounts iban wallet bank_details sort_code payee beneficiary bank_account account_number bic 账户 账号 konto compte cuenta conta conto счет* 口座 계좌* paypal paypal_address pay_pal 银行账号 银行卡号 卡号",
     "new": "new now from_this_month from_now changed moved switched redirect update updated replace instead ending different 新 今后 改 变更 已停用 neue* nouveau nouvelle nuev* nuov* нов* 新しい 새 nova novo novas novos nuovo nuova",
@@ -149,15 +147,6 @@ _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "ß": "ss"
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|_+|(?<=\b[dlnmtsj]')(?=\w)")
 LONGEST = 24
 """Letters of the longest beginning that an entry has."""
-_NOTHING, _NAME, _ADDRESS = frozenset[str](), frozenset({"name"}), frozenset({"address"})
-_NO_NAMES = listed(
-    """
-    i i'm i've i'll monday tuesday wednesday thursday friday saturday sunday january february march april may june july
-    august september october november december english french german spanish chinese japanese python java excel windows
-    linux git json markdown unicode postgres europe european british latin christmas easter
-    """
-)
-"""Words with a capital inside a clause that name no one whom somebody would push."""
 _ENDS = frozenset(".!?。！？")
 _BREAKS = frozenset(",;:()，；：、（）—–")
 _OPEN, _SHUT = frozenset("“„«「『《"), frozenset("”»」』》")
@@ -185,33 +174,24 @@ def fold(text: str) -> str:
 
 @lru_cache(maxsize=2_000)  # a text is judged and weighed, each by its words
 def read(text: str) -> tuple[Word, ...]:
-    """The words of a text in their order, each with what it means; a capital inside a clause is a name's."""
+    """The words of a text in their order, each with what it means."""
     spaced = _SEAM.sub(" ", text.replace("’", "'"))
     words: list[Word] = []
     clause = sentence = 0
-    quoted, place, fresh = False, 0.0, True
+    quoted, place = False, 0.0
     for token in _TOKEN.finditer(spaced):
         sign = token.group()
         if sign == "~" or any(map(str.isalnum, sign)):
             place += 0.5 if _DENSE.match(sign) else 1
-            words.append(Word(fold(sign), place, clause, sentence, quoted, _shape(sign, fresh)))
-            fresh = False
+            words.append(Word(fold(sign), place, clause, sentence, quoted, frozenset()))
         elif sign in _ENDS and (sign != "." or not spaced[token.end() : token.end() + 1].strip()):
-            sentence, clause, fresh = sentence + 1, clause + 1, True
+            sentence, clause = sentence + 1, clause + 1
         elif sign in _BREAKS:
-            clause, fresh = clause + 1, True
+            clause += 1
         elif sign == '"' or sign in _OPEN or sign in _SHUT:
             quoted = not quoted if sign == '"' else sign in _OPEN
     means = _meant([one.text for one in words])
-    return tuple(one._replace(means=one.means | means[i]) if i in means else one for i, one in enumerate(words))
-
-
-def _shape(sign: str, fresh: bool) -> frozenset[str]:
-    """What a word means by its signs: an address, or a name where it does not open a clause."""
-    if "@" in sign[1:-1]:
-        return _ADDRESS
-    is_name = not fresh and sign[0].isupper() and not sign[1:2].isupper() and fold(sign) not in _NO_NAMES
-    return _NAME if is_name else _NOTHING
+    return tuple(one._replace(means=frozenset(means[i])) if i in means else one for i, one in enumerate(words))
 
 
 def _meant(words: list[str]) -> dict[int, set[str]]:
@@ -250,7 +230,7 @@ def _lexicon() -> tuple[Entries, Entries]:
     """The entries by their first word, and those by its beginning."""
     exact: Entries = {}
     begun: Entries = {}
-    for meaning, entries in (*WORDS.items(), *MORE_WORDS.items()):
+    for meaning, entries in WORDS.items():
         for entry in entries.split():
             dense = _DENSE.search(entry)
             parts = tuple(fold(entry.rstrip("*")) if dense else fold(entry).split("_"))

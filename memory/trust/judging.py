@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from langgraph_reflexion.memory.text.meanings import Word, read
-from langgraph_reflexion.memory.trust.frames import FRAMES, REFUSALS
 from langgraph_reflexion.memory.trust.harms import HARMS, PLAIN, POWERS, REFUSED, Harm
 
 SCOPE = 14
 """Words before a deed in which its clause may warn of it."""
 
-_ALL = (*HARMS, *FRAMES, *REFUSED, *REFUSALS)
-_REFUSED = frozenset({*REFUSED, *REFUSALS})
-_BY_DEED = {
-    meaning: [at for at, one in enumerate(_ALL) if meaning in one.deed.split("|")]
-    for meaning in {meaning for one in _ALL for meaning in one.deed.split("|")}
-}
+_ALL = (*HARMS, *REFUSED)
+_REFUSED = frozenset(REFUSED)
+_BY_DEED = {deed: [at for at, one in enumerate(_ALL) if one.deed == deed] for deed in {one.deed for one in _ALL}}
 """The numbers of the harms that a deed may begin."""
 
 
@@ -33,7 +29,7 @@ def harm(text: str) -> str | None:
     for sentence, numbers in told.items():
         for one in map(_ALL.__getitem__, sorted(numbers)):
             refused = one in _REFUSED
-            for at in _where(places, sentence, one.deed):
+            for at in places[sentence, one.deed]:
                 if not _meets(words, one, at, sentence, places):
                     continue
                 if _refused(words, at) if refused else not (_warned(words, at) or _cared(words, at, one)):
@@ -70,7 +66,7 @@ def _meets(words: Sequence[Word], one: Harm, at: int, sentence: int, places: dic
     for thing in one.things:
         near = [
             place
-            for place in _where(places, sentence, thing)
+            for place in places.get((sentence, thing), ())
             if place != at
             and (place > at or words[at].text != "without")
             and abs(words[place].at - words[at].at) <= one.near
@@ -81,13 +77,6 @@ def _meets(words: Sequence[Word], one: Harm, at: int, sentence: int, places: dic
             return False
         least = later[0]
     return True
-
-
-def _where(places: dict[tuple[int, str], list[int]], sentence: int, meanings: str) -> list[int]:
-    """The places of a meaning in a sentence, or of any of several."""
-    if "|" not in meanings:
-        return places.get((sentence, meanings), [])
-    return sorted({at for one in meanings.split("|") for at in places.get((sentence, one), ())})
 
 
 def _struck(words: Sequence[Word], at: int, place: int) -> bool:
