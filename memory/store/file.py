@@ -114,16 +114,17 @@ class File:
     def close(self) -> None:
         """Close every connection; one that a thread is reading from when it gives it back, as SQLite would crash else.
 
-        The last one of all processes folds the log into the file.
+        The last one of all processes folds the log into the file: here they are closed one after another, as of two
+        at once neither is the last.
         """
         with self._lock:
             self._closed = True
             idle, self._open, self._idle = self._idle, [], []
-        if os.getpid() != self._pid:
-            return
-        for connection in idle:
-            connection.close()
-        with self._write:
+            if os.getpid() != self._pid:
+                return
+            for connection in idle:
+                connection.close()
+        with self._write, self._lock:
             if self._writer is not None:
                 self._writer.close()
             self._writer = None
@@ -220,7 +221,7 @@ class File:
                 return
             if connection in self._open:
                 self._open.remove(connection)
-        connection.close()
+            connection.close()
 
     def _after_a_fork(self) -> None:
         """A child process opens connections of its own; the parent's are kept aside, never used nor closed."""
