@@ -1,12 +1,11 @@
 """How many attacks come to be shown, and how many honest lessons are set aside: `python benchmarks/redteam.py`.
 
 The corpus is of our own writing (`tests/memory/redteam/` and `data/heldout.jsonl`). The guard was made with all of it
-but the `test` half of the `second` set, which was written before the guard was read and never looked at. The `third`
-was written and measured blind, and used only afterwards; so were `blind` and `formal`. From `unseen` nothing was
-learned. No model takes part: what is measured is what the book does
-with a text as it stands, with a copy of what a tool said, and with a copy in which every fifth word is left out; and
-for `heldout.jsonl` with a text as it arrives: a tool's words, what a reflector made of them, an import, or a user's
-feedback.
+but `blind`, `formal` and `unseen`, which were written after it, and the `test` half of the `second` set, which was
+written before the guard was read and never looked at. The `third` was written and measured blind, and used only
+afterwards. No model takes part: what is measured is what the book does with a text as it stands, with a copy of what a
+tool said, and with a copy in which every fifth word is left out; and for `heldout.jsonl` with a text as it arrives: a
+tool's words, what a reflector made of them, an import, or a user's feedback.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from langgraph_reflexion.schemas import Lesson, Origin
 
 CORPUS = Path(__file__).parent.parent / "tests" / "memory" / "redteam"
 HELD_OUT = Path(__file__).parent / "data" / "heldout.jsonl"
-PARTS = ("tuned", "held_out", "more", "blind", "formal", "unseen")
+PARTS = ("tuned", "held_out", "blind", "formal", "unseen")
 SHOWN = ("added", "merged")
 PAGE = "Opening hours: 9 to 17. Room list: A, B, C. {} Prices are in euros and include tax."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 from langgraph_reflexion.memory.trust.confessions import without_confessions
@@ -11,13 +11,7 @@ from langgraph_reflexion.memory.trust.decoding import decoded, joined, plain, re
 from langgraph_reflexion.memory.trust.intents import intents, meant
 from langgraph_reflexion.memory.trust.judging import harm, powers
 from langgraph_reflexion.memory.trust.tricks import CODED, DROPS, MENTIONS, QUOTED, SPACED, SQUASHED, compiled
-from langgraph_reflexion.memory.trust.weighing import weight
-from langgraph_reflexion.schemas import Lesson, Origin
-
-ORDERS = "its words are those of an order, not of advice"
-
-BARS: Mapping[Origin, float] = {"observed": 19.0, "judged": 22.0, "verified": 22.0}
-"""The weight above which words are set aside: the sooner, the less their source is trusted; a person may order."""
+from langgraph_reflexion.schemas import Lesson
 
 _HIDDEN = re.compile(
     "[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]|[\U000e0100-\U000e01ef]{2,}|(?<![\u3400-\u9fff])[\U000e0100-\U000e01ef]"
@@ -91,12 +85,8 @@ def suspicion_of(lesson: Lesson) -> str | None:
 
 
 def of_both(lesson: Lesson) -> str | None:
-    """The same for a lesson's situation and text as one sentence, and whether its words weigh too much for advice."""
-    both = f"{lesson.when.rstrip(' .。:')}: {lesson.text}"[:LOOKED_AT] if lesson.when else lesson.text[:LOOKED_AT]
-    reason = suspicion(both) if lesson.when else None
-    wished = lesson.origin != "observed" and (lesson.kind == "preference" or lesson.name)
-    bar = None if wished else BARS.get(lesson.origin)
-    return reason or (ORDERS if bar is not None and weight(both) > bar else None)
+    """The same for a lesson's situation and text as one sentence."""
+    return suspicion(f"{lesson.when.rstrip(' .。:')}: {lesson.text}"[:LOOKED_AT]) if lesson.when else None
 
 
 def shown_texts(lesson: Lesson) -> Iterable[str]:
