@@ -14,6 +14,7 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.driver import Waits, run_async, run_sync
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditor import Auditor, audit_errors, audit_memories, conclude
@@ -21,7 +22,7 @@ from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.replies import fault_in
 from langgraph_reflexion.nodes.auditing.yard import Yard
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.step import WaitingStep, Waits, await_for, wait_for
+from langgraph_reflexion.nodes.step import WaitingStep
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
 
@@ -127,9 +128,9 @@ def _with_agent(name: str, agent: Graph, think: Callable[[Any, RunnableConfig], 
     """A node in which LangGraph finds the agent, so that Studio shows it and a checkpointer keeps its steps."""
 
     def run(state: Any, config: RunnableConfig) -> Any:
-        return wait_for(think(state, config)) if agent else None
+        return run_sync(think(state, config)) if agent else None
 
     async def arun(state: Any, config: RunnableConfig) -> Any:
-        return await await_for(think(state, config)) if agent else None
+        return await run_async(think(state, config)) if agent else None
 
     return RunnableCallable(run, arun, name=name)

@@ -13,12 +13,13 @@ from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.graph.given import must_fit
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import WaitingStep, Waits, either, takes
+from langgraph_reflexion.nodes.step import WaitingStep, takes
 
 
 class Asked(TypedDict, total=False):

@@ -11,11 +11,11 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START
 
+from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.auditors import Audited
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
-from langgraph_reflexion.nodes.step import Wait, Waits, await_for, either, wait_for
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +45,11 @@ class Job:
 
     def work(self, pause: Callable[[], Any]) -> None:
         """By the sync door."""
-        wait_for(self._audit(pause))
+        run_sync(self._audit(pause))
 
     async def later(self, pause: Callable[[], Awaitable[Any]]) -> None:
         """By the async door."""
-        await await_for(self._audit(pause))
+        await run_async(self._audit(pause))
 
     def _audit(self, pause: Callable[[], Any]) -> Waits[None]:
         """What a crash must not lose is written before the pause."""

@@ -13,6 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
+from langgraph_reflexion.driver import Wait, Waits, run_async, run_sync
 from langgraph_reflexion.graph.auditors import DEADLINE, Audited, AuditKit, audit_graph
 from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.jobs import Job
@@ -23,7 +24,6 @@ from langgraph_reflexion.nodes.auditing.questions import as_messages, plain_fail
 from langgraph_reflexion.nodes.begin import run_id
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.step import Wait, Waits, await_for, wait_for
 from langgraph_reflexion.state import laid_open
 
 MOST_NOTEBOOKS = 64
@@ -117,10 +117,10 @@ class AfterRun(RunnableCallable):
             return _told(config, await graph.ainvoke(given, config)) if given is not None else None
 
         def begin(state: Any, config: RunnableConfig) -> None:
-            wait_for(audits.begin(state, config))
+            run_sync(audits.begin(state, config))
 
         async def abegin(state: Any, config: RunnableConfig) -> None:
-            await await_for(audits.begin(state, config))
+            await run_async(audits.begin(state, config))
 
         doors = (begin, abegin) if settings.background else (run, arun)
         super().__init__(*doors, name="after_run")

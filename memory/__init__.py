@@ -9,12 +9,12 @@ from langgraph_reflexion.memory.recall.worth import spares_a_reflection, withhel
 from langgraph_reflexion.memory.shelf.index import Indexes
 from langgraph_reflexion.memory.shelf.namespaces import resolve_namespace
 from langgraph_reflexion.memory.shelf.values import Change, Found, Loaded, Repair, Written
-from langgraph_reflexion.memory.text.fingerprints import fingerprint
-from langgraph_reflexion.memory.text.likeness import likeness
-from langgraph_reflexion.memory.text.topics import topic_of
-from langgraph_reflexion.memory.text.words import count_tokens
 from langgraph_reflexion.memory.trust.gate import concrete
 from langgraph_reflexion.memory.trust.guard import suspicion
+from langgraph_reflexion.text.fingerprints import fingerprint
+from langgraph_reflexion.text.likeness import likeness
+from langgraph_reflexion.text.topics import topic_of
+from langgraph_reflexion.text.words import count_tokens
 
 __all__ = [
     "Change",

@@ -13,8 +13,8 @@ from langgraph_reflexion.nodes.acting.loops import key_of
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking.controls import CONTROLS
-from langgraph_reflexion.nodes.speaking.json_text import whole
 from langgraph_reflexion.state import State, Update, Waiting, last_turn
+from langgraph_reflexion.text.json_text import whole
 
 DECISIONS = ("approve", "edit", "reject")
 

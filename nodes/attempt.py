@@ -9,6 +9,7 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.acting.faults import (
     is_passing,
@@ -27,7 +28,7 @@ from langgraph_reflexion.nodes.kit import Kit, TrialKit
 from langgraph_reflexion.nodes.notes import prompted
 from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Reply, Spent, let_pass, plus, spent_on
-from langgraph_reflexion.nodes.step import NeedsAsyncError, Waits
+from langgraph_reflexion.nodes.step import NeedsAsyncError
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, paid, times_seen, tokens
 from langgraph_reflexion.nodes.worker import WorkerReply
 from langgraph_reflexion.schemas import Failure

@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.checking import CHECK_FAULT, verdicts_on
 from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
@@ -17,7 +18,6 @@ from langgraph_reflexion.nodes.speaking.as_text import as_text, object_of
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.speaking.metering import Meter
 from langgraph_reflexion.nodes.speaking.models import Spent, plus
-from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, times_seen
 from langgraph_reflexion.nodes.verdicts import complaints, consistent, together
 from langgraph_reflexion.schemas import Failure, Run, Verdict

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.trust.gate import for_others
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remember import kept, origin_of, topic_in
-from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.schemas import Lesson, Reflection
 from langgraph_reflexion.state import State, task_in
 

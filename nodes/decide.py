@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.acting.faults import told_as_a_sentence
 from langgraph_reflexion.nodes.host import emit, emit_failure
@@ -20,7 +21,6 @@ from langgraph_reflexion.nodes.speaking.history import bounded, call_ids, fenced
 from langgraph_reflexion.nodes.speaking.models import Reply, plus
 from langgraph_reflexion.nodes.speaking.protocols import QUOTED
 from langgraph_reflexion.nodes.speaking.replied_json import Invalid
-from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, overspent, paid, times_seen
 from langgraph_reflexion.schemas import Decision, Failure
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn

@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import topic_of
 from langgraph_reflexion.nodes.contrast import what_worked
 from langgraph_reflexion.nodes.host import emit
@@ -18,7 +19,6 @@ from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
 from langgraph_reflexion.nodes.speaking.endings import is_cut, withheld
 from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, is_paired, not_run, paired
-from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.nodes.tally import elapsed, usage_of
 from langgraph_reflexion.nodes.verdicts import together
 from langgraph_reflexion.nodes.wrap_up import best_of, cut_short

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_type_hints
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.acting.toolbox import Toolbox
 from langgraph_reflexion.nodes.checking import NamedCheck
 from langgraph_reflexion.nodes.host import values_now, with_store
@@ -19,7 +20,6 @@ from langgraph_reflexion.nodes.speaking.forms import ResponseForm
 from langgraph_reflexion.nodes.speaking.instructions import Instructions
 from langgraph_reflexion.nodes.speaking.models import Choice
 from langgraph_reflexion.nodes.speaking.protocols import Speech
-from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import seconds_left
 from langgraph_reflexion.nodes.worker import Worker
 from langgraph_reflexion.prompts import Prompts

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.acting.faults import lacks_tools, model_fault
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.speaking import block
@@ -16,7 +17,6 @@ from langgraph_reflexion.nodes.speaking.history import fenced, paired, shortened
 from langgraph_reflexion.nodes.speaking.instructions import under_system
 from langgraph_reflexion.nodes.speaking.models import Reply, asked, let_pass
 from langgraph_reflexion.nodes.speaking.protocols import Native
-from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.state import Aside, State
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Floor, LessonBook, likeness, topic_of, tries_again, withheld
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort
-from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.state import Recalled, State, Update, task_in
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Precedent, concrete, likeness, spares_a_reflection
 from langgraph_reflexion.nodes.acting.faults import model_fault, told
 from langgraph_reflexion.nodes.acting.loops import loop_in
@@ -22,7 +23,6 @@ from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.speaking.forms import as_format, with_form
 from langgraph_reflexion.nodes.speaking.history import bounded
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, plus
-from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.nodes.tally import counted, overspent, paid, usage_of
 from langgraph_reflexion.schemas import Depth, Failure, Reflection
 from langgraph_reflexion.state import State, Update, task_in

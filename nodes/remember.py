@@ -5,18 +5,18 @@ from __future__ import annotations
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Wait, Waits, either
 from langgraph_reflexion.memory import LessonBook, topic_of
-from langgraph_reflexion.memory.text.likeness import same
-from langgraph_reflexion.memory.text.slots import generalised
-from langgraph_reflexion.memory.text.topics import GENERAL
 from langgraph_reflexion.memory.trust.provenance import observed
 from langgraph_reflexion.nodes.checking import rests_on
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
-from langgraph_reflexion.nodes.step import Wait, Waits, either
 from langgraph_reflexion.schemas import Failure, Lesson, Memo, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, shown_in, task_in
+from langgraph_reflexion.text.likeness import same
+from langgraph_reflexion.text.slots import generalised
+from langgraph_reflexion.text.topics import GENERAL
 
 SHOWN = "this run was shown it"
 

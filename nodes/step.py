@@ -9,39 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Generator
-from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langgraph_reflexion.memory.shelf.doors import adriven, driven
+from langgraph_reflexion.driver import Wait, run_async, run_sync
 from langgraph_reflexion.nodes.host import is_running
 from langgraph_reflexion.nodes.threads import Threads
 from langgraph_reflexion.state import laid_open, put_back
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 STEPS_OF_A_RUN = 25
 """What is left of LangGraph's limit, where nothing runs yet: more than any route asks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Something to wait for, by either door."""
-
-    sync: Callable[[], Any]
-    later: Callable[[], Awaitable[Any]]
-
-
-Waits = Generator[Wait, Any, T]
-"""A node that waits: it yields what it waits for and returns its result."""
-
-
-def either(sync: Callable[P, Any], later: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> Wait:
-    """Wait for one call of a function or of its awaited twin."""
-    return Wait(lambda: sync(*args, **kwargs), lambda: later(*args, **kwargs))
 
 
 def in_thread(function: Callable[[], Any], threads: Threads | None = None) -> Wait:
@@ -119,16 +98,6 @@ async def awaited(called: Awaitable[Any]) -> Any:
     return await said if inspect.isawaitable(said) else said
 
 
-def wait_for(node: Waits[T]) -> T:
-    """Drive a node through the sync door."""
-    return driven(node, lambda wait: wait.sync())
-
-
-async def await_for(node: Waits[T]) -> T:
-    """Drive a node through the async door."""
-    return await adriven(node, lambda wait: wait.later())
-
-
 class Step(Runnable[Any, Any]):
     """A node that never waits: called in place by both doors."""
 
@@ -152,10 +121,10 @@ class WaitingStep(Step):
     """A node that waits."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return written(wait_for(self.think(laid_open(input), config or {})))
+        return written(run_sync(self.think(laid_open(input), config or {})))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return written(await await_for(self.think(laid_open(input), config or {})))
+        return written(await run_async(self.think(laid_open(input), config or {})))
 
 
 def written(update: Any) -> Any:

@@ -8,10 +8,10 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langgraph_reflexion.context import Limits
-from langgraph_reflexion.memory.text.words import count_tokens
 from langgraph_reflexion.nodes.speaking.models import Reply, Spent, plus
 from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
 from langgraph_reflexion.state import Mark, Tally
+from langgraph_reflexion.text.words import count_tokens
 
 STEPS_TO_WRAP_UP = 3
 """What LangGraph counts as left where there is room for `wrap_up` and `finish`: it wants one to spare."""

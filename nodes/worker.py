@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from langgraph_reflexion.context import field_of
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.call_budget import CallBudget, Counted, CountedLater, WorkerError
 from langgraph_reflexion.nodes.host import checkpoints
@@ -28,11 +29,9 @@ from langgraph_reflexion.nodes.speaking.models import model_named
 from langgraph_reflexion.nodes.step import (
     INJECTED,
     NeedsAsyncError,
-    Waits,
     at_hand,
     awaited,
     calling,
-    either,
     in_thread,
     is_async,
     takes,

@@ -30,11 +30,13 @@ FLOORS: tuple[set[str], ...] = (
     {"nodes"},
     {"memory"},
     {"prompts"},
+    {"text"},
+    {"driver"},
     {"state", "context", "schemas", "errors"},
 )
 
 
-IN_MEMORY = ("book", "life", "recall", "notebook", "shelf", "trust", "text")
+IN_MEMORY = ("book", "life", "recall", "notebook", "shelf", "trust")
 """The rooms of memory, each of which may use those after it."""
 
 

@@ -14,8 +14,8 @@ from langgraph_reflexion.memory.recall.worth import result_of
 from langgraph_reflexion.memory.shelf.appending import run_record
 from langgraph_reflexion.memory.shelf.doors import Plan, put, read
 from langgraph_reflexion.memory.shelf.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some
-from langgraph_reflexion.memory.text.masking import without_secrets
 from langgraph_reflexion.schemas import Episode, Lesson, Reflection
+from langgraph_reflexion.text.masking import without_secrets
 
 
 def credit(shelf: Shelf, episode: Episode) -> Plan[None]:

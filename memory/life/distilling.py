@@ -19,11 +19,11 @@ from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, put
 from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, TRUST, Evidence, lesson_id, record, tool_of
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.shelf.values import Change, ChangeAction
-from langgraph_reflexion.memory.text.likeness import likeness, opposed
-from langgraph_reflexion.memory.text.words import Words, tokens
 from langgraph_reflexion.memory.trust.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.trust.guard import suspicion_of
 from langgraph_reflexion.schemas import Lesson, Trigger
+from langgraph_reflexion.text.likeness import likeness, opposed
+from langgraph_reflexion.text.words import Words, tokens
 
 ALIKE = 0.5
 """How far two lessons say the same that one pattern may speak for."""

@@ -20,10 +20,10 @@ from langgraph_reflexion.memory.shelf.doors import Plan, every, put
 from langgraph_reflexion.memory.shelf.records import FIELDS, Evidence, lesson_id, record
 from langgraph_reflexion.memory.shelf.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.shelf.values import Change, ChangeAction, Loaded
-from langgraph_reflexion.memory.text.words import fold
 from langgraph_reflexion.memory.trust.gate import malformed, tidy
 from langgraph_reflexion.memory.trust.guard import suspicion_of
 from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.words import fold
 
 Place = str | os.PathLike[str] | TextIO
 

@@ -9,8 +9,8 @@ from langgraph_reflexion.memory.recall.worth import uplift
 from langgraph_reflexion.memory.shelf.doors import Plan, every
 from langgraph_reflexion.memory.shelf.records import fingerprints
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, read_all, read_episode
-from langgraph_reflexion.memory.text.words import tokens, weight
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
+from langgraph_reflexion.text.words import tokens, weight
 
 MOST = 5
 """Words, and episodes behind a lesson, that are told."""

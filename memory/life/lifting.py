@@ -11,9 +11,9 @@ from langgraph_reflexion.memory.recall.worth import usefulness
 from langgraph_reflexion.memory.shelf.doors import Plan
 from langgraph_reflexion.memory.shelf.records import tool_of
 from langgraph_reflexion.memory.shelf.shelf import Shelf, read_some, stocked
-from langgraph_reflexion.memory.text.likeness import same
-from langgraph_reflexion.memory.text.words import Words
 from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.likeness import same
+from langgraph_reflexion.text.words import Words
 
 
 def lift(shelf: Shelf, new: Lesson) -> Plan[Lesson | None]:

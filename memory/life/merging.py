@@ -26,9 +26,9 @@ from langgraph_reflexion.memory.shelf.records import (
 )
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, evidence_about, nearest
 from langgraph_reflexion.memory.shelf.values import Change, Written
-from langgraph_reflexion.memory.text.likeness import bare, opposed, same, same_in_other_words
-from langgraph_reflexion.memory.text.words import Words, fold, tokens
 from langgraph_reflexion.schemas import Lesson, LessonStatus
+from langgraph_reflexion.text.likeness import bare, opposed, same, same_in_other_words
+from langgraph_reflexion.text.words import Words, fold, tokens
 
 CLOSE_LOOKS = 12
 """Lessons that a new one is compared with word by word."""

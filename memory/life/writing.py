@@ -16,11 +16,11 @@ from langgraph_reflexion.memory.shelf.doors import Plan, put
 from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, Evidence, lesson_id, record
 from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, read_all, read_one, read_some, stocked
 from langgraph_reflexion.memory.shelf.values import Change, ChangeAction, Written
-from langgraph_reflexion.memory.text.situations import situation_of
 from langgraph_reflexion.memory.trust.gate import for_others, malformed, tidy
 from langgraph_reflexion.memory.trust.guard import overreach, suspicion_of
 from langgraph_reflexion.memory.trust.provenance import copied
 from langgraph_reflexion.schemas import Lesson, LessonStatus
+from langgraph_reflexion.text.situations import situation_of
 
 
 def add(

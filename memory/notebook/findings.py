@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, get_args
 
 from langgraph_reflexion.memory.notebook.grouping import Group, Groups, Record, words_of
-from langgraph_reflexion.memory.text.masking import without_secrets
-from langgraph_reflexion.memory.text.words import tokens, weight
 from langgraph_reflexion.memory.trust.guard import suspicion
 from langgraph_reflexion.schemas import Category, Severity
+from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.words import tokens, weight
 
 LONGEST = 500
 """Characters of each text of a finding that are kept."""

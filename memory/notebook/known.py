@@ -21,8 +21,8 @@ from langgraph_reflexion.memory.notebook.grouping import Groups, Record
 from langgraph_reflexion.memory.shelf.additions import Additions
 from langgraph_reflexion.memory.shelf.doors import Plan, every, put
 from langgraph_reflexion.memory.shelf.records import hash_of
-from langgraph_reflexion.memory.text.words import fold
 from langgraph_reflexion.memory.trust.provenance import copied
+from langgraph_reflexion.text.words import fold
 
 logger = logging.getLogger(__name__)
 

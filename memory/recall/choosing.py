@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from langgraph_reflexion.memory.shelf.records import failure_of
-from langgraph_reflexion.memory.text.likeness import likeness, opposed
-from langgraph_reflexion.memory.text.words import count_tokens
 from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.likeness import likeness, opposed
+from langgraph_reflexion.text.words import count_tokens
 
 BESIDE = 0.7
 """Share of the best one's fit that a lesson needs to be shown beside it."""

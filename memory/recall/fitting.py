@@ -11,9 +11,9 @@ from langgraph.store.base import Item
 from langgraph_reflexion.memory.recall.ranking import rank, shared_weight
 from langgraph_reflexion.memory.shelf.index import Index
 from langgraph_reflexion.memory.shelf.records import LIVE, fingerprints
-from langgraph_reflexion.memory.text.situations import situation_of
-from langgraph_reflexion.memory.text.words import Words, weight
 from langgraph_reflexion.schemas import Failure
+from langgraph_reflexion.text.situations import situation_of
+from langgraph_reflexion.text.words import Words, weight
 
 VERY = 100.0
 """Lifts a lesson for this very failure above all that merely fit."""

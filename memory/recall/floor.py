@@ -20,8 +20,8 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.recall.worth import drawn, posterior, result_of
 from langgraph_reflexion.memory.shelf.doors import Plan, every, put
 from langgraph_reflexion.memory.shelf.shelf import Shelf, read_some
-from langgraph_reflexion.memory.text.topics import topic_of
 from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.text.topics import topic_of
 
 PLACES = 50
 """Runs that are kept of each row."""

@@ -11,10 +11,10 @@ from langgraph.store.base import SearchOp
 from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, PAGE, SPELL, Plan
 from langgraph_reflexion.memory.shelf.records import LIVE
 from langgraph_reflexion.memory.shelf.shelf import Shelf, episode_in, read_some
-from langgraph_reflexion.memory.text.words import tokens, weight
 from langgraph_reflexion.memory.trust.gate import concrete
 from langgraph_reflexion.memory.trust.guard import suspicion, suspicion_of
 from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.text.words import tokens, weight
 
 LIKE = 0.4
 """The share of the telling words of two tasks that must be common."""

@@ -10,7 +10,7 @@ from statistics import median
 from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.shelf.index import Index
-from langgraph_reflexion.memory.text.words import Words, weight
+from langgraph_reflexion.text.words import Words, weight
 
 DENSE = 0.6
 """What a character says that two texts of a script without spaces share beside a word."""

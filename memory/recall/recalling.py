@@ -19,9 +19,9 @@ from langgraph_reflexion.memory.shelf.doors import Plan
 from langgraph_reflexion.memory.shelf.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
 from langgraph_reflexion.memory.shelf.values import Found
-from langgraph_reflexion.memory.text.words import Words
 from langgraph_reflexion.memory.trust.guard import suspicion
 from langgraph_reflexion.schemas import Failure, Lesson
+from langgraph_reflexion.text.words import Words
 
 logger = logging.getLogger(__name__)
 

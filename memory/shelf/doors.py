@@ -7,15 +7,15 @@ what it was made for; a fault of the store is raised where the plan yielded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import Namespace
+from langgraph_reflexion.driver import adrive, drive
 
 T = TypeVar("T")
-W = TypeVar("W")
 
 
 class News(NamedTuple):
@@ -39,12 +39,12 @@ GIVE_WAY: list[Op] = []
 
 def work(store: BaseStore, plan: Plan[T]) -> T:
     """Carry a plan out and give back its result."""
-    return driven(plan, lambda ops: _asked(store, ops))
+    return drive(plan, lambda ops: _asked(store, ops))
 
 
 async def awork(store: BaseStore, plan: Plan[T]) -> T:
     """The same without blocking; a store that has no async door is called in a thread."""
-    return await adriven(plan, lambda ops: _abatch(store, ops))
+    return await adrive(plan, lambda ops: _abatch(store, ops))
 
 
 def settle(store: BaseStore) -> None:
@@ -57,38 +57,6 @@ async def asettle(store: BaseStore) -> None:
     """The same, awaited."""
     if tell := getattr(store, "asettle", None):
         await tell()
-
-
-def driven(thinking: Generator[W, Any, T], wait: Callable[[W], Any]) -> T:
-    """What a generator returns that is given the result of each wait it yields, or the fault of it."""
-    try:
-        wanted = next(thinking)
-        while True:
-            try:
-                given = wait(wanted)
-            except Exception as fault:  # noqa: BLE001 — handed to the generator, which knows what it can mend
-                wanted = thinking.throw(fault)
-            else:
-                wanted = thinking.send(given)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-
-
-async def adriven(thinking: Generator[W, Any, T], wait: Callable[[W], Awaitable[Any]]) -> T:
-    """The same, awaited."""
-    try:
-        wanted = next(thinking)
-        while True:
-            try:
-                given = await wait(wanted)
-            except Exception as fault:  # noqa: BLE001 — handed to the generator, which knows what it can mend
-                wanted = thinking.throw(fault)
-            else:
-                wanted = thinking.send(given)
-    except StopIteration as done:
-        result: T = done.value
-        return result
 
 
 def every(namespace: Namespace) -> Plan[list[Item]]:

@@ -15,11 +15,11 @@ from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.shelf.records import fingerprints
-from langgraph_reflexion.memory.text.forms import Forms
-from langgraph_reflexion.memory.text.situations import nearness
-from langgraph_reflexion.memory.text.slots import without_slots
-from langgraph_reflexion.memory.text.topics import TOPICS
-from langgraph_reflexion.memory.text.words import Words, weight
+from langgraph_reflexion.text.forms import Forms
+from langgraph_reflexion.text.situations import nearness
+from langgraph_reflexion.text.slots import without_slots
+from langgraph_reflexion.text.topics import TOPICS
+from langgraph_reflexion.text.words import Words, weight
 
 LOOKED_UP = 4000
 """Places of words that are looked up for a query, the rarest words' first: common ones add little, and take long."""

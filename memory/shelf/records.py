@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.shelf.values import Change
-from langgraph_reflexion.memory.text.words import fold
 from langgraph_reflexion.schemas import Lesson, LessonStatus, Origin, Trigger
+from langgraph_reflexion.text.words import fold
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from langgraph_reflexion.memory.text.forms import Forms
-from langgraph_reflexion.memory.text.words import tokens, weight
+from langgraph_reflexion.text.forms import Forms
+from langgraph_reflexion.text.words import tokens, weight
 
 SATURATION, LENGTH = 1.2, 0.6
 

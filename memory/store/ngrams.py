@@ -11,7 +11,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
-from langgraph_reflexion.memory.text.words import characters, tokens, weight
+from langgraph_reflexion.text.words import characters, tokens, weight
 
 
 class NgramEmbeddings(Embeddings):

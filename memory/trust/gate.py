@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from langgraph_reflexion.memory.text.literals import TASK_LOOKED_AT, gives_away, retold
-from langgraph_reflexion.memory.text.masking import without_secrets
-from langgraph_reflexion.memory.text.slots import generalised, stays_with_its_run
-from langgraph_reflexion.memory.text.words import listed
 from langgraph_reflexion.memory.trust.confessions import is_told, sentences
 from langgraph_reflexion.memory.trust.guard import LOOKED_AT
 from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.literals import TASK_LOOKED_AT, gives_away, retold
+from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.slots import generalised, stays_with_its_run
+from langgraph_reflexion.text.words import listed
 
 LONGEST = 300
 """Characters of a lesson's text; each text beside it is cut to so many."""

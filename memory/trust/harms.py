@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from langgraph_reflexion.memory.text.words import listed
+from langgraph_reflexion.text.words import listed
 
 
 class Harm(NamedTuple):

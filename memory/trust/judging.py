@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from langgraph_reflexion.memory.text.meanings import Word, read
 from langgraph_reflexion.memory.trust.harms import HARMS, PLAIN, POWERS, REFUSED, Harm
+from langgraph_reflexion.text.meanings import Word, read
 
 SCOPE = 14
 """Words before a deed in which its clause may warn of it."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from langgraph_reflexion.memory.text.meanings import read
-from langgraph_reflexion.memory.text.words import tokens, weight
 from langgraph_reflexion.memory.trust.decoding import decoded, plain
 from langgraph_reflexion.memory.trust.harms import POWERS
 from langgraph_reflexion.memory.trust.judging import powers, sense
+from langgraph_reflexion.text.meanings import read
+from langgraph_reflexion.text.words import tokens, weight
 
 QUOTE = 6
 """So many words in a row that also stand in a tool's output are the tool's words, not the model's."""

@@ -15,7 +15,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal
 
-from langgraph_reflexion.memory.text.words import tokens
+from langgraph_reflexion.text.words import tokens
 
 Trail = list[dict[str, Any]]
 """The last turns, oldest first. On an empty one counting starts anew."""

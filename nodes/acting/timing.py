@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from concurrent import futures
 from typing import Any
 
+from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.nodes.acting.faults import OutOfTimeError
-from langgraph_reflexion.nodes.step import Wait
 from langgraph_reflexion.nodes.threads import begun
 
 LONGEST = 1e8

@@ -15,10 +15,10 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.types import Command
 
+from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.nodes.acting.arguments import Arguments
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of
-from langgraph_reflexion.nodes.step import Wait
 
 Result = ToolMessage | Command[Any]
 

@@ -11,6 +11,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.nodes.acting.faults import told
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.auditing.keeping import Heard, Papers, keep_memories, keep_report, known_in
@@ -25,7 +26,7 @@ from langgraph_reflexion.nodes.auditing.questions import (
 from langgraph_reflexion.nodes.auditing.replies import read_memories, read_report
 from langgraph_reflexion.nodes.host import silent
 from langgraph_reflexion.nodes.speaking.models import let_pass
-from langgraph_reflexion.nodes.step import Wait, Waits, in_thread, is_async
+from langgraph_reflexion.nodes.step import in_thread, is_async
 from langgraph_reflexion.nodes.threads import begun
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Usage

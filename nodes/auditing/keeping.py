@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.memory.text.words import tokens, weight
 from langgraph_reflexion.nodes.auditing.replies import Memories, Report
-from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger
+from langgraph_reflexion.text.words import tokens, weight
 
 OFTEN = 3
 """Runs in which a mistake is found before what to do about it is offered as a lesson."""

@@ -9,6 +9,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.acting.faults import model_fault
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
@@ -18,7 +19,6 @@ from langgraph_reflexion.nodes.speaking.forms import as_format, with_form
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass
 from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
-from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.nodes.tally import counted, spent_out, usage_of
 from langgraph_reflexion.state import Aside, State, Update, task_in
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from langgraph_reflexion.memory.text.masking import without_secrets
+from langgraph_reflexion.text.masking import without_secrets
 
 AT_ONCE = 20_000
 """Characters of a file that are shown at once."""

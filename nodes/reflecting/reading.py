@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.acting.faults import misfits
 from langgraph_reflexion.nodes.speaking.history import bounded
-from langgraph_reflexion.nodes.speaking.json_text import without_thinking
 from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, FixKind, Kind, Reflection
+from langgraph_reflexion.text.json_text import without_thinking
 
 LONGEST_FIELD = 2_000
 LONGEST_TAG = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from langgraph_reflexion.nodes.speaking.json_text import ESCAPES, QUOTES, join
+from langgraph_reflexion.text.json_text import ESCAPES, QUOTES, join
 
 Reading = Generator[None, str, str]
 """Takes the characters one by one and returns the first that it did not use."""

@@ -9,12 +9,12 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, messa
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import push_message
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import hears_tokens
 from langgraph_reflexion.nodes.speaking.bindings import Model
 from langgraph_reflexion.nodes.speaking.final_text import FinalText
 from langgraph_reflexion.nodes.speaking.models import Reply, asked, received, unheard
-from langgraph_reflexion.nodes.step import Waits
 
 
 def asked_for_object(

@@ -14,6 +14,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.acting.faults import misfits, model_fault, status_of, told
 from langgraph_reflexion.nodes.acting.json_schema import fault_in_value
 from langgraph_reflexion.nodes.acting.timing import within
@@ -21,7 +22,6 @@ from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas, re
 from langgraph_reflexion.nodes.speaking.metering import Meter, metered
 from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, unheard
 from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
-from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.prompts import Prompts
 
 

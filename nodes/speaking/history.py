@@ -10,7 +10,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from langgraph_reflexion.memory import count_tokens
-from langgraph_reflexion.nodes.speaking.json_text import whole
+from langgraph_reflexion.text.json_text import whole
 
 NOT_RUN = "Not run: the run ended or moved on before this call."
 LONGEST_RESULT = 100_000

@@ -16,7 +16,8 @@ from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.nodes.step import INJECTED, Wait, Waits, in_thread, is_async, takes
+from langgraph_reflexion.driver import Wait, Waits
+from langgraph_reflexion.nodes.step import INJECTED, in_thread, is_async, takes
 
 Prompt = str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None
 

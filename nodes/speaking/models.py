@@ -12,6 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
 from langgraph_reflexion.context import Context, field_of
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.host import runtime_of
@@ -25,8 +26,8 @@ from langgraph_reflexion.nodes.speaking.bindings import (
     plain,
     unbound,
 )
-from langgraph_reflexion.nodes.speaking.json_text import whole
-from langgraph_reflexion.nodes.step import Waits, calling, takes
+from langgraph_reflexion.nodes.step import calling, takes
+from langgraph_reflexion.text.json_text import whole
 
 Spent = list[int]
 """Input, output and total tokens, and calls."""

@@ -11,9 +11,9 @@ from langchain_core.messages.tool import tool_call
 
 from langgraph_reflexion.nodes.acting.json_schema import told
 from langgraph_reflexion.nodes.speaking.controls import CONTROLS
-from langgraph_reflexion.nodes.speaking.json_text import TangledError, Whole, values_in, whole
 from langgraph_reflexion.nodes.speaking.replied_json import NOTHING, Invalid, after_thinking, twice, unreadable
 from langgraph_reflexion.schemas import Action, Decision
+from langgraph_reflexion.text.json_text import TangledError, Whole, values_in, whole
 
 FIELDS = ("thought", "action", "tool", "tool_input", "final")
 

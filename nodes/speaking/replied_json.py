@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from langgraph_reflexion.nodes.speaking.json_text import (
+from langgraph_reflexion.schemas import Signal
+from langgraph_reflexion.text.json_text import (
     TangledError,
     Torn,
     Whole,
@@ -16,7 +17,6 @@ from langgraph_reflexion.nodes.speaking.json_text import (
     values_in,
     whole,
 )
-from langgraph_reflexion.schemas import Signal
 
 NOTHING = "The reply cannot be read: there is no JSON object in it."
 

@@ -15,7 +15,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Context, ErrorNotebook, FaissStore, LessonBook
 from langgraph_reflexion.memory.notebook.findings import CATEGORIES
-from langgraph_reflexion.memory.text.words import count_tokens
+from langgraph_reflexion.text.words import count_tokens
 
 
 def a_finding(description: str, suggestion: str = "Look before you leap.", **more: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.checks import test_cases as cases_pass
 from langgraph_reflexion.checks.code.plain_data import from_plain, same
 from langgraph_reflexion.checks.code.sandbox import Sandbox
-from langgraph_reflexion.nodes.step import wait_for
+from langgraph_reflexion.driver import run_sync
 from langgraph_reflexion.testing import RoleModel, reflection, say
 
 ADD = [("add(1, 2)", 3), ("add(2, 2)", 4), ("add(-1, 1)", 0)]
@@ -109,7 +109,7 @@ VALUES = [
 def told():
     """All the values, from one process."""
     values = [value for value, _, _ in VALUES]
-    told = wait_for(Sandbox(timeout=10, memory_mb=128).run("pass", f"[{', '.join(values)}]")).value
+    told = run_sync(Sandbox(timeout=10, memory_mb=128).run("pass", f"[{', '.join(values)}]")).value
     return dict(zip(values, told, strict=True))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from langgraph_reflexion.memory import concrete
-from langgraph_reflexion.memory.text.masking import without_secrets
 from langgraph_reflexion.memory.trust.gate import malformed, refusal, tidy
 from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.masking import without_secrets
 
 TASK = "Ms Quibbleton wants a slot on 2031-03-04 in room Zanzibar-7 for the review of contract K-99812."
 

@@ -16,8 +16,8 @@ from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.shelf.records import record
-from langgraph_reflexion.memory.text.words import listed
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
+from langgraph_reflexion.text.words import listed
 
 NOUNS = sorted(
     listed("kettle violin glacier tractor lantern passport orchid compass saddle harbour pepper quilt anchor")

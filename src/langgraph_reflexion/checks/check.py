@@ -11,8 +11,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from pydantic import BaseModel
 
+from langgraph_reflexion.driver import Waits, run_async, run_sync
 from langgraph_reflexion.nodes.checking import NamedCheck, named
-from langgraph_reflexion.nodes.step import Waits, await_for, wait_for
 from langgraph_reflexion.schemas import Run, Verdict
 
 Judging = Callable[[Any, Run], Waits[Any]]
@@ -35,11 +35,11 @@ class Check:
 
     def __call__(self, answer: Any, run: Run | None = None) -> Verdict:
         """What it says of the answer."""
-        return self._read(wait_for(self.judging(answer, run or Run(task=""))))
+        return self._read(run_sync(self.judging(answer, run or Run(task=""))))
 
     async def acall(self, answer: Any, run: Run | None = None) -> Verdict:
         """The same, awaited: nothing of it blocks the event loop."""
-        return self._read(await await_for(self.judging(answer, run or Run(task=""))))
+        return self._read(await run_async(self.judging(answer, run or Run(task=""))))
 
     def _read(self, said: Any) -> Verdict:
         return NamedCheck(self.name, self).read(said)

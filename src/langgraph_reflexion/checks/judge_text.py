@@ -29,8 +29,8 @@ from langgraph_reflexion.checks.judge_words import (
     verdict_of,
     word_of,
 )
-from langgraph_reflexion.nodes.speaking.json_text import TangledError, Torn, Whole, values_in, without_thinking
 from langgraph_reflexion.schemas import Dimension, Verdict
+from langgraph_reflexion.text.json_text import TangledError, Torn, Whole, values_in, without_thinking
 
 
 def read_verdict(text: str) -> Verdict:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from langgraph_reflexion.memory.text.words import listed
 from langgraph_reflexion.schemas import Dimension, Verdict
+from langgraph_reflexion.text.words import listed
 
 YES_KEYS = listed(
     """

@@ -13,10 +13,10 @@ from langchain_core.runnables import Runnable
 from langgraph_reflexion.checks.check import Check, config_here, text_of
 from langgraph_reflexion.checks.folding import folded
 from langgraph_reflexion.checks.judge_text import read_verdict
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import likeness
 from langgraph_reflexion.nodes.speaking.history import bounded, fenced
 from langgraph_reflexion.nodes.speaking.models import asked, model_named
-from langgraph_reflexion.nodes.step import Waits
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Run, Verdict
 

@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.runtime import get_runtime
 
 from langgraph_reflexion.evals.tasks import Passage, TaskContext
-from langgraph_reflexion.memory.text.words import fold, tokens, weight
+from langgraph_reflexion.text.words import fold, tokens, weight
 
 NOTHING = "Nothing was found for {query!r}. Known titles: {titles}"
 MOST_SENTENCES = 5

@@ -7,9 +7,9 @@ from typing import Any
 
 from langgraph_reflexion import checks
 from langgraph_reflexion.checks.check import Check, at_once, text_of
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.evals.sameness import same
 from langgraph_reflexion.evals.tasks import Task
-from langgraph_reflexion.nodes.step import Waits, either
 from langgraph_reflexion.schemas import Run, Verdict
 
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from langgraph_reflexion.checks.folding import folded
-from langgraph_reflexion.memory.text.words import listed
+from langgraph_reflexion.text.words import listed
 
 _TIME = re.compile(r"(?:at )?(\d{1,2}):([0-5]\d)(?::00)?(?: ?(?:(a|p)\.?m\b|h(?:ours)?\b))?\.?")
 _NUMBER = re.compile(

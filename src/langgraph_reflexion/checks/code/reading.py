@@ -7,7 +7,7 @@ import builtins
 import warnings
 from collections.abc import Collection, Iterator
 
-from langgraph_reflexion.memory.text.words import listed
+from langgraph_reflexion.text.words import listed
 
 DANGEROUS = (
     "os",

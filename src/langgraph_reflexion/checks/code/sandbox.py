@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 
 from langgraph_reflexion.checks.code.kernel import refused_here
 from langgraph_reflexion.checks.code.plain_data import Unreadable, from_plain
-from langgraph_reflexion.nodes.step import Waits, either
+from langgraph_reflexion.driver import Waits, either
 
 LONGEST_REPLY = 1_000_000
 GRACE = 5.0

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cached_property
 
-from langgraph_reflexion.memory.text.words import PARTICLES, PLAIN, STOP, listed, stem
+from langgraph_reflexion.text.words import PARTICLES, PLAIN, STOP, listed, stem
 
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,400})[\"”»]|[「『《〈]([^」』》〉\n]{1,400})[」』》〉]")
 _WORD = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*\.?")

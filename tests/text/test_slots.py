@@ -6,8 +6,8 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook
-from langgraph_reflexion.memory.text.literals import literals, names
-from langgraph_reflexion.memory.text.slots import slotted
+from langgraph_reflexion.text.literals import literals, names
+from langgraph_reflexion.text.slots import slotted
 
 TASK = "Move order 8841 of Ms Quibbleton from 2031-03-04 to 2031-05-06; the form is forms/move/v2.pdf."
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from langgraph_reflexion.memory.text.literals import literals, names
-from langgraph_reflexion.memory.text.masking import without_secrets
-from langgraph_reflexion.memory.text.words import tokens, weight
+from langgraph_reflexion.text.literals import literals, names
+from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.words import tokens, weight
 
 SIDE = 300
 """Characters at each end of a long task that are looked at: what it is about stands first or last."""

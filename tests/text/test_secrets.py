@@ -9,8 +9,8 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.memory.text.masking import without_secrets
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
+from langgraph_reflexion.text.masking import without_secrets
 
 MASKED = {  # where only a part of it is the secret, that part stands in « »
     "a key of a model's provider": "sk-ant-api03-abcDEF123456-xyz_789",
@@ -80,7 +80,7 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     assert without_secrets(text) == text
 
 
-SHAPES = Path(__file__).parent / "redteam"
+SHAPES = Path(__file__).parent / "data"
 
 
 @pytest.mark.req("D2")

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 
-from langgraph_reflexion.memory.text.words import characters, fold, listed, stem, tokens
+from langgraph_reflexion.text.words import characters, fold, listed, stem, tokens
 
 _NOT = re.compile(
     r"\b(?:never|not|don't|dont|do not|doesn't|cannot|can't|must not|mustn't|avoid|without|no longer|nor|stop|refrain|"

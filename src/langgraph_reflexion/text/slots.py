@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from langgraph_reflexion.memory.text.likeness import likeness
-from langgraph_reflexion.memory.text.literals import TASK_LOOKED_AT, literals, names, passage
-from langgraph_reflexion.memory.text.words import tokens, weight
 from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.likeness import likeness
+from langgraph_reflexion.text.literals import TASK_LOOKED_AT, literals, names, passage
+from langgraph_reflexion.text.words import tokens, weight
 
 ENOUGH = 1.5
 """What the words of a lesson must weigh that stand neither in a slot nor in its task."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from langgraph_reflexion.memory.text.kin import KIN
-from langgraph_reflexion.memory.text.words import of_one_root, runs
+from langgraph_reflexion.text.kin import KIN
+from langgraph_reflexion.text.words import of_one_root, runs
 
 ALIKE = 0.5
 """Share of common letter runs from which two words are taken for forms of one."""

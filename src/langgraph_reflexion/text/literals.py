@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from langgraph_reflexion.memory.text.likeness import likeness
-from langgraph_reflexion.memory.text.masking import MAIL
-from langgraph_reflexion.memory.text.words import fold, listed, tokens
+from langgraph_reflexion.text.likeness import likeness
+from langgraph_reflexion.text.masking import MAIL
+from langgraph_reflexion.text.words import fold, listed, tokens
 
 TASK_LOOKED_AT = 20_000
 """Characters of a task in which its details are looked for."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_reflexion.memory import count_tokens
-from langgraph_reflexion.memory.text.words import fold, stem, tokens
+from langgraph_reflexion.text.words import fold, stem, tokens
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import FaissStore, Lesson, LessonBook
-from langgraph_reflexion.memory.text.forms import Forms
-from langgraph_reflexion.memory.text.kin import GROUPS, KIN
+from langgraph_reflexion.text.forms import Forms
+from langgraph_reflexion.text.kin import GROUPS, KIN
 
 NOTES = {
     "depth": "Track the nesting depth of brackets and refuse it below zero.",

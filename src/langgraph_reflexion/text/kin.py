@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from langgraph_reflexion.memory.text.words import stem
+from langgraph_reflexion.text.words import stem
 
 GROUPS = """
 bracket parenthesis parentheses paren brace 括号

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from langgraph_reflexion.memory.text.masking import MAIL
+from langgraph_reflexion.text.masking import MAIL
 
 LOOKED_AT = 1_500
 """Characters of a text that a fingerprint is made of."""

@@ -6,7 +6,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook, MemoryPolicy
-from langgraph_reflexion.memory.text.situations import nearness, situation_of
+from langgraph_reflexion.text.situations import nearness, situation_of
 
 OTHER_WORDS = Lesson(kind="rule", text="Give the lookup a plain weekday name.", when="calling the lookup with a date")
 

@@ -1,0 +1,75 @@
+"""Write code that waits once, and run it sync or async.
+
+Code that has to wait for a model, a tool, a store or a caller's function is a generator: it yields a `Wait`, which
+holds a sync and an async way to get one result, and is sent that result. `run_sync` and `run_async` drive it.
+An exception is raised at the `yield`, where the generator decides what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Y = TypeVar("Y")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One result to wait for, with a sync and an async way to get it."""
+
+    sync: Callable[[], Any]
+    later: Callable[[], Awaitable[Any]]
+
+
+Waits = Generator[Wait, Any, T]
+"""A generator that yields what it waits for and returns a result."""
+
+
+def either(sync: Callable[P, Any], later: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> Wait:
+    """Wait for one call of a function or of its async twin."""
+    return Wait(lambda: sync(*args, **kwargs), lambda: later(*args, **kwargs))
+
+
+def run_sync(steps: Waits[T]) -> T:
+    """Run a generator to its end the sync way."""
+    return drive(steps, lambda wait: wait.sync())
+
+
+async def run_async(steps: Waits[T]) -> T:
+    """Run a generator to its end the async way."""
+    return await adrive(steps, lambda wait: wait.later())
+
+
+def drive(steps: Generator[Y, Any, T], wait: Callable[[Y], Any]) -> T:
+    """Run a generator, sending it what `wait` returns or raises for each value it yields."""
+    try:
+        wanted = next(steps)
+        while True:
+            try:
+                result = wait(wanted)
+            except Exception as error:  # noqa: BLE001 - handed to the generator, which decides
+                wanted = steps.throw(error)
+            else:
+                wanted = steps.send(result)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+
+
+async def adrive(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[Any]]) -> T:
+    """Run a generator, sending it what `wait` gives or raises, awaited, for each value it yields."""
+    try:
+        wanted = next(steps)
+        while True:
+            try:
+                result = await wait(wanted)
+            except Exception as error:  # noqa: BLE001 - handed to the generator, which decides
+                wanted = steps.throw(error)
+            else:
+                wanted = steps.send(result)
+    except StopIteration as done:
+        value: T = done.value
+        return value
