@@ -204,3 +204,8 @@ def test_a_file_that_breaks_the_order_would_be_found(tmp_path):
     assert used_modules(file) == {f"{NAME}.memory"}
     assert floor_of(f"{NAME}.memory") < floor_of(f"{NAME}.prompts")
     assert "nodes.decide" in imported(file)
+
+
+def test_the_build_names_every_package():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    assert listed == sorted(name for name, file in modules().items() if file.name == "__init__.py")

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.external]
 ROOT = Path(__file__).parents[1]
 NAME = "langgraph_reflexion"
 ROOMS = ("graph", "memory", "nodes", "prompts")
+LEFT_OUT = shutil.ignore_patterns(".?*", "__pycache__", "*.egg-info", "build", "dist", "venv")
 
 
 class Built(NamedTuple):
@@ -30,11 +31,23 @@ class Built(NamedTuple):
 
 
 @pytest.fixture(scope="module")
+def wheel_without_links(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from a copy in which each link is a text file, as on Windows or from a zip."""
+    work = tmp_path_factory.mktemp("no_links")
+    checkout = shutil.copytree(ROOT, work / "checkout", symlinks=True, ignore=LEFT_OUT)
+    for link in [path for path in (checkout / "src" / NAME).iterdir() if path.is_symlink()]:
+        target = os.readlink(link)
+        link.unlink()
+        link.write_text(target, encoding="utf-8")
+    run(built.python, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", work, checkout)
+    return only(work, "*.whl")
+
+
+@pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """A clean copy of the checkout, packed three ways."""
     work = tmp_path_factory.mktemp("packed")
-    left_out = shutil.ignore_patterns(".?*", "__pycache__", "*.egg-info", "build", "dist", "venv")
-    checkout = shutil.copytree(ROOT, work / "checkout", symlinks=True, ignore=left_out)
+    checkout = shutil.copytree(ROOT, work / "checkout", symlinks=True, ignore=LEFT_OUT)
     python = python_of(work / "workshop", with_pip=True)
     run(python, "-m", "pip", "install", "-q", "build")
     run(python, "-m", "build", "-q", "--sdist", "--outdir", work / "sdist", checkout)
@@ -97,6 +110,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
 
 def test_the_sdist_builds_the_same_wheel(built):
     assert contents(built.wheel_of_sdist) == contents(built.wheel)
+
+
+def test_a_checkout_without_links_builds_the_same_wheel(built, wheel_without_links):
+    assert contents(wheel_without_links) == contents(built.wheel)
 
 
 def test_the_sdist_holds_real_files_where_the_checkout_has_links(built):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from langgraph_reflexion.context import Context, Limits, MemoryPolicy
+    from langgraph_reflexion.errors import LessonError, ModelError, PromptError, ReflexionError, StoreError
     from langgraph_reflexion.graph import after_run, create_reflexion_agent, create_trial_graph
     from langgraph_reflexion.memory import ErrorNotebook, LessonBook
     from langgraph_reflexion.memory.store import FaissStore, NgramEmbeddings
@@ -30,29 +31,49 @@ __all__ = [
     "FaissStore",
     "Lesson",
     "LessonBook",
+    "LessonError",
     "Limits",
     "MemoryPolicy",
+    "ModelError",
     "NgramEmbeddings",
     "Outcome",
+    "PromptError",
     "Reflection",
+    "ReflexionError",
     "Run",
+    "StoreError",
     "Verdict",
     "after_run",
     "create_reflexion_agent",
     "create_trial_graph",
 ]
 
-ROOMS = ("context", "schemas", "memory", "graph", "memory.store")
+_MODULES = {
+    "Context": "context",
+    "ErrorNotebook": "memory",
+    "FaissStore": "memory.store",
+    "LessonBook": "memory",
+    "LessonError": "errors",
+    "Limits": "context",
+    "MemoryPolicy": "context",
+    "ModelError": "errors",
+    "NgramEmbeddings": "memory.store",
+    "PromptError": "errors",
+    "ReflexionError": "errors",
+    "StoreError": "errors",
+    "after_run": "graph",
+    "create_reflexion_agent": "graph",
+    "create_trial_graph": "graph",
+}
+"""Where each public name is defined; the others are in `schemas`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Each name is loaded when it is asked for: an agent without a store of ours needs no FAISS."""
-    if name in __all__:
-        for room in ROOMS:
-            module = import_module(f"langgraph_reflexion.{room}")
-            if hasattr(module, name):
-                return globals().setdefault(name, getattr(module, name))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a public name when it is first used, so that a script pays only for what it uses."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"langgraph_reflexion.{_MODULES.get(name, 'schemas')}")
+    return globals().setdefault(name, getattr(module, name))
 
 
 def __dir__() -> list[str]:

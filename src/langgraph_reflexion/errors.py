@@ -1,23 +1,23 @@
-"""What only a person can mend is raised under `ReflexionError`."""
+"""Errors that a person has to fix. What a model can fix is data: an observation, a failure or a verdict."""
 
 from __future__ import annotations
 
 
 class ReflexionError(Exception):
-    """Something is wrong that no retry and no model can put right."""
+    """Base class of the errors below."""
 
 
 class PromptError(ReflexionError, ValueError):
-    """A prompt file is missing, cannot be read, or asks for a value nobody gives."""
+    """A prompt file is missing or unreadable, or needs a value that is not given."""
 
 
 class ModelError(ReflexionError, ValueError):
-    """A model that was asked for by name cannot be made."""
+    """A model that was asked for by name cannot be created."""
 
 
 class LessonError(ReflexionError, ValueError):
-    """A file or record of lessons cannot be read; the message names the line or the key."""
+    """A file or record of lessons cannot be read. The message names the line or the key."""
 
 
 class StoreError(ReflexionError):
-    """A store's file cannot be opened, read or written; the message names the file."""
+    """A store's file cannot be opened, read or written. The message names the file."""
