@@ -1,36 +1,40 @@
-"""Words: what a text is about, in any language, without a model."""
+"""Word weights, and former names of the tokenizer (`text.tokens`)."""
 
 from __future__ import annotations
 
-import math
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from langgraph_reflexion.text.normalize import fold
+from langgraph_reflexion.text.normalize import normalize as plain
+from langgraph_reflexion.text.normalize import word_set as listed
+from langgraph_reflexion.text.tokens import _NO_SPACES, PARTICLES, characters, count_tokens, stem, tokens
+from langgraph_reflexion.text.tokens import STOP_WORDS as STOP
+
+__all__ = [
+    "COMMON",
+    "LEAST",
+    "PARTICLES",
+    "PLAIN",
+    "STOP",
+    "Words",
+    "characters",
+    "count_tokens",
+    "fold",
+    "listed",
+    "of_one_root",
+    "plain",
+    "runs",
+    "stem",
+    "tokens",
+    "weight",
+]
+
 LEAST_ROOT = 5
 _ENDINGS = frozenset({"", "or", "er", "ion", "ation", "ment", "iv", "ive", "abl", "al", "ant", "ent"})
 
-
-def listed(words: str) -> frozenset[str]:
-    """A set of words, written as a text of them."""
-    return frozenset(words.split())
-
-
-STOP = listed(
-    """
-    a about above after again all also always an and any are as at be because been before being below between both
-    but by can cannot could did do does doing don done down during each either else ever every few for from further
-    get given gives gets had has have having he her here hers him his how i if in into is it its itself just let
-    like may me might mine more most much must my need needs never no nor not now of off on once one only onto or
-    other our out over own per please shall she should since so some such than that the their them then there these
-    they this those through thus to too under until up upon us use used uses using very via want was we were what
-    when where whether which while who whom whose why will with within without would yes yet you your yours
-    """
-)
-"""Words that say how a sentence is built, not what it is about."""
 
 PLAIN = listed(
     """
@@ -63,63 +67,7 @@ COMMON = listed(
 )
 """Words of many trades: they say something, but two of them are needed where one of its own would do."""
 
-PARTICLES = frozenset("的了是在和与及或把被将也都就而但之于吧吗呢啊这那其很更们我你他她它您又只")
-"""Chinese characters that build sentences."""
-
-PAIRS = listed(
-    """
-    可以 应该 需要 一个 一次 一下 如果 时候 以前 以后 所有 必须 不要 不能 总是 已经 没有 然后 因为 所以 进行 使用
-    通过 任何 每个 每次 以及 或者 什么 怎么 这个 那个 一定 不得 不可 之前 之后 下来 起来 出来 还是 还有 为了 关于
-    直到 一直 继续
-    """
-)
-"""Chinese words that build sentences."""
-
 LEAST = 0.25
-
-_PIECE = re.compile(r"[a-z]\+\+|[a-z]#|\w+(?:['’][a-z]+)?", re.IGNORECASE)
-_SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_DENSE = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
-)
-_TAIL = re.compile(r"['’](?:s|d|ll|re|ve|m|t)$")
-_MARK = re.compile(r"[^\w\s]")
-_WIDE = re.compile(r"[^\W\d_\x00-\u024f]")
-_VOWEL = re.compile(r"[aeiouy]")
-
-
-def plain(text: str) -> str:
-    """The text in one width and case."""
-    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-
-
-def fold(text: str) -> str:
-    """One spelling for all: width, case, white space and the marks at both ends are gone."""
-    return " ".join(plain(text).split()).strip(" .,;:!?\"'`。、，；：！？“”‘’…")
-
-
-def tokens(text: str) -> list[str]:
-    """What the text is about, in its order.
-
-    Words are folded and lightly stemmed and stop words dropped; an identifier counts whole and by its parts.
-    Scripts written without spaces give pairs of neighbouring characters; a character with no neighbour stands alone.
-    """
-    found: list[str] = []
-    for piece in _PIECE.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
-        if piece.isalnum() and (piece.islower() or piece[1:].islower()):
-            found += _of_a_part(piece.casefold())
-            continue
-        parts = _SEAM.sub(" ", piece).split()
-        if len(parts) > 1:
-            found.append(piece.casefold())
-        for part in parts:
-            found += _of_a_part(part.casefold())
-    return found
-
-
-def characters(text: str) -> set[str]:
-    """The telling characters of scripts written without spaces."""
-    return {one for run in _DENSE.findall(text) for one in run if one not in PARTICLES}
 
 
 def weight(token: str) -> float:
@@ -136,78 +84,16 @@ def of_one_root(word: str, other: str) -> bool:
     return same >= LEAST_ROOT and word[same:] in _ENDINGS and other[same:] in _ENDINGS
 
 
-@lru_cache(maxsize=50_000)
-def stem(word: str) -> str:
-    """The word without the commonest English endings; the same for all forms of most words."""
-    if len(word) <= 3 or not word.isascii() or not word.isalpha():
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        word = word[:-3] + "y"
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    for ending in ("ing", "ed"):
-        root = word.removesuffix(ending)
-        if root != word and len(root) >= 3 and _VOWEL.search(root) and not word.endswith("eed"):
-            word = root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz" else root
-            break
-    if word.endswith("e") and len(word) > 3:
-        word = word[:-1]
-    return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
-
-
 @lru_cache(maxsize=100_000)
 def runs(word: str) -> frozenset[str]:
     """The runs of three letters in a word, its ends counted as letters; none for what has no forms."""
-    if len(word) < 4 or word.isdigit() or _DENSE.search(word):
+    if len(word) < 4 or word.isdigit() or _NO_SPACES.search(word):
         return frozenset()
     framed = f"^{word}$"
     return frozenset(framed[i : i + 3] for i in range(len(framed) - 2))
 
 
 _WEIGHTS = {stem(word): 0.6 for word in COMMON} | {stem(word): LEAST for word in PLAIN}
-
-
-def count_tokens(text: str) -> int:
-    """About how many tokens a model reads, rather too many than too few, in any script."""
-    words = text.split()
-    marks = len(_MARK.findall(text))
-    dense = wide = 0
-    if not text.isascii():
-        dense = sum(map(len, _DENSE.findall(text)))
-        wide = len(_WIDE.findall(text)) - dense
-    letters = sum(map(len, words)) - marks - dense
-    return math.ceil(max(len(words), letters / 4.5) + 1.2 * dense + 0.6 * marks + 0.3 * wide)
-
-
-def _of_a_part(word: str) -> list[str]:
-    if word.isascii():
-        return _words(word)
-    found, at = [], 0
-    for dense in _DENSE.finditer(word):
-        found += _words(word[at : dense.start()]) + _pairs(dense.group())
-        at = dense.end()
-    return found + _words(word[at:])
-
-
-def _words(word: str) -> list[str]:
-    if not word.isalnum():
-        word = _TAIL.sub("", word)
-    if not word or word in STOP or (len(word) == 1 and word.isalpha() and word.isascii()):
-        return []
-    return [stem(word)]
-
-
-def _pairs(run: str) -> list[str]:
-    if len(run) == 1:
-        return [] if run in PARTICLES else [run]
-    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
-    telling = [pair for pair in pairs if pair not in PAIRS and not any(one in PARTICLES for one in pair)]
-    left_alone = [
-        one
-        for i, one in enumerate(run)
-        if one not in PARTICLES and run[i - 1 : i] in ("", *PARTICLES) and run[i + 1 : i + 2] in ("", *PARTICLES)
-    ]
-    return telling + left_alone
 
 
 @dataclass(frozen=True)
