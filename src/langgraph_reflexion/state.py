@@ -1,14 +1,16 @@
-"""Fields: what goes into a run, what comes out, and what is private, with the node that writes each.
+"""The state of a run: what goes in, what comes out, what is private, and which node writes each field.
 
-Private fields hold plain data or the exact pydantic types named here, so that a checkpoint restores what
-was kept. On a run that recalls nothing and fails nowhere they stay small and do not grow with its steps.
+Private fields hold plain data or the exact pydantic types named here, so a checkpoint restores what was saved.
+A run that recalls nothing and fails nowhere keeps them small: they do not grow with its steps.
 
-The types are types here, not text: LangGraph reads them again for every route of every agent that is built.
+The annotations are real types, not strings: LangGraph reads them again for every route of every agent it builds.
 """
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
 from pydantic import BaseModel, ConfigDict
@@ -222,3 +224,136 @@ class Crossing(TypedDict, total=False):
 
 class AtCrossing(Crossing, Held, total=False):
     """The same as a route is given it."""
+
+
+BLANK: MappingProxyType[str, Any] = MappingProxyType(
+    {
+        "feedback": None,
+        "outcome": None,
+        "decision": None,
+        "failure": None,
+        "verdicts": [],
+        "reflections": [],
+        "patch": [],
+        "recalled": [],
+        "lessons_written": [],
+        "learned": None,
+        "trail": [],
+        "blocked": {},
+        "failures": [],
+        "aside": None,
+        "asked_on": None,
+        "edits": {},
+        "handoffs": [],
+        "attempts": [],
+        "work": [],
+        "stop": None,
+        "reason": "",
+    }
+)
+"""What a field holds that no node has written: it takes no place in a checkpoint."""
+
+
+TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
+    {
+        "outcome": Outcome,
+        "failure": Failure,
+        "failures": Failure,
+        "attempts": Attempt,
+        "verdicts": Verdict,
+        "reflections": Reflection,
+        "recalled": Recalled,
+    }
+)
+"""What a strict checkpointer that was not told of our types gives back as plain data: a server's own, for one."""
+
+
+def laid_open(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of the channels with the run's books laid open, and blank what nobody has written."""
+    out: dict[str, Any] = BLANK | values | (values.get("run") or {})
+    for name, kind in TYPED.items():
+        if (value := out[name]) and _is_plain(value):
+            out[name] = (
+                [kind.model_validate(one) for one in value] if isinstance(value, list) else kind.model_validate(value)
+            )
+    return out
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value[0] if isinstance(value, list) else value, dict)
+
+
+def put_back(update: Mapping[str, Any]) -> Update:
+    """A node's update as the channels take it: what belongs in the books, in the books."""
+    rest: Update = {}
+    books: Update = {}
+    for name, value in update.items():
+        (books if name in HELD else rest)[name] = value
+    return {**rest, "run": books} if books else rest
+
+
+def task_in(state: Mapping[str, Any]) -> str:
+    """The task of this run, whatever the user has said since."""
+    about: About = state["about"]
+    if about["task"]:
+        return about["task"]
+    for message in state["messages"]:
+        if message.id == about["task_id"]:
+            return str(message.text)
+    return task_of(state["messages"])
+
+
+def shown_in(state: Mapping[str, Any]) -> list[AnyMessage]:
+    """What was said and done up to now: the conversation, and in a trial the work of the last attempt behind it."""
+    return [*state["messages"], *(state.get("work") or [])]
+
+
+def task_of(messages: Sequence[AnyMessage]) -> str:
+    """The last thing the user said, whatever hand-over messages follow it."""
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            return message.text
+    return messages[-1].text if messages else ""
+
+
+def last_turn(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
+    """The last AIMessage, if nothing but answers to its calls follows it, and those answers."""
+    answers: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            answers.append(message)
+        elif isinstance(message, AIMessage):
+            return message, answers[::-1]
+        else:
+            break
+    return None, []
+
+
+def last_id(state: Mapping[str, Any]) -> str | None:
+    """The id of the conversation's last message."""
+    return state["messages"][-1].id if state["messages"] else None
+
+
+def edited_in(state: Mapping[str, Any]) -> AIMessage | None:
+    """The decision that a person put in the model's place with no call left to run in it, if one did.
+
+    `decide` itself ends with no such message: an answer of the model waits in `decision`.
+    """
+    turn, answers = last_turn(state["messages"])
+    if turn is None or answers or turn.tool_calls or turn.id == state["asked_on"]:
+        return None
+    waiting: Waiting | None = state["decision"]
+    asks = waiting is not None and waiting["action"] == "ask_user" and waiting["text"] == turn.text
+    return None if asks else turn
+
+
+def waiting_in(state: Mapping[str, Any]) -> Waiting | None:
+    """The decision that waits outside the messages, unless a person put another in its place."""
+    waiting: Waiting | None = state["decision"]
+    if waiting is None or edited_in(state) is not None:
+        return None
+    turn, answers = last_turn(state["messages"])
+    if turn is None or answers or not turn.tool_calls:
+        return waiting
+    asks = waiting["action"] == "ask_user" and any(call["name"] == "ask_user" for call in turn.tool_calls)
+    return waiting if asks else None

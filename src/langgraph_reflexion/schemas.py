@@ -1,0 +1,364 @@
+"""The values every room speaks of: decisions, failures, verdicts, reflections, lessons, outcomes, and their words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from langchain_core.messages import AnyMessage, ToolCall
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
+from typing_extensions import TypeIs
+
+Signal = Literal[
+    "parse_error",
+    "schema_error",
+    "unknown_tool",
+    "rule_violation",
+    "tool_error",
+    "loop",
+    "check_failed",
+    "feedback",
+    "no_progress",
+]
+ErrorClass = Literal["timeout", "rate_limit", "bad_arguments", "permission", "exception"]
+Action = Literal["tool_call", "finish", "replan", "ask_user"]
+RootCause = Literal[
+    "ambiguous_prompt",
+    "schema_mismatch",
+    "missing_observation",
+    "bad_plan",
+    "tool_misuse",
+    "wrong_assumption",
+    "other",
+]
+Diagnosis = Literal["understanding", "method", "execution"]
+FixKind = Literal["change_prompt", "change_tool_schema", "add_check", "replace_tool", "decompose_task", "other"]
+Depth = Literal["quick", "normal", "deep", "meta"]
+Kind = Literal["rule", "pattern", "strategy", "project", "preference"]
+Origin = Literal["verified", "told", "judged", "observed"]
+LessonStatus = Literal["candidate", "active", "probation", "retired", "quarantined", "superseded"]
+Category = Literal[
+    "reasoning_error",
+    "tool_misuse",
+    "missed_optimization",
+    "incomplete_answer",
+    "hallucination",
+    "context_mismanagement",
+    "other",
+]
+Severity = Literal["low", "medium", "high"]
+Status = Literal["success", "unverified", "failure", "needs_input"]
+StopReason = Literal[
+    "accepted",
+    "unchecked",
+    "max_steps",
+    "max_attempts",
+    "invalid_decisions",
+    "loop",
+    "improvement_stalled",
+    "reflections_alike",
+    "no_plan",
+    "deadline",
+    "token_budget",
+    "model_error",
+    "asked_user",
+    "handed_off",
+]
+
+
+class Value(BaseModel):
+    """Frozen, and closed: a field nobody knows is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Decision(Value):
+    """What the model wants to do next."""
+
+    thought: str = Field(default="", description="Your reasoning. State no outside facts here.")
+    action: Action = Field(description="What to do next.")
+    calls: list[ToolCall] = Field(default_factory=list, description="The tools to run now.")
+    final: str | None = Field(default=None, description="The answer, the new plan, or the question to the user.")
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> Self:
+        if self.action == "tool_call":
+            if not self.calls:
+                raise ValueError("a tool call names the tool to run")
+            if self.final is not None:
+                raise ValueError("a tool call has no `final`: first see what it returns")
+        elif self.calls:
+            raise ValueError(f"`{self.action}` runs no tool")
+        elif self.final is None:
+            raise ValueError(f"`{self.action}` says its text in `final`")
+        return self
+
+
+class Failure(Value):
+    """A signal with its evidence: text that a person can verify."""
+
+    signal: Signal
+    evidence: str
+    step: int = 0
+    tool: str | None = None
+    error_class: ErrorClass | None = None
+    fingerprint: str = Field(default="", description="The same for the same mistake on another instance.")
+    repeats: int = 1
+
+
+class Dimension(Value):
+    """One side of an answer, judged apart."""
+
+    score: float
+    feedback: str = ""
+
+
+class Verdict(Value):
+    """What a check says of an answer. Where it states nothing, its score decides."""
+
+    passed: bool | None = None
+    score: float | None = None
+    issues: list[str] = Field(default_factory=list)
+    dimensions: dict[str, Dimension] = Field(default_factory=dict)
+    feedback: str = ""
+    check: str = Field(default="", description="The name of the check that says it.")
+    edited: str | None = Field(default=None, description="The answer as a person put it, in place of the one judged.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _within_range(cls, given: Any) -> Any:
+        """A score out of range counts as the nearest in it, and the issues say so; that of a dimension likewise."""
+        if not isinstance(given, dict):
+            return given
+        notes, fields = [], dict(given)
+        if _is_outside(score := given.get("score")):
+            fields["score"] = _nearest(score)
+            notes.append(f"the score {score:g} is outside 0 to 100 and counts as {fields['score']:g}")
+        sides = given.get("dimensions")
+        for name, side in sides.items() if isinstance(sides, dict) else ():
+            if _is_outside(score := side.get("score") if isinstance(side, dict) else getattr(side, "score", None)):
+                plain = side if isinstance(side, dict) else side.model_dump()
+                fields["dimensions"] = {**fields["dimensions"], name: {**plain, "score": _nearest(score)}}
+                notes.append(f"the score {score:g} of {name} is outside 0 to 100 and counts as {_nearest(score):g}")
+        return {**fields, "issues": [*given.get("issues", ()), *notes]} if notes else given
+
+
+def _is_outside(score: Any) -> TypeIs[float]:
+    return isinstance(score, (int, float)) and not 0 <= score <= 100
+
+
+def _nearest(score: float) -> float:
+    return 0.0 if math.isnan(score) else min(max(float(score), 0.0), 100.0)
+
+
+class Run(Value):
+    """What a check is given beside the answer."""
+
+    task: str
+    messages: SkipValidation[Sequence[AnyMessage]] = ()
+    observations: Sequence[str] = ()
+    step: int = 0
+    attempt: int = 1
+    context: Any = None
+    success_score: float = 80.0
+    """The score that accepts where a verdict states nothing."""
+    model: Any = Field(default=None, repr=False)
+    """The agent's own chat model, for a check that says `wants_model`."""
+    prompts: Any = Field(default=None, repr=False)
+    """The agent's prompts, for a check that asks a model."""
+
+
+class Fix(Value):
+    """One way to put the cause right."""
+
+    kind: FixKind = Field(default="other", description="The sort of change.")
+    text: str = Field(default="", description="The change in a sentence.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_a_sentence(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, str) else value
+
+
+class Memo(Value):
+    """Something a reflection asks to be remembered."""
+
+    kind: Kind = Field(
+        description="`rule`: always or never; `pattern`: how to go about a sort of problem; "
+        "`strategy`: what has worked; `project`: a fact or a decision; `preference`: what the user likes."
+    )
+    text: str = Field(description="One imperative sentence that names no detail of this task.")
+    when: str = Field(default="", description="The sort of task it is for, in the words in which a user asks for one.")
+    tags: list[str] = Field(default_factory=list)
+
+
+class Reflection(Value):
+    """Said once about one failure."""
+
+    failure_signal: str
+    root_cause: RootCause
+    explanation: str = ""
+    fix_strategy: list[Fix]
+    patch_prompt: str
+    memory_to_write: list[Memo] = Field(default_factory=list)
+    confidence: float | None = Field(default=None, ge=0, le=100)
+    depth: Depth = "normal"
+    diagnosis: Diagnosis | None = Field(default=None, description="Between trials: what sort of error it was.")
+    lessons: list[str] = Field(default_factory=list, description="Between trials: what it teaches about this task.")
+
+    def as_text(self) -> str:
+        """Problem, cause, lessons and plan in a few lines."""
+        lines = [f"Problem: {self.failure_signal}", f"Cause: {self.root_cause}" + _said(self.explanation)]
+        lines += [f"Diagnosis: {self.diagnosis} error"] if self.diagnosis else []
+        lines += [f"Fix: {fix.text or fix.kind}" for fix in self.fix_strategy]
+        lines += [f"Lesson: {lesson}" for lesson in self.lessons]
+        lines += [f"Lesson ({memo.kind}): {memo.text}" for memo in self.memory_to_write]
+        return "\n".join([*lines, f"Plan: {self.patch_prompt}"])
+
+
+def _said(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
+class Usage(Value):
+    """Tokens and model calls."""
+
+    input: int = 0
+    output: int = 0
+    total: int = 0
+    calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            total=self.total + other.total,
+            calls=self.calls + other.calls,
+        )
+
+
+class Spending(Usage):
+    """What the agent spent, and apart from it what its reflections did."""
+
+    reflection: Usage = Usage()
+
+
+class Attempt(Value):
+    """The work up to one proposed answer."""
+
+    answer: str | None = None
+    score: float | None = None
+    verdicts: list[Verdict] = Field(default_factory=list)
+    failures: list[Failure] = Field(default_factory=list)
+    seconds: float = 0.0
+    usage: Usage = Usage()
+
+
+class Outcome(Value):
+    """How a run ended."""
+
+    run_id: str
+    status: Status
+    stop_reason: StopReason
+    answer: str | None = None
+    structured: Any = None
+    score: float | None = None
+    reason: str = Field(default="", description="Why the run stopped, in a sentence.")
+    attempts: list[Attempt] = Field(default_factory=list)
+    failures: list[Failure] = Field(default_factory=list)
+    reflections: list[Reflection] = Field(default_factory=list)
+    lessons_used: list[str] = Field(default_factory=list)
+    lessons_written: list[str] = Field(default_factory=list)
+    memory: str = Field(default="", description="Why lessons that fit were held back, where memory does no good.")
+    usage: Spending = Spending()
+    seconds: float = 0.0
+
+    @property
+    def best(self) -> Attempt | None:
+        """The attempt that was not refused, else the answered one with the highest score; the later of equals."""
+        if self.stop_reason in ("accepted", "unchecked") or not self.attempts:
+            return self.last
+        return max(reversed(self.attempts), key=_rank)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score of the attempts that have one."""
+        scores = [attempt.score for attempt in self.attempts if attempt.score is not None]
+        return sum(scores) / len(scores) if scores else None
+
+    @property
+    def last(self) -> Attempt | None:
+        """The attempt the run ended with."""
+        return self.attempts[-1] if self.attempts else None
+
+
+def _rank(attempt: Attempt) -> tuple[bool, float]:
+    return attempt.answer is not None, -1.0 if attempt.score is None else attempt.score
+
+
+class Trigger(Value):
+    """The failure, and the tool, that a lesson is bound to."""
+
+    signal: Signal | None = None
+    tool: str | None = None
+    fingerprint: str | None = None
+
+
+class Lesson(Value):
+    """What is kept of a reflection, and how it has done since."""
+
+    kind: Kind
+    text: str
+    id: str = ""
+    when: str = ""
+    when_not: str = ""
+    why: str = ""
+    situation: str = Field(default="", description="The words of the task it was learned on, without its details.")
+    topic: str | None = None
+    tags: list[str] = Field(default_factory=list)
+    trigger: Trigger | None = None
+    origin: Origin = "judged"
+    status: LessonStatus = "candidate"
+    confidence: float | None = Field(default=None, ge=0, le=100)
+    sources: list[str] = Field(default_factory=list, description="Ids of the episodes it rests on.")
+    shown: int = 0
+    wins: int = 0
+    losses: int = 0
+    withheld_wins: int = 0
+    withheld_losses: int = 0
+    supersedes: list[str] = Field(default_factory=list)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    last_used_at: datetime | None = None
+    expires_at: datetime | None = None
+    version: int = 1
+    name: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
+
+    @field_validator("supersedes", mode="before")
+    @classmethod
+    def _many(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value or []
+
+
+class Episode(Value):
+    """The record of one finished run. Its id is the run's."""
+
+    id: str
+    task: str
+    topic: str | None = None
+    success: bool | None = None
+    score: float | None = None
+    shown: list[str] = Field(default_factory=list, description="Ids of the lessons the run was shown.")
+    withheld: list[str] = Field(default_factory=list, description="Ids of those it was meant to go without.")
+    written: list[str] = Field(default_factory=list, description="Ids of those it wrote, and went on with.")
+    failed: list[str] = Field(default_factory=list, description="Ids of those whose own failure came back after that.")
+    recalled_at: dict[str, int] = Field(default_factory=dict, description="The step at which each came up; 0 at first.")
+    memory: str = Field(default="", description="Why lessons that fit were held back, where memory does no good.")
+    failures: list[Failure] = Field(default_factory=list)
+    reflections: list[Reflection] = Field(default_factory=list)
+    created_at: datetime | None = None
+    seconds: float = 0.0
+    status: Status = "unverified"
+    stop_reason: StopReason = "unchecked"
