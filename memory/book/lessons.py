@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from langgraph_reflexion.memory.access import Plan, awork, work
+from langgraph_reflexion.memory.arguments import a, an_id, maybe_text, names, text
 from langgraph_reflexion.memory.book.upkeep import Upkeep
 from langgraph_reflexion.memory.life import crediting, writing
 from langgraph_reflexion.memory.recall import recalling
 from langgraph_reflexion.memory.recall.floor import Floor, floor
 from langgraph_reflexion.memory.recall.precedent import Precedent, precedent
 from langgraph_reflexion.memory.recall.reminding import reminders
-from langgraph_reflexion.memory.shelf.doors import Plan, awork, work
-from langgraph_reflexion.memory.shelf.given import a, an_id, maybe_text, names, text
-from langgraph_reflexion.memory.shelf.values import Written
+from langgraph_reflexion.memory.values import Written
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
 
 

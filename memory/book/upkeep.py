@@ -6,12 +6,13 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
+from langgraph_reflexion.memory import exchange, undoing
+from langgraph_reflexion.memory.access import Plan, asettle, awork, settle, work
+from langgraph_reflexion.memory.arguments import a, a_place, an_id, text
 from langgraph_reflexion.memory.book.opened import OpenBook
-from langgraph_reflexion.memory.life import deciding, distilling, exchange, rebuilding, undoing, wording
-from langgraph_reflexion.memory.life.exchange import Place
-from langgraph_reflexion.memory.shelf.doors import Plan, asettle, awork, settle, work
-from langgraph_reflexion.memory.shelf.given import a, a_place, an_id, text
-from langgraph_reflexion.memory.shelf.values import Change, Loaded, Repair
+from langgraph_reflexion.memory.exchange import Place
+from langgraph_reflexion.memory.life import deciding, distilling, rebuilding, wording
+from langgraph_reflexion.memory.values import Change, Loaded, Repair
 from langgraph_reflexion.schemas import Lesson
 
 

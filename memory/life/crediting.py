@@ -7,13 +7,13 @@ from typing import Any
 
 from langgraph.store.base import Op, PutOp
 
-from langgraph_reflexion.memory.life.changing import moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.access import Plan, put, read
+from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.life.promoting import next_status
 from langgraph_reflexion.memory.recall.floor import placed
 from langgraph_reflexion.memory.recall.worth import result_of
-from langgraph_reflexion.memory.shelf.appending import run_record
-from langgraph_reflexion.memory.shelf.doors import Plan, put, read
-from langgraph_reflexion.memory.shelf.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some
+from langgraph_reflexion.memory.records import run_record
+from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some
 from langgraph_reflexion.schemas import Episode, Lesson, Reflection
 from langgraph_reflexion.text.masking import without_secrets
 

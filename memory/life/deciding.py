@@ -6,10 +6,10 @@ from typing import Any
 
 from langgraph.store.base import Item, Op
 
-from langgraph_reflexion.memory.life.changing import moved
-from langgraph_reflexion.memory.shelf.doors import Plan, drop, every, put, read
-from langgraph_reflexion.memory.shelf.records import hash_of
-from langgraph_reflexion.memory.shelf.shelf import REFUTED, Shelf, episode_in, fit_for_a_label, read_one
+from langgraph_reflexion.memory.access import Plan, drop, every, put, read
+from langgraph_reflexion.memory.changes import moved
+from langgraph_reflexion.memory.records import hash_of
+from langgraph_reflexion.memory.shelf import REFUTED, Shelf, episode_in, fit_for_a_label, read_one
 from langgraph_reflexion.memory.trust.guard import shown_texts, suspicion_of
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.slots import slotted

@@ -11,16 +11,15 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Op
 
-from langgraph_reflexion.memory.life.changing import moving, unless_embedding_fails
+from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put
+from langgraph_reflexion.memory.changes import moving, unless_embedding_fails
 from langgraph_reflexion.memory.life.merging import of_any_tool, source_records
 from langgraph_reflexion.memory.recall.worth import usefulness
-from langgraph_reflexion.memory.shelf.appending import change_record
-from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, put
-from langgraph_reflexion.memory.shelf.records import FIELDS, LIVE, TRUST, Evidence, lesson_id, record, tool_of
-from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, nearest, read_all, stocked
-from langgraph_reflexion.memory.shelf.values import Change, ChangeAction
+from langgraph_reflexion.memory.records import FIELDS, LIVE, TRUST, Evidence, change_record, lesson_id, record, tool_of
+from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.trust.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.trust.guard import suspicion_of
+from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text.likeness import likeness, opposed
 from langgraph_reflexion.text.words import Words, tokens

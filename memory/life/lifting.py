@@ -6,11 +6,11 @@ Each lesson stays, bound to its own tool, and the pattern is linked to all of th
 
 from __future__ import annotations
 
+from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.memory.life.distilling import GROWN, Cluster, is_summary, keep, may_be_summed_up
 from langgraph_reflexion.memory.recall.worth import usefulness
-from langgraph_reflexion.memory.shelf.doors import Plan
-from langgraph_reflexion.memory.shelf.records import tool_of
-from langgraph_reflexion.memory.shelf.shelf import Shelf, read_some, stocked
+from langgraph_reflexion.memory.records import tool_of
+from langgraph_reflexion.memory.shelf import Shelf, read_some, stocked
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.words import Words

@@ -10,22 +10,23 @@ from typing import Any
 
 from langgraph.store.base import Item, Op
 
-from langgraph_reflexion.memory.life.changing import MOST, moving, settled, unless_embedding_fails
-from langgraph_reflexion.memory.shelf.appending import change_record, source_record
-from langgraph_reflexion.memory.shelf.doors import Plan, put
-from langgraph_reflexion.memory.shelf.records import (
+from langgraph_reflexion.memory.access import Plan, put
+from langgraph_reflexion.memory.changes import MOST, moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.records import (
     ALSO,
     FIELDS,
     LIVE,
+    change_record,
     failure_of,
     fingerprints,
     folded,
     lesson_in,
     record,
+    source_record,
     tool_of,
 )
-from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, evidence_about, nearest
-from langgraph_reflexion.memory.shelf.values import Change, Written
+from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about, nearest
+from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import bare, opposed, same, same_in_other_words
 from langgraph_reflexion.text.words import Words, fold, tokens

@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, PutOp
 
-from langgraph_reflexion.memory.life.changing import as_recorded, settled, unless_embedding_fails
+from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, every, put
+from langgraph_reflexion.memory.changes import as_recorded, settled, unless_embedding_fails
 from langgraph_reflexion.memory.life.crediting import company, following, tried
 from langgraph_reflexion.memory.recall.floor import LABEL, place_in, place_of, placed
 from langgraph_reflexion.memory.recall.worth import result_of
-from langgraph_reflexion.memory.shelf.appending import run_key, run_record
-from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, every, put
-from langgraph_reflexion.memory.shelf.records import FIELDS, Evidence, folded, lesson_in
-from langgraph_reflexion.memory.shelf.shelf import Shelf, by_lesson, episode_in, evidence_items
-from langgraph_reflexion.memory.shelf.values import Repair
+from langgraph_reflexion.memory.records import FIELDS, Evidence, folded, lesson_in, run_key, run_record
+from langgraph_reflexion.memory.shelf import Shelf, by_lesson, episode_in, evidence_items
+from langgraph_reflexion.memory.values import Repair
 from langgraph_reflexion.schemas import Episode, Lesson
 
 

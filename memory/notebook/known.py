@@ -15,12 +15,12 @@ from uuid import uuid4
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.context import Namespace
+from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.notebook import findings
+from langgraph_reflexion.memory.notebook.additions import Additions
 from langgraph_reflexion.memory.notebook.findings import doubt_of, finding_of, is_sound
 from langgraph_reflexion.memory.notebook.grouping import Groups, Record
-from langgraph_reflexion.memory.shelf.additions import Additions
-from langgraph_reflexion.memory.shelf.doors import Plan, every, put
-from langgraph_reflexion.memory.shelf.records import hash_of
+from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.trust.provenance import copied
 from langgraph_reflexion.text.words import fold
 

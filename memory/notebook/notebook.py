@@ -9,12 +9,12 @@ from typing import Any
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Namespace, aware
+from langgraph_reflexion.memory.access import Plan, awork, work
+from langgraph_reflexion.memory.arguments import text, whole
+from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.notebook.findings import CATEGORIES, concerns
 from langgraph_reflexion.memory.notebook.grouping import Record
 from langgraph_reflexion.memory.notebook.known import Finding, Known
-from langgraph_reflexion.memory.shelf.doors import Plan, awork, work
-from langgraph_reflexion.memory.shelf.given import text, whole
-from langgraph_reflexion.memory.shelf.namespaces import place_in
 
 
 class ErrorNotebook:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from langgraph_reflexion.memory.shelf.records import failure_of
+from langgraph_reflexion.memory.records import failure_of
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import likeness, opposed
 from langgraph_reflexion.text.words import count_tokens

@@ -8,9 +8,9 @@ from typing import Any
 
 from langgraph.store.base import Item
 
+from langgraph_reflexion.memory.index import Index
 from langgraph_reflexion.memory.recall.ranking import rank, shared_weight
-from langgraph_reflexion.memory.shelf.index import Index
-from langgraph_reflexion.memory.shelf.records import LIVE, fingerprints
+from langgraph_reflexion.memory.records import LIVE, fingerprints
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.text.situations import situation_of
 from langgraph_reflexion.text.words import Words, weight

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Op
 
 from langgraph_reflexion.context import Namespace
+from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.recall.worth import drawn, posterior, result_of
-from langgraph_reflexion.memory.shelf.doors import Plan, every, put
-from langgraph_reflexion.memory.shelf.shelf import Shelf, read_some
+from langgraph_reflexion.memory.shelf import Shelf, read_some
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.topics import topic_of
 

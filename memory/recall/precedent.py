@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from langgraph.store.base import SearchOp
 
-from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, PAGE, SPELL, Plan
-from langgraph_reflexion.memory.shelf.records import LIVE
-from langgraph_reflexion.memory.shelf.shelf import Shelf, episode_in, read_some
+from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, SPELL, Plan
+from langgraph_reflexion.memory.records import LIVE
+from langgraph_reflexion.memory.shelf import Shelf, episode_in, read_some
 from langgraph_reflexion.memory.trust.gate import concrete
 from langgraph_reflexion.memory.trust.guard import suspicion, suspicion_of
 from langgraph_reflexion.schemas import Episode, Lesson

@@ -9,7 +9,7 @@ from statistics import median
 
 from langgraph.store.base import Item
 
-from langgraph_reflexion.memory.shelf.index import Index
+from langgraph_reflexion.memory.index import Index
 from langgraph_reflexion.text.words import Words, weight
 
 DENSE = 0.6

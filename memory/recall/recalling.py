@@ -10,16 +10,16 @@ from typing import Any
 from langgraph.store.base import Item
 
 from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.memory.recall.choosing import beside, choose, tokens_of, within
 from langgraph_reflexion.memory.recall.fitting import REQUEST, ends, fitting, in_topic, passable
 from langgraph_reflexion.memory.recall.ranking import rank, similarity
 from langgraph_reflexion.memory.recall.showing import doubt_of
 from langgraph_reflexion.memory.recall.worth import Standing, promise, standing
-from langgraph_reflexion.memory.shelf.doors import Plan
-from langgraph_reflexion.memory.shelf.records import LIVE, Evidence, fingerprints, folded, lesson_in
-from langgraph_reflexion.memory.shelf.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
-from langgraph_reflexion.memory.shelf.values import Found
+from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
+from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
 from langgraph_reflexion.memory.trust.guard import suspicion
+from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.text.words import Words
 

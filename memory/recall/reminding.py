@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.memory.recall.showing import doubt_of
 from langgraph_reflexion.memory.recall.worth import posterior, standing
-from langgraph_reflexion.memory.shelf.doors import Plan
-from langgraph_reflexion.memory.shelf.records import Evidence
-from langgraph_reflexion.memory.shelf.shelf import Shelf, read_some
+from langgraph_reflexion.memory.records import Evidence
+from langgraph_reflexion.memory.shelf import Shelf, read_some
 from langgraph_reflexion.schemas import Lesson
 
 NO_NEWS = 0.2

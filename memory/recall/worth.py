@@ -6,7 +6,7 @@ import hashlib
 import math
 from typing import Literal, NamedTuple
 
-from langgraph_reflexion.memory.shelf.records import Evidence, failure_of
+from langgraph_reflexion.memory.records import Evidence, failure_of
 from langgraph_reflexion.schemas import Episode, Lesson
 
 UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "token_budget"})

@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.shelf.records import record
+from langgraph_reflexion.memory.records import record
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.words import listed
 

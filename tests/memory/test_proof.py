@@ -10,7 +10,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook, withheld
 from langgraph_reflexion.memory.recall.worth import bounds, promise, uplift, usefulness
-from langgraph_reflexion.memory.shelf.records import Evidence
+from langgraph_reflexion.memory.records import Evidence
 from langgraph_reflexion.schemas import Episode, Lesson
 
 WHEN = "proposing a slot for a meeting"

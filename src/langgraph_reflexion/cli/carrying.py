@@ -13,7 +13,7 @@ from langgraph_reflexion.cli.on_store import note
 from langgraph_reflexion.cli.page import told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory.life.exchange import write_lines
+from langgraph_reflexion.memory.exchange import write_lines
 
 
 def export(desk: Desk) -> int:

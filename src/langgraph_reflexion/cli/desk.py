@@ -17,7 +17,7 @@ from langgraph_reflexion.cli.page import Page, brief, told
 from langgraph_reflexion.cli.wrong_use import WrongUse
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.book.opened import FILTERS
-from langgraph_reflexion.memory.shelf.records import LIVE
+from langgraph_reflexion.memory.records import LIVE
 from langgraph_reflexion.schemas import Lesson
 
 

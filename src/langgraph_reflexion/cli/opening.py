@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.shelf.namespaces import label
+from langgraph_reflexion.memory.namespaces import label
 
 USUAL: Namespace = ("reflexion", "reflexion_agent")
 """Where an agent without a name and a namespace of its own keeps its lessons."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TextIO
 
 from langgraph_reflexion.cli.width import columns, folded, table
-from langgraph_reflexion.memory.life.exchange import legible
+from langgraph_reflexion.memory.exchange import legible
 
 Ink = Literal["bold", "dim", "red", "green", "yellow", "magenta", "cyan"]
 

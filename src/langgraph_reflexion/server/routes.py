@@ -19,8 +19,8 @@ from starlette.responses import JSONResponse, Response
 
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.book.opened import FILTERS
-from langgraph_reflexion.memory.shelf.namespaces import label
-from langgraph_reflexion.memory.shelf.values import Change
+from langgraph_reflexion.memory.namespaces import label
+from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.describing import TEXT, among, described, number
 from langgraph_reflexion.server.host import server_store, user_of

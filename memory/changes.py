@@ -15,11 +15,10 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.shelf.appending import change_record
-from langgraph_reflexion.memory.shelf.doors import Plan, put
-from langgraph_reflexion.memory.shelf.records import ALSO, FIELDS, Evidence
-from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, read_some
-from langgraph_reflexion.memory.shelf.values import By, Change, ChangeAction
+from langgraph_reflexion.memory.access import Plan, put
+from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record
+from langgraph_reflexion.memory.shelf import Read, Shelf, read_some
+from langgraph_reflexion.memory.values import By, Change, ChangeAction
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 logger = logging.getLogger(__name__)

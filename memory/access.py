@@ -1,7 +1,8 @@
-"""The doors to a store: what is asked of it is written once, and put to it by a sync and an async door.
+"""Access to a store: code that reads and writes it is written once, and run sync or async.
 
-A plan is a generator. It yields the operations it wants done together, is sent their results, and returns
-what it was made for; a fault of the store is raised where the plan yielded.
+A `Plan` is a generator. It yields what it needs next and is sent the result: a list of store operations to run as one
+batch, `News` (what changed in a namespace), or a `Wait` for anything else, such as a model's reply. An exception is
+raised at the `yield`.
 """
 
 from __future__ import annotations
@@ -13,19 +14,23 @@ from typing import Any, NamedTuple, TypeVar
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.driver import adrive, drive
+from langgraph_reflexion.driver import Wait, adrive, drive
 
 T = TypeVar("T")
 
 
 class News(NamedTuple):
-    """Asks a store that can tell what has changed in a namespace since a write; alone, and not among other asks."""
+    """Ask what changed in a namespace since a write; answered with `[None]` by a store that does not know."""
 
     namespace: Namespace
     since: int
 
 
-Plan = Generator[list[Op] | News, list[Any], T]
+Request = list[Op] | News | Wait
+"""What a plan may yield."""
+
+Plan = Generator[Request, Any, T]
+"""A generator that reads and writes a store and returns a result."""
 
 PAGE = 5000
 """Items asked for at once."""
@@ -38,13 +43,13 @@ GIVE_WAY: list[Op] = []
 
 
 def work(store: BaseStore, plan: Plan[T]) -> T:
-    """Carry a plan out and give back its result."""
-    return drive(plan, lambda ops: _asked(store, ops))
+    """Run a plan to its end the sync way."""
+    return drive(plan, lambda request: _answer(store, request))
 
 
 async def awork(store: BaseStore, plan: Plan[T]) -> T:
-    """The same without blocking; a store that has no async door is called in a thread."""
-    return await adrive(plan, lambda ops: _abatch(store, ops))
+    """Run a plan to its end without blocking; a store without async methods is called in a thread."""
+    return await adrive(plan, lambda request: _aanswer(store, request))
 
 
 def settle(store: BaseStore) -> None:
@@ -108,40 +113,44 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
-def _asked(store: BaseStore, ops: list[Op] | News) -> list[Any]:
-    if isinstance(ops, News):
-        tell = getattr(store, "changes", None)
-        return [tell(*ops) if tell else None]
-    return _patiently(store.batch, ops) if ops else []
+def _answer(store: BaseStore, request: Request) -> Any:
+    if isinstance(request, Wait):
+        return request.sync()
+    if isinstance(request, News):
+        changes = getattr(store, "changes", None)
+        return [changes(*request) if changes else None]
+    return _batch(store.batch, request) if request else []
 
 
-async def _abatch(store: BaseStore, ops: list[Op] | News) -> list[Any]:
-    if isinstance(ops, News):
-        tell = getattr(store, "achanges", None)
-        return [await tell(*ops) if tell else None]
-    if not ops:
+async def _aanswer(store: BaseStore, request: Request) -> Any:
+    if isinstance(request, Wait):
+        return await request.later()
+    if isinstance(request, News):
+        changes = getattr(store, "achanges", None)
+        return [await changes(*request) if changes else None]
+    if not request:
         await asyncio.sleep(0)
         return []
     try:
-        return await store.abatch(ops)
+        return await store.abatch(request)
     except NotImplementedError:
-        return await asyncio.to_thread(_patiently, store.batch, ops)
+        return await asyncio.to_thread(_batch, store.batch, request)
     except RuntimeError as fault:
-        if not _moved(fault):
+        if not _changed_meanwhile(fault):
             raise
-        return await asyncio.to_thread(_patiently, store.batch, ops)
+        return await asyncio.to_thread(_batch, store.batch, request)
 
 
-def _patiently(batch: Callable[[list[Op]], list[Any]], ops: list[Op]) -> list[Any]:
-    """A store in memory cannot be searched while another thread writes to it; asked again, it can."""
+def _batch(batch: Callable[[list[Op]], list[Any]], ops: list[Op]) -> list[Any]:
+    """`InMemoryStore` cannot be searched while another thread writes to it: ask again until it can."""
     for _ in range(50):
         try:
             return batch(ops)
         except RuntimeError as fault:
-            if not _moved(fault):
+            if not _changed_meanwhile(fault):
                 raise
     return batch(ops)
 
 
-def _moved(fault: RuntimeError) -> bool:
+def _changed_meanwhile(fault: RuntimeError) -> bool:
     return "changed size during iteration" in str(fault)

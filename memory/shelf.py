@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory.shelf.appending import evidence_in
-from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, PAGE, SPELL, News, Plan, below, every
-from langgraph_reflexion.memory.shelf.index import Index
-from langgraph_reflexion.memory.shelf.records import Evidence, folded, lesson_in
+from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, SPELL, News, Plan, below, every
+from langgraph_reflexion.memory.index import Index
+from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
 from langgraph_reflexion.schemas import Episode, Lesson
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from uuid import uuid4
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.shelf.doors import GIVE_WAY, SPELL, Plan, below, put
+from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, below, put
 
 Place = tuple[Namespace, str]
 AT_ONCE = 10 * SPELL

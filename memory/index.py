@@ -14,7 +14,7 @@ from typing import NamedTuple
 from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.shelf.records import fingerprints
+from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.text.forms import Forms
 from langgraph_reflexion.text.situations import nearness
 from langgraph_reflexion.text.slots import without_slots

@@ -9,9 +9,12 @@ from typing import Any
 
 from langgraph.store.base import Op, PutOp
 
-from langgraph_reflexion.memory.life.changing import as_recorded, settled, unless_embedding_fails
+from langgraph_reflexion.memory.access import Plan, put
+from langgraph_reflexion.memory.changes import as_recorded, settled, unless_embedding_fails
 from langgraph_reflexion.memory.recall.floor import LABEL
-from langgraph_reflexion.memory.shelf.appending import (
+from langgraph_reflexion.memory.records import (
+    ALSO,
+    FIELDS,
     change_of,
     change_record,
     lesson_of_change,
@@ -19,10 +22,8 @@ from langgraph_reflexion.memory.shelf.appending import (
     source_key,
     taken_back,
 )
-from langgraph_reflexion.memory.shelf.doors import Plan, put
-from langgraph_reflexion.memory.shelf.records import ALSO, FIELDS
-from langgraph_reflexion.memory.shelf.shelf import Read, Shelf, evidence_items, read_all, read_episode, read_one
-from langgraph_reflexion.memory.shelf.values import Change
+from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_items, read_all, read_episode, read_one
+from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import LessonStatus
 
 
