@@ -15,8 +15,8 @@ from langgraph_reflexion.graph.auditors import AuditKit
 from langgraph_reflexion.graph.given import must_be
 from langgraph_reflexion.graph.learning import AfterRun
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.nodes.calling import takes
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.step import takes
 from langgraph_reflexion.prompts import Prompts
 
 

@@ -22,7 +22,6 @@ from langgraph_reflexion.graph.layout import Graph, Way, laid_out
 from langgraph_reflexion.graph.learning import AfterRun
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
-from langgraph_reflexion.nodes.acting.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.auditing.self_check import look_back
 from langgraph_reflexion.nodes.begin import begin
@@ -31,18 +30,19 @@ from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.kit import Kit, View
+from langgraph_reflexion.nodes.models.bindings import Model, Offer, plain
+from langgraph_reflexion.nodes.models.choice import Choice
+from langgraph_reflexion.nodes.models.prompt import Instructions
+from langgraph_reflexion.nodes.models.protocols import Json, Reader, Speech
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.speaking.bindings import Model, Offer, plain
-from langgraph_reflexion.nodes.speaking.forms import ResponseForm
-from langgraph_reflexion.nodes.speaking.instructions import Instructions
-from langgraph_reflexion.nodes.speaking.models import Choice
-from langgraph_reflexion.nodes.speaking.protocols import Json, Reader, Speech
 from langgraph_reflexion.nodes.step import Step, WaitingStep
 from langgraph_reflexion.nodes.tool import run_tool
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 

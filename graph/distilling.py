@@ -16,10 +16,11 @@ from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.graph.given import must_fit
 from langgraph_reflexion.graph.layout import Graph
+from langgraph_reflexion.nodes.calling import takes
 from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import WaitingStep, takes
+from langgraph_reflexion.nodes.step import WaitingStep
 
 
 class Asked(TypedDict, total=False):

@@ -12,12 +12,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.nodes.acting.toolbox import Toolbox
-from langgraph_reflexion.nodes.speaking.bindings import Model, bound_names, calls_tools
-from langgraph_reflexion.nodes.speaking.controls import CONTROLS
-from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.speaking.protocols import Json, Native, Reader, Speech
-from langgraph_reflexion.nodes.step import is_async, takes
+from langgraph_reflexion.nodes.calling import is_async, takes
+from langgraph_reflexion.nodes.models.bindings import Model, bound_names, calls_tools
+from langgraph_reflexion.nodes.models.choice import model_named
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, Native, Reader, Speech
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 
 

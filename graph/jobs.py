@@ -14,7 +14,7 @@ from langgraph.graph import START
 from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.auditors import Audited
 from langgraph_reflexion.graph.layout import Graph
-from langgraph_reflexion.nodes.acting.faults import told
+from langgraph_reflexion.nodes.exceptions import told
 from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
 
 logger = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langgraph.types import Send
 
 from langgraph_reflexion.context import Limits
-from langgraph_reflexion.nodes.acting.loops import key_of
 from langgraph_reflexion.nodes.ask import needs_leave
 from langgraph_reflexion.nodes.tally import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, may_reflect, spent_out, worth_going_on
 from langgraph_reflexion.nodes.tool import Sent
+from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.state import AtCrossing, edited_in, last_turn, waiting_in
 
 

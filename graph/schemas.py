@@ -17,7 +17,7 @@ from langgraph.managed.base import is_managed_value
 from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
-from langgraph_reflexion.nodes.speaking.forms import ResponseForm
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
 from langgraph_reflexion.state import HELD, Channels, Crossing, Input, Named, Output, Recalled
 

@@ -11,7 +11,7 @@ from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.demo import ScriptedPlanner, busy_times, is_free
 from langgraph_reflexion.graph.distilling import create_distill_graph
 from langgraph_reflexion.graph.layout import Graph
-from langgraph_reflexion.nodes.speaking.models import model_named
+from langgraph_reflexion.nodes.models.choice import model_named
 
 MODEL = "LANGGRAPH_REFLEXION_MODEL"
 DEFAULT_MODEL = "openai:gpt-4o-mini"

@@ -18,7 +18,6 @@ from langgraph_reflexion.graph.given import model_for, must_be_one_of, must_fit,
 from langgraph_reflexion.graph.layout import Graph, laid_out
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of
-from langgraph_reflexion.nodes.acting.toolbox import toolbox_of
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.attempt import judged_attempt
 from langgraph_reflexion.nodes.begin import begin
@@ -26,15 +25,16 @@ from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.kit import Kit, Strategy, Style, TrialKit, View
+from langgraph_reflexion.nodes.models.bindings import Model
+from langgraph_reflexion.nodes.models.choice import Choice, Only
+from langgraph_reflexion.nodes.models.prompt import Instructions
+from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.speaking.bindings import Model
-from langgraph_reflexion.nodes.speaking.instructions import Instructions
-from langgraph_reflexion.nodes.speaking.models import Choice, Only
-from langgraph_reflexion.nodes.speaking.protocols import Native
 from langgraph_reflexion.nodes.step import Step, WaitingStep
+from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.worker import worker_of
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts

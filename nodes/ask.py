@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessa
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
-from langgraph_reflexion.nodes.acting.loops import key_of
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.controls import CONTROLS
+from langgraph_reflexion.nodes.models.protocols import CONTROLS
+from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.state import State, Update, Waiting, last_turn
 from langgraph_reflexion.text.json_text import whole
 

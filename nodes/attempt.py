@@ -11,7 +11,11 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.acting.faults import (
+from langgraph_reflexion.nodes.call_budget import CallBudget, WorkerError
+from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
+from langgraph_reflexion.nodes.check import check
+from langgraph_reflexion.nodes.decide import USAGE
+from langgraph_reflexion.nodes.exceptions import (
     is_passing,
     model_fault,
     pause_before,
@@ -19,16 +23,10 @@ from langgraph_reflexion.nodes.acting.faults import (
     told_as_a_sentence,
     tool_error_class,
 )
-from langgraph_reflexion.nodes.acting.timing import pause
-from langgraph_reflexion.nodes.call_budget import CallBudget, WorkerError
-from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.host import emit, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.kit import Kit, TrialKit
+from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, let_pass, plus, spent_on
 from langgraph_reflexion.nodes.notes import prompted
-from langgraph_reflexion.nodes.speaking.metering import Meter
-from langgraph_reflexion.nodes.speaking.models import Reply, Spent, let_pass, plus, spent_on
-from langgraph_reflexion.nodes.step import NeedsAsyncError
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, paid, times_seen, tokens
 from langgraph_reflexion.nodes.worker import WorkerReply
 from langgraph_reflexion.schemas import Failure

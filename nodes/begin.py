@@ -12,7 +12,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.host import conf, emit_failure, has_parent, runtime_of
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced, is_paired, paired
+from langgraph_reflexion.nodes.models.history import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.tally import fresh
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import BLANK, HELD, About, Aside, State, Update, task_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 
-from langgraph_reflexion.nodes.speaking.metering import Meter
+from langgraph_reflexion.nodes.models.asking import Meter
 
 
 class WorkerError(Exception):

@@ -14,10 +14,9 @@ from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.checking import CHECK_FAULT, verdicts_on
 from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.as_text import as_text, object_of
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
-from langgraph_reflexion.nodes.speaking.metering import Meter
-from langgraph_reflexion.nodes.speaking.models import Spent, plus
+from langgraph_reflexion.nodes.models.asking import Meter, Spent, plus
+from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
+from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, times_seen
 from langgraph_reflexion.nodes.verdicts import complaints, consistent, together
 from langgraph_reflexion.schemas import Failure, Run, Verdict

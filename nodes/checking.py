@@ -17,11 +17,9 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.driver import Wait, Waits
-from langgraph_reflexion.nodes.acting.faults import told
-from langgraph_reflexion.nodes.acting.timing import within
-from langgraph_reflexion.nodes.speaking.metering import Meter, metered, under
-from langgraph_reflexion.nodes.speaking.models import let_pass
-from langgraph_reflexion.nodes.step import NeedsAsyncError, calling, is_async, takes
+from langgraph_reflexion.nodes.calling import NeedsAsyncError, calling, is_async, takes, within
+from langgraph_reflexion.nodes.exceptions import told
+from langgraph_reflexion.nodes.models.asking import Meter, let_pass, metered, under
 from langgraph_reflexion.nodes.verdicts import cut, decided
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 

@@ -11,16 +11,16 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.acting.toolbox import Toolbox
 from langgraph_reflexion.nodes.checking import NamedCheck
 from langgraph_reflexion.nodes.host import values_now, with_store
+from langgraph_reflexion.nodes.models.bindings import Model
+from langgraph_reflexion.nodes.models.choice import Choice
+from langgraph_reflexion.nodes.models.prompt import Instructions
+from langgraph_reflexion.nodes.models.protocols import Speech
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.remembering import Memory
-from langgraph_reflexion.nodes.speaking.bindings import Model
-from langgraph_reflexion.nodes.speaking.forms import ResponseForm
-from langgraph_reflexion.nodes.speaking.instructions import Instructions
-from langgraph_reflexion.nodes.speaking.models import Choice
-from langgraph_reflexion.nodes.speaking.protocols import Speech
 from langgraph_reflexion.nodes.tally import seconds_left
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.worker import Worker
 from langgraph_reflexion.prompts import Prompts
 

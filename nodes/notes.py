@@ -5,9 +5,9 @@ from __future__ import annotations
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from langgraph_reflexion.nodes.kit import Kit, TrialKit
+from langgraph_reflexion.nodes.models import prompt as block
+from langgraph_reflexion.nodes.models.history import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_PATCHES
-from langgraph_reflexion.nodes.speaking import block
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.schemas import Attempt
 from langgraph_reflexion.state import State, task_in

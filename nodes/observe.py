@@ -10,11 +10,11 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.acting.loops import Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced
+from langgraph_reflexion.nodes.models.history import bounded, fenced
 from langgraph_reflexion.nodes.tally import may_reflect, times_seen
+from langgraph_reflexion.nodes.tools.loops import Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.schemas import ErrorClass, Failure, Signal
 from langgraph_reflexion.state import Aside, Blocked, State, Update, Waiting, last_turn
 

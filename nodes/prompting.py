@@ -8,15 +8,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.acting.faults import lacks_tools, model_fault
+from langgraph_reflexion.nodes.exceptions import lacks_tools, model_fault
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking import block
-from langgraph_reflexion.nodes.speaking.bindings import Model
-from langgraph_reflexion.nodes.speaking.final_tokens import asked_for_object
-from langgraph_reflexion.nodes.speaking.history import fenced, paired, shortened
-from langgraph_reflexion.nodes.speaking.instructions import under_system
-from langgraph_reflexion.nodes.speaking.models import Reply, asked, let_pass
-from langgraph_reflexion.nodes.speaking.protocols import Native
+from langgraph_reflexion.nodes.models import prompt as block
+from langgraph_reflexion.nodes.models.asking import Reply, asked, let_pass
+from langgraph_reflexion.nodes.models.bindings import Model
+from langgraph_reflexion.nodes.models.history import fenced, paired, shortened
+from langgraph_reflexion.nodes.models.prompt import under_system
+from langgraph_reflexion.nodes.models.protocols import Native
+from langgraph_reflexion.nodes.models.streaming import asked_for_object
 from langgraph_reflexion.state import Aside, State
 
 

@@ -10,20 +10,20 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Precedent, concrete, likeness, spares_a_reflection
-from langgraph_reflexion.nodes.acting.faults import model_fault, told
-from langgraph_reflexion.nodes.acting.loops import loop_in
+from langgraph_reflexion.nodes.exceptions import model_fault, told
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models.asking import Spent, asked, let_pass, plus
+from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
+from langgraph_reflexion.nodes.models.history import bounded
+from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.recall import has_failed, lessons_for, parted
 from langgraph_reflexion.nodes.reflecting.question import question
 from langgraph_reflexion.nodes.reflecting.reading import read_freely, read_reflection, reply_schema
 from langgraph_reflexion.nodes.remembering import best_effort
-from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
-from langgraph_reflexion.nodes.speaking.forms import as_format, with_form
-from langgraph_reflexion.nodes.speaking.history import bounded
-from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, plus
 from langgraph_reflexion.nodes.tally import counted, overspent, paid, usage_of
+from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.schemas import Depth, Failure, Reflection
 from langgraph_reflexion.state import State, Update, task_in
 

@@ -15,9 +15,9 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.memory import Indexes, LessonBook, resolve_namespace
 from langgraph_reflexion.memory.namespaces import label
-from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import runtime_of, user_of
-from langgraph_reflexion.nodes.speaking.models import let_pass
+from langgraph_reflexion.nodes.models.asking import let_pass
 
 logger = logging.getLogger(__name__)
 

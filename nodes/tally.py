@@ -8,7 +8,7 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langgraph_reflexion.context import Limits
-from langgraph_reflexion.nodes.speaking.models import Reply, Spent, plus
+from langgraph_reflexion.nodes.models.asking import Reply, Spent, plus
 from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
 from langgraph_reflexion.state import Mark, Tally
 from langgraph_reflexion.text.words import count_tokens

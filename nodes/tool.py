@@ -12,19 +12,12 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.acting.faults import (
-    LONGEST_PAUSE,
-    is_passing,
-    pause_before,
-    told,
-    tool_error_class,
-)
-from langgraph_reflexion.nodes.acting.timing import pause
+from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
+from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, is_passing, pause_before, told, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.history import bounded
-from langgraph_reflexion.nodes.speaking.models import let_pass
-from langgraph_reflexion.nodes.step import NeedsAsyncError
+from langgraph_reflexion.nodes.models.asking import let_pass
+from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, last_turn
 from langgraph_reflexion.text.json_text import whole

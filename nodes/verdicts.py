@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.schemas import Verdict
 
 LONGEST_COMPLAINT = 8_000

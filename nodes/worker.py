@@ -20,23 +20,23 @@ from pydantic_core import to_json
 
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.call_budget import CallBudget, Counted, CountedLater, WorkerError
-from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.speaking.bindings import Model, leaves, plain
-from langgraph_reflexion.nodes.speaking.metering import metered, under
-from langgraph_reflexion.nodes.speaking.models import model_named
-from langgraph_reflexion.nodes.step import (
+from langgraph_reflexion.nodes.calling import (
     INJECTED,
     NeedsAsyncError,
+    Threads,
     at_hand,
     awaited,
     calling,
     in_thread,
     is_async,
     takes,
+    within,
 )
-from langgraph_reflexion.nodes.threads import Threads
+from langgraph_reflexion.nodes.host import checkpoints
+from langgraph_reflexion.nodes.models.asking import metered, under
+from langgraph_reflexion.nodes.models.bindings import Model, leaves, plain
+from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None

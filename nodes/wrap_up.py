@@ -7,11 +7,11 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.acting.faults import model_fault, told_as_a_sentence
+from langgraph_reflexion.nodes.exceptions import model_fault, told_as_a_sentence
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.speaking.as_text import as_text
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced, paired
-from langgraph_reflexion.nodes.speaking.models import asked, let_pass
+from langgraph_reflexion.nodes.models.asking import asked, let_pass
+from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
+from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.tally import attempt_of, counted, spent_out, worth_going_on
 from langgraph_reflexion.nodes.verdicts import complaints
 from langgraph_reflexion.schemas import Attempt, StopReason

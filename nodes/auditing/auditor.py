@@ -12,8 +12,6 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langgraph_reflexion.driver import Wait, Waits
-from langgraph_reflexion.nodes.acting.faults import told
-from langgraph_reflexion.nodes.acting.timing import within
 from langgraph_reflexion.nodes.auditing.keeping import Heard, Papers, keep_memories, keep_report, known_in
 from langgraph_reflexion.nodes.auditing.questions import (
     asked_about,
@@ -24,10 +22,10 @@ from langgraph_reflexion.nodes.auditing.questions import (
     tools_in,
 )
 from langgraph_reflexion.nodes.auditing.replies import read_memories, read_report
+from langgraph_reflexion.nodes.calling import begun, in_thread, is_async, within
+from langgraph_reflexion.nodes.exceptions import told
 from langgraph_reflexion.nodes.host import silent
-from langgraph_reflexion.nodes.speaking.models import let_pass
-from langgraph_reflexion.nodes.step import in_thread, is_async
-from langgraph_reflexion.nodes.threads import begun
+from langgraph_reflexion.nodes.models.asking import let_pass
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Usage
 from langgraph_reflexion.state import Update, task_of

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
 
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
+from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson
 

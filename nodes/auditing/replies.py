@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
 from langgraph_reflexion.memory import finding_of
-from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
+from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.schemas import Category, Severity
 
 MOST_ITEMS = 20

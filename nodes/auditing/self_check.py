@@ -10,15 +10,15 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.acting.faults import model_fault
+from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models.asking import Spent, asked, let_pass
+from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
+from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
+from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
+from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas
-from langgraph_reflexion.nodes.speaking.forms import as_format, with_form
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
-from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass
-from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
 from langgraph_reflexion.nodes.tally import counted, spent_out, usage_of
 from langgraph_reflexion.state import Aside, State, Update, task_in
 

@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_reflexion.memory import Precedent
 from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.recall import has_failed
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced, transcript
 from langgraph_reflexion.schemas import Depth, Failure
 from langgraph_reflexion.state import State, shown_in, task_in
 

@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from langgraph_reflexion.nodes.acting.faults import misfits
-from langgraph_reflexion.nodes.speaking.history import bounded
-from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
+from langgraph_reflexion.nodes.exceptions import misfits
+from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
+from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, FixKind, Kind, Reflection
 from langgraph_reflexion.text.json_text import without_thinking
 

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_reflexion import Context, FaissStore, Lesson, LessonBook, MemoryPolicy, after_run
-from langgraph_reflexion.nodes.speaking.block import at_start
+from langgraph_reflexion.nodes.models.prompt import at_start
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import Recalled
 from langgraph_reflexion.testing import say

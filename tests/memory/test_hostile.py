@@ -8,7 +8,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook, fingerprint, suspicion
-from langgraph_reflexion.nodes.speaking.history import fenced
+from langgraph_reflexion.nodes.models.history import fenced
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
 
 TRICKS = [

@@ -7,8 +7,8 @@ from concurrent.futures import wait
 
 import pytest
 
-from langgraph_reflexion.nodes import threads
-from langgraph_reflexion.nodes.threads import Threads
+from langgraph_reflexion.nodes import calling as threads
+from langgraph_reflexion.nodes.calling import Threads
 
 
 def test_no_call_waits_for_another_to_end():

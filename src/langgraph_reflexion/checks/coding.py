@@ -12,7 +12,7 @@ from langgraph_reflexion.checks.code.plain_data import Other, is_plain, same
 from langgraph_reflexion.checks.code.reading import DANGEROUS, findings
 from langgraph_reflexion.checks.code.sandbox import Ran, Sandbox
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.schemas import Run, Verdict
 
 SHOWN = 300

@@ -10,7 +10,7 @@ from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.checks.grounding.names import SETTING, Known, names_in, plainly, quotations_in, strange_in
 from langgraph_reflexion.checks.grounding.numbers import Date, dates_in, numbers_in
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.step import in_thread
+from langgraph_reflexion.nodes.calling import in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.words import PLAIN, STOP, listed
 

@@ -15,8 +15,9 @@ from langgraph_reflexion.checks.folding import folded
 from langgraph_reflexion.checks.judge_text import read_verdict
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import likeness
-from langgraph_reflexion.nodes.speaking.history import bounded, fenced
-from langgraph_reflexion.nodes.speaking.models import asked, model_named
+from langgraph_reflexion.nodes.models.asking import asked
+from langgraph_reflexion.nodes.models.choice import model_named
+from langgraph_reflexion.nodes.models.history import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Run, Verdict
 

@@ -10,10 +10,10 @@ from typing import Any
 from langgraph_reflexion.checks.check import Check, at_once, text_of
 from langgraph_reflexion.checks.folding import folded
 from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.calling import is_async, takes
 from langgraph_reflexion.nodes.checking import NamedCheck
-from langgraph_reflexion.nodes.speaking.forms import ResponseForm
-from langgraph_reflexion.nodes.speaking.metering import Meter
-from langgraph_reflexion.nodes.step import is_async, takes
+from langgraph_reflexion.nodes.models.asking import Meter
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.schemas import Run, Verdict
 
 

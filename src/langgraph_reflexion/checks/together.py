@@ -9,9 +9,9 @@ from typing import Any
 from langgraph_reflexion.checks.check import Check, members
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import topic_of
+from langgraph_reflexion.nodes.calling import calling, takes
 from langgraph_reflexion.nodes.checking import NamedCheck, verdicts_on
-from langgraph_reflexion.nodes.speaking.metering import Meter
-from langgraph_reflexion.nodes.step import calling, takes
+from langgraph_reflexion.nodes.models.asking import Meter
 from langgraph_reflexion.nodes.verdicts import decided, together
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from langgraph_reflexion.nodes.threads import Threads
+from langgraph_reflexion.nodes.calling import Threads
 
 T = TypeVar("T")
 

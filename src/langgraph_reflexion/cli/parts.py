@@ -12,7 +12,7 @@ from langgraph.prebuilt import ToolNode
 
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
 from langgraph_reflexion.nodes.checking import named
-from langgraph_reflexion.nodes.speaking.models import model_named
+from langgraph_reflexion.nodes.models.choice import model_named
 
 NO_KEY = "not-needed"
 """What a server of one's own is told, which asks for no key."""

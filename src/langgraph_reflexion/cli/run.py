@@ -29,7 +29,7 @@ from langgraph_reflexion.context import Limits
 from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.layout import Graph
-from langgraph_reflexion.nodes.acting.faults import lacks_tools
+from langgraph_reflexion.nodes.exceptions import lacks_tools
 from langgraph_reflexion.schemas import Outcome
 
 BELOW = f"{INDENT}  "

@@ -17,7 +17,7 @@ from langchain_core.tools import BaseTool
 from pydantic import ConfigDict
 from typing_extensions import override
 
-from langgraph_reflexion.nodes.acting.faults import pause_before, status_of, tool_error_class
+from langgraph_reflexion.nodes.exceptions import pause_before, status_of, tool_error_class
 
 LONGEST_WAIT = 60.0
 MOST_WAITS = 100

@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from langgraph_reflexion.nodes.threads import Threads
+from langgraph_reflexion.nodes.calling import Threads
 
 T = TypeVar("T")
 

@@ -1,22 +1,20 @@
-"""Asking a model: which one, in what binding, what it cost, and what its exception means."""
+"""Which model is asked: one, one of several by name, or what a function of the caller chooses."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.errors import GraphBubbleUp
 
 from langgraph_reflexion.context import Context, field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.errors import ModelError
-from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.calling import calling, takes
 from langgraph_reflexion.nodes.host import runtime_of
-from langgraph_reflexion.nodes.speaking.bindings import (
+from langgraph_reflexion.nodes.models.bindings import (
     Form,
     Model,
     Offer,
@@ -24,13 +22,7 @@ from langgraph_reflexion.nodes.speaking.bindings import (
     is_configurable,
     offering,
     plain,
-    unbound,
 )
-from langgraph_reflexion.nodes.step import calling, takes
-from langgraph_reflexion.text.json_text import whole
-
-Spent = list[int]
-"""Input, output and total tokens, and calls."""
 
 
 def model_named(name: str) -> BaseChatModel:
@@ -153,68 +145,3 @@ class Only(Choice):
     def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
         yield from ()
         return self._ready[""], self._alone[""]
-
-
-class Reply(NamedTuple):
-    """What came back, and what it cost."""
-
-    message: AIMessage
-    spent: Spent
-
-
-def asked(
-    model: Model,
-    messages: Sequence[AnyMessage],
-    config: RunnableConfig,
-    *,
-    seconds: float | None = None,
-    aside: str | None = None,
-) -> Waits[Reply]:
-    """Ask once. With `aside`, a name for traces, its tokens never reach the user."""
-    quiet = config if aside is None else unheard(config, aside)
-    given, (asking, more) = list(messages), unbound(model)
-    message = yield within(
-        seconds, lambda: asking.invoke(given, quiet, **more), lambda: asking.ainvoke(given, quiet, **more)
-    )
-    return received(message if isinstance(message, AIMessage) else AIMessage(str(message)))
-
-
-def received(message: AIMessage) -> Reply:
-    """What came back, fit to be kept and sent again: half characters, which no provider takes, are replaced."""
-    said = {
-        name: getattr(message, name) for name in ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs")
-    }
-    mended = {name: _whole_in(value) for name, value in said.items()}
-    return Reply(message if mended == said else message.model_copy(update=mended), spent_on(message))
-
-
-def _whole_in(value: Any) -> Any:
-    if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, dict):
-        return {_whole_in(key): _whole_in(one) for key, one in value.items()}
-    return [_whole_in(one) for one in value] if isinstance(value, list) else value
-
-
-def unheard(config: RunnableConfig, name: str) -> RunnableConfig:
-    """A config whose model call has a name of its own in traces and streams nothing to the user."""
-    return cast("RunnableConfig", {**config, "tags": [*(config.get("tags") or []), "nostream"], "run_name": name})
-
-
-def spent_on(message: AIMessage) -> Spent:
-    """What one reply cost."""
-    usage = message.usage_metadata
-    if usage is None:
-        return [0, 0, 0, 1]
-    return [usage["input_tokens"], usage["output_tokens"], usage["total_tokens"], 1]
-
-
-def plus(left: Spent, right: Spent) -> Spent:
-    """Two costs together."""
-    return [a + b for a, b in zip(left, right, strict=True)]
-
-
-def let_pass(fault: Exception) -> None:
-    """Raise what is LangGraph's own control flow."""
-    if isinstance(fault, GraphBubbleUp):
-        raise fault

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langgraph_reflexion.nodes.speaking.final_text import FinalText
-from langgraph_reflexion.nodes.speaking.reading import read_object
+from langgraph_reflexion.nodes.models.decision_json import read_object
+from langgraph_reflexion.nodes.models.streaming import FinalText
 from langgraph_reflexion.schemas import Decision
 
 END: dict[str, Any] = {"thought": "So.", "action": "finish", "tool": None, "tool_input": None, "final": "11:00 sharp"}

@@ -1,8 +1,7 @@
 """Two ways of speaking to a model, and a third of the caller's own: one `Decision` comes out of each.
 
 `Native` uses the provider's tool calling, `Json` one object in text, `Reader` a caller's function. Each tells a
-conversation in its form, reads a reply, says what of it is kept in `messages`, and shows a reply that cannot stand.
-"""
+conversation in its form, reads a reply, says what of it is kept in `messages`, and shows a reply that cannot stand."""
 
 from __future__ import annotations
 
@@ -12,20 +11,88 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolCall
-from langchain_core.tools import BaseTool
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
-from langgraph_reflexion.nodes.acting.faults import told
-from langgraph_reflexion.nodes.speaking.as_text import as_text, object_of
-from langgraph_reflexion.nodes.speaking.controls import CONTROLS, control_tool
-from langgraph_reflexion.nodes.speaking.endings import is_cut, shown_in, withheld
-from langgraph_reflexion.nodes.speaking.history import bounded, calls_in, not_run
-from langgraph_reflexion.nodes.speaking.reading import names_a_field, read_object
-from langgraph_reflexion.nodes.speaking.replied_json import Invalid
+from langgraph_reflexion.nodes.exceptions import told
+from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
+from langgraph_reflexion.nodes.models.history import bounded, calls_in, not_run
+from langgraph_reflexion.nodes.models.replies import is_cut, shown_in, withheld
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
+
+CONTROLS = {
+    "replan": ("Set down a new plan before going on. Stands alone in its turn.", "plan", "The new plan."),
+    "ask_user": ("Ask the user a question and wait. Stands alone in its turn.", "question", "The question."),
+}
+"""What each is for, its argument, and what the argument holds."""
+
+
+def control_tool(name: str) -> BaseTool:
+    """What is offered to the model: read where it is called, never run."""
+    words, argument, meaning = CONTROLS[name]
+    schema = {
+        "title": name,
+        "type": "object",
+        "properties": {argument: {"type": "string", "description": meaning}},
+        "required": [argument],
+    }
+    return StructuredTool(name=name, description=words, args_schema=schema, func=_never)
+
+
+def _never(**_: Any) -> str:
+    raise AssertionError("a control tool is read, never run")
+
+
+def object_of(message: AIMessage) -> str:
+    """A turn as the JSON object its model wrote, or would have written."""
+    if not message.tool_calls:
+        return _object("", "finish", final=message.text)
+    return "\n".join(_call_object(message.text, call) for call in message.tool_calls)
+
+
+def _call_object(thought: str, call: ToolCall) -> str:
+    control = CONTROLS.get(call["name"])
+    if control is not None and control[1] in call["args"]:
+        return _object(thought, call["name"], final=call["args"][control[1]])
+    return _object(thought, "tool_call", call["name"], call["args"])
+
+
+def _object(
+    thought: str, action: str, tool: str | None = None, tool_input: Any = None, final: str | None = None
+) -> str:
+    fields = {"thought": thought, "action": action, "tool": tool, "tool_input": tool_input, "final": final}
+    return json.dumps(fields, ensure_ascii=False, default=str)
+
+
+def as_text(messages: Sequence[AnyMessage], said: Callable[[AIMessage], str]) -> list[AnyMessage]:
+    """The conversation without calls: turns as text, results as the user's turn, neighbours of the user joined.
+
+    A turn without an id is a reply that could not stand, shown as it came.
+    """
+    out: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            word = "Error of" if message.status == "error" else "Observation of"
+            _join(out, HumanMessage(f"{word} {message.name or 'the call'}:\n{message.text}"))
+        elif isinstance(message, AIMessage) and (message.tool_calls or message.id is not None):
+            out.append(AIMessage(said(message)))
+        elif isinstance(message, HumanMessage):
+            _join(out, message)
+        else:
+            out.append(message)
+    return out
+
+
+def _join(out: list[AnyMessage], message: HumanMessage) -> None:
+    before = out[-1] if out else None
+    if isinstance(before, HumanMessage) and isinstance(before.content, str) and isinstance(message.content, str):
+        out[-1] = HumanMessage(f"{before.content}\n\n{message.content}")
+    else:
+        out.append(message)
+
 
 QUOTED = 4_000
 """Characters of a reply that cannot stand, shown again to the model that said it."""

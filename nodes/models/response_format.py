@@ -15,13 +15,12 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.acting.faults import misfits, model_fault, status_of, told
-from langgraph_reflexion.nodes.acting.json_schema import fault_in_value
-from langgraph_reflexion.nodes.acting.timing import within
-from langgraph_reflexion.nodes.speaking.bindings import Model, knows_schemas, rebuilt
-from langgraph_reflexion.nodes.speaking.metering import Meter, metered
-from langgraph_reflexion.nodes.speaking.models import Spent, asked, let_pass, unheard
-from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
+from langgraph_reflexion.nodes.calling import within
+from langgraph_reflexion.nodes.exceptions import misfits, model_fault, status_of, told
+from langgraph_reflexion.nodes.models.asking import Meter, Spent, asked, let_pass, metered, unheard
+from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas, rebuilt
+from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
+from langgraph_reflexion.nodes.tools.arguments import fault_in_value
 from langgraph_reflexion.prompts import Prompts
 
 

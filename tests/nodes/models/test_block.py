@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.nodes.speaking.block import at_start
+from langgraph_reflexion.nodes.models.prompt import at_start
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.state import Recalled

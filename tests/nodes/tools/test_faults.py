@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from langgraph_reflexion.nodes.acting.faults import is_passing, model_fault, pause_before, tool_error_class
-from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.calling import within
+from langgraph_reflexion.nodes.exceptions import is_passing, model_fault, pause_before, tool_error_class
 
 
 class Told(Exception):  # noqa: N818

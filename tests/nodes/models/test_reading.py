@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from langgraph_reflexion.nodes.speaking.reading import FIELDS, read_object
-from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
+from langgraph_reflexion.nodes.models.decision_json import FIELDS, Invalid, read_json, read_object
 from langgraph_reflexion.schemas import Decision
 
 

@@ -14,8 +14,7 @@ from langgraph.prebuilt import InjectedState, InjectedStore
 from langgraph.prebuilt.tool_node import ToolRuntime
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from langgraph_reflexion.nodes.acting.arguments import Arguments
-from langgraph_reflexion.nodes.acting.json_schema import fault_in_value
+from langgraph_reflexion.nodes.tools.arguments import Arguments, fault_in_value
 
 
 class Colour(Enum):

@@ -16,9 +16,9 @@ from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.types import Command
 
 from langgraph_reflexion.driver import Wait
-from langgraph_reflexion.nodes.acting.arguments import Arguments
-from langgraph_reflexion.nodes.acting.timing import within
+from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.tools.arguments import Arguments
 
 Result = ToolMessage | Command[Any]
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langgraph_reflexion.nodes.speaking.reading import read_object
-from langgraph_reflexion.nodes.speaking.replied_json import Invalid, read_json
+from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json, read_object
 from langgraph_reflexion.schemas import Decision
 
 CALL: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langgraph_reflexion.nodes.acting.loops import Loop, Seen, Trail, canonical, extend, key_of, loop_in
+from langgraph_reflexion.nodes.tools.loops import Loop, Seen, Trail, canonical, extend, key_of, loop_in
 
 Turns = list[list[Seen]]
 

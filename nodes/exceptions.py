@@ -17,7 +17,8 @@ from langchain_core.exceptions import (
 )
 from pydantic import ValidationError
 
-from langgraph_reflexion.nodes.speaking.history import bounded
+from langgraph_reflexion.nodes.calling import OutOfTimeError
+from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.schemas import ErrorClass
 
 ModelFault = Literal["overflow", "setting", "model_error"]
@@ -36,10 +37,6 @@ _NO_TOOLS = re.compile(r"\b(supports?|requires?)\b.*\btools?\b|\btools?\b.*\b(su
 _PASSING = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
 """What clients call the faults that pass; theirs are seldom Python's own."""
 _MISSET_STATUS = {400, 401, 403, 404, 405, 422}
-
-
-class OutOfTimeError(TimeoutError):
-    """Our own limit was reached; whatever was running may still be at work."""
 
 
 def model_fault(fault: Exception) -> ModelFault:
