@@ -18,8 +18,9 @@ import pytest
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.progress import Progress
 from langgraph_reflexion.evals import SETUPS, Result, results_in
-from langgraph_reflexion.testing import ModelServer, Question, Student, call, reflection, say
+from langgraph_reflexion.testing import Question, Student, call, reflection, say
 from langgraph_reflexion.testing.student import PLANS
+from model_server import ModelServer
 
 COMMAND = Path(sys.executable).with_name("langgraph-reflexion")
 TASKS = [

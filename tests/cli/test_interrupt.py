@@ -14,7 +14,8 @@ import pytest
 
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.daemons import Daemons
-from langgraph_reflexion.testing import ModelServer, call, reflection, say
+from langgraph_reflexion.testing import call, reflection, say
+from model_server import ModelServer
 
 # A shell may have told its background jobs to ignore the signal, and a child inherits that.
 COMMAND = """

@@ -16,7 +16,8 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph_reflexion import Context, Episode, Failure, FaissStore, Lesson, LessonBook
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.schemas import Trigger
-from langgraph_reflexion.testing import ModelServer, RoleModel, say
+from langgraph_reflexion.testing import RoleModel, say
+from model_server import ModelServer
 
 WEEKDAY = "Give the calendar a weekday, never a date."
 LENGTHS = "Convert all lengths to one unit before adding them."

@@ -13,7 +13,8 @@ from langgraph_reflexion import Outcome
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.page import Page
 from langgraph_reflexion.cli.run import Wish, run
-from langgraph_reflexion.testing import ModelServer, ask, call, reflection, replan, say
+from langgraph_reflexion.testing import ask, call, reflection, replan, say
+from model_server import ModelServer
 
 RULE = {"kind": "rule", "text": "Give the sum tool positive numbers alone.", "when": "adding numbers"}
 LEARNED = reflection("Call the sum tool with positive numbers.", memory_to_write=[RULE])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.testing import ModelServer, Question, RoleModel, ask, call, reflection, say
+from langgraph_reflexion.testing import Question, RoleModel, ask, call, reflection, say
+from model_server import ModelServer
 
 LESSON = "Give the calendar a weekday, never a date."
 REFLECTION = reflection(

@@ -23,7 +23,8 @@ from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.evals import Task
 from langgraph_reflexion.evals.grading import must_be_gradable
-from langgraph_reflexion.testing import ModelServer, ScriptedModel
+from langgraph_reflexion.testing import ScriptedModel
+from model_server import ModelServer
 
 ROOT = Path(__file__).parents[2]
 PAGES = tuple(sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").rglob("*.md")))

@@ -20,7 +20,8 @@ from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.simulated import student
 from langgraph_reflexion.evals.transcripts import calls_in, transcript_of
 from langgraph_reflexion.schemas import Run
-from langgraph_reflexion.testing import ModelServer, RoleModel, Student
+from langgraph_reflexion.testing import RoleModel, Student
+from model_server import ModelServer
 
 Results = dict[str, dict[str, Result]]
 TRIALS = 5

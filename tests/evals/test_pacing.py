@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from langgraph_reflexion.evals.pacing import Pace, PacedModel, is_rate_limit
-from langgraph_reflexion.testing import ModelServer, ScriptedModel, call, say
+from langgraph_reflexion.testing import ScriptedModel, call, say
+from model_server import ModelServer
 
 
 async def test_a_storm_of_429_is_waited_out_and_every_call_is_answered_once():

@@ -9,7 +9,8 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from langgraph_reflexion import create_reflexion_agent
-from langgraph_reflexion.testing import ModelServer, RoleModel, call, calls, reflection, say
+from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
+from model_server import ModelServer
 
 pytestmark = pytest.mark.usefixtures("asked_again_at_once")
 

@@ -14,7 +14,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from langgraph_reflexion import create_reflexion_agent
-from langgraph_reflexion.testing import ModelServer, RoleModel, ScriptedModel, ask, call, calls, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, ask, call, calls, reflection, say
+from model_server import ModelServer
 
 HELLO = {"messages": [("user", "hello")]}
 THREAD: Any = {"configurable": {"thread_id": "t"}}

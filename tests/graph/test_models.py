@@ -17,7 +17,8 @@ from langgraph.runtime import Runtime
 
 from langgraph_reflexion import Context, create_reflexion_agent
 from langgraph_reflexion.errors import ModelError
-from langgraph_reflexion.testing import ModelServer, RoleModel, ScriptedModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+from model_server import ModelServer
 
 HELLO = {"messages": [("user", "hello")]}
 

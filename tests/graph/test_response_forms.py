@@ -15,7 +15,8 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.testing import ModelServer, RoleModel, ScriptedModel, TextOnlyScriptedModel, call, reflection
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, reflection
+from model_server import ModelServer
 
 HELLO = {"messages": [("user", "How warm is it?")]}
 FITTING = '{"city": "Oslo", "degrees": 21.5}'

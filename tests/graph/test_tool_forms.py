@@ -13,7 +13,8 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from pydantic import BaseModel, Field
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.testing import ModelServer, RoleModel, ScriptedModel, call, calls, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
+from model_server import ModelServer
 
 HELLO = {"messages": [("user", "hello")]}
 REMOTE = {

@@ -20,7 +20,8 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Context, create_reflexion_agent
-from langgraph_reflexion.testing import ModelServer, RoleModel, ScriptedModel, call, calls, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
+from model_server import ModelServer
 
 HELLO = {"messages": [("user", "hello")]}
 SEEN: list[Any] = []

@@ -14,7 +14,8 @@ from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.graph import studio
 from langgraph_reflexion.graph.demo import ALIKE, TASK
-from langgraph_reflexion.testing import ModelServer, RoleModel, say
+from langgraph_reflexion.testing import RoleModel, say
+from model_server import ModelServer
 
 ASKED = {"messages": [("user", TASK)]}
 

@@ -17,17 +17,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Sys
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
-from langgraph_reflexion.testing import (
-    ModelServer,
-    Mood,
-    Question,
-    RoleModel,
-    ask,
-    call,
-    calls,
-    reflection,
-    say,
-)
+from langgraph_reflexion.testing import Question, RoleModel, ask, call, calls, reflection, say
+from model_server import ModelServer, Mood
 
 FINAL = "Eleven it is for the whole team."
 

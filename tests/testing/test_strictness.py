@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from langgraph_reflexion.testing.jsonschemas import fault_in_schema
-from langgraph_reflexion.testing.strictness import fault_in_request
+from model_server.schemas import fault_in_schema
+from model_server.strictness import fault_in_request
 
 Body = dict[str, Any]
 SCHEMA: Body = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}

@@ -19,7 +19,8 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from langgraph_reflexion import Context, Limits, Run, create_reflexion_agent, create_trial_graph
-from langgraph_reflexion.testing import ModelServer, RoleModel, ask, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, ask, call, reflection, say
+from model_server import ModelServer
 
 
 def right(answer, _run):

@@ -1,4 +1,4 @@
-"""Doubles for tests, ours and users': models that answer by script, a local provider, embeddings of words."""
+"""Test doubles: scripted chat models, and embeddings made from words."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from langgraph_reflexion.testing.models import (
     TextOnlyRoleModel,
     TextOnlyScriptedModel,
 )
-from langgraph_reflexion.testing.moods import Mood
 from langgraph_reflexion.testing.questions import Question
 from langgraph_reflexion.testing.replies import ScriptExhausted, ask, call, calls, reflection, replan, say
-from langgraph_reflexion.testing.server import ModelServer
 from langgraph_reflexion.testing.student import Student
 
 __all__ = [
-    "ModelServer",
-    "Mood",
     "Question",
     "RoleModel",
     "ScriptExhausted",

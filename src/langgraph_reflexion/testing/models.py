@@ -1,4 +1,4 @@
-"""Chat models that answer by script: in order, or by what they are asked for."""
+"""Scripted chat models: they answer in order, or by the role in which they are asked."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from langgraph_reflexion.testing.questions import Question, Role, question
-from langgraph_reflexion.testing.rendering import rendered
-from langgraph_reflexion.testing.replies import Reply, ScriptExhausted
-from langgraph_reflexion.testing.streaming import pieces
+from langgraph_reflexion.testing.questions import Question, Role, read_question
+from langgraph_reflexion.testing.replies import Reply, ScriptExhausted, chunks_of, render
 
 Step: TypeAlias = Reply | Callable[[list[BaseMessage]], Reply]
-"""One line of a script: a reply, or a function that finds it in the prompt."""
+"""One line of a script: a reply, or a function of the prompt's messages that gives one."""
 Policy: TypeAlias = Reply | Callable[[Question], Reply] | Sequence[Reply | Callable[[Question], Reply]]
-"""How a role answers: always the same, by a function of the question, or in order and then the last one again."""
+"""How a role answers: one reply, a function of the question, or a list whose last reply is repeated."""
 
 
 class Double(BaseChatModel):
-    """A chat model without a provider; what it says is found by `_reply`."""
+    """A chat model without a provider; subclasses choose the reply in `_reply`."""
 
     model_name: str = "scripted"
     delay: float = 0.0
@@ -46,24 +44,24 @@ class Double(BaseChatModel):
         return list(self._asked)
 
     def answer(self, question: Question) -> AIMessage:
-        """Keep the question, and answer it or raise what the script says."""
-        return self._heard(question)()
+        """Record the question, and return its reply or raise the exception in the script."""
+        return self._prepare(question)()
 
-    def _heard(self, question: Question) -> Callable[[], AIMessage]:
-        """Keep the question at once, for a call may be cancelled while it waits; the answer is made later."""
+    def _prepare(self, question: Question) -> Callable[[], AIMessage]:
+        """Record the question at once, because a call may be cancelled while it waits; the answer is made later."""
         with self._lock:
             self._asked.append(question)
-            return partial(self._answered, self._reply(question), question, len(self._asked))
+            return partial(self._make_answer, self._reply(question), question, len(self._asked))
 
-    def _answered(self, reply: Any, question: Question, number: int) -> AIMessage:
+    def _make_answer(self, reply: Any, question: Question, number: int) -> AIMessage:
         if callable(reply) and not _is_error(reply):
-            reply = self._called(reply, question)
+            reply = self._call_script(reply, question)
         if isinstance(reply, BaseException) or _is_error(reply):
             raise reply
-        message = rendered(reply, question, number)
+        message = render(reply, question, number)
         if message.usage_metadata is None and self.usage is not None:
-            told, said = self.usage
-            message.usage_metadata = UsageMetadata(input_tokens=told, output_tokens=said, total_tokens=told + said)
+            given, got = self.usage
+            message.usage_metadata = UsageMetadata(input_tokens=given, output_tokens=got, total_tokens=given + got)
         ended = {"model_name": self.model_name, "finish_reason": "tool_calls" if message.tool_calls else "stop"}
         message.response_metadata = {**ended, **message.response_metadata}
         return message
@@ -72,8 +70,8 @@ class Double(BaseChatModel):
         """The next reply, or a function that makes it."""
         raise NotImplementedError
 
-    def _called(self, function: Any, question: Question) -> Any:
-        """What a function of the script makes of the question."""
+    def _call_script(self, function: Any, question: Question) -> Any:
+        """The reply that a function in the script returns."""
         return function(question)
 
     @property
@@ -82,7 +80,7 @@ class Double(BaseChatModel):
 
     @override
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        """Told by its name: LangChain writes it out for each call, and a script may hold the model itself."""
+        """The name alone: LangChain formats the model for each call, and a script may hold the model itself."""
         return [("model_name", self.model_name)]
 
     @override
@@ -105,7 +103,7 @@ class Double(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        answer = self._heard(question(messages, kwargs, time.monotonic()))
+        answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
         time.sleep(self.delay)
         return _result(answer())
 
@@ -117,7 +115,7 @@ class Double(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        answer = self._heard(question(messages, kwargs, time.monotonic()))
+        answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
         await asyncio.sleep(self.delay)
         return _result(answer())
 
@@ -129,10 +127,10 @@ class Double(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        answer = self._heard(question(messages, kwargs, time.monotonic()))
+        answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
         time.sleep(self.delay)
-        for piece in pieces(answer()):
-            yield ChatGenerationChunk(message=piece)
+        for chunk in chunks_of(answer()):
+            yield ChatGenerationChunk(message=chunk)
 
     @override
     async def _astream(
@@ -142,18 +140,18 @@ class Double(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        answer = self._heard(question(messages, kwargs, time.monotonic()))
+        answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
         await asyncio.sleep(self.delay)
-        for piece in pieces(answer()):
-            yield ChatGenerationChunk(message=piece)
+        for chunk in chunks_of(answer()):
+            yield ChatGenerationChunk(message=chunk)
 
 
 class ScriptedModel(Double):
     """A chat model that gives its replies in order, whatever it is asked.
 
     A reply is text, an `AIMessage`, `call(…)`, `calls(…)`, `say(…)`, `replan(…)`, `ask(…)`, data (put in
-    the form asked for), an exception (raised), or a function of the prompt's messages that gives one of
-    these. Asked once more than it has replies, it raises `ScriptExhausted`.
+    the requested form), an exception (raised), or a function of the prompt's messages that gives one of
+    these. When the replies are used up it raises `ScriptExhausted`.
     """
 
     replies: list[Any]
@@ -163,24 +161,24 @@ class ScriptedModel(Double):
 
     @property
     def left(self) -> int:
-        """How many replies are not used yet."""
+        """The number of replies not used yet."""
         return max(0, len(self.replies) - len(self._asked))
 
     def _reply(self, question: Question) -> Any:
         if len(self._asked) > len(self.replies):
             raise ScriptExhausted(
-                f"The script has {len(self.replies)} replies, and the model is asked once more: {_end(question)!r}"
+                f"The script has {len(self.replies)} replies, and the model is asked once more: {_tail(question)!r}"
             )
         return self.replies[len(self._asked) - 1]
 
-    def _called(self, function: Any, question: Question) -> Any:
+    def _call_script(self, function: Any, question: Question) -> Any:
         return function(question.messages)
 
 
 class RoleModel(Double):
-    """A chat model that answers by what is asked for: a decision, a reflection, or data of another form.
+    """A chat model that answers by role: a decision, a reflection, or other structured data.
 
-    Each policy is a reply, a list of replies (used up, it gives its last one again), or a function of the
+    Each policy is a reply, a list of replies (the last one is repeated), or a function of the
     `Question`. A role without a policy raises `ScriptExhausted` when it is asked.
     """
 
@@ -198,24 +196,24 @@ class RoleModel(Double):
         role = question.role
         policy = {"decide": self.decide, "reflect": self.reflect, "other": self.other}[role]
         if policy is None:
-            raise ScriptExhausted(f"The model has no `{role}` to answer with, and is asked: {_end(question)!r}")
+            raise ScriptExhausted(f"The model has no `{role}` to answer with, and is asked: {_tail(question)!r}")
         if not isinstance(policy, (list, tuple)):
             return policy
         if not policy:
-            raise ScriptExhausted(f"The model's `{role}` is an empty list, and it is asked: {_end(question)!r}")
+            raise ScriptExhausted(f"The model's `{role}` is an empty list, and it is asked: {_tail(question)!r}")
         given = self._given.get(role, 0)
         self._given[role] = given + 1
         return policy[min(given, len(policy) - 1)]
 
 
 class TextOnlyScriptedModel(ScriptedModel):
-    """A `ScriptedModel` that knows neither tools nor forms, only text."""
+    """A `ScriptedModel` that supports neither tools nor structured output, only text."""
 
     bind_tools = BaseChatModel.bind_tools
 
 
 class TextOnlyRoleModel(RoleModel):
-    """A `RoleModel` that knows neither tools nor forms, only text."""
+    """A `RoleModel` that supports neither tools nor structured output, only text."""
 
     bind_tools = BaseChatModel.bind_tools
 
@@ -228,7 +226,7 @@ def _is_error(reply: Any) -> bool:
     return isinstance(reply, type) and issubclass(reply, BaseException)
 
 
-def _end(question: Question) -> str:
+def _tail(question: Question) -> str:
     """The end of the prompt, short enough for an error."""
     text = question.text
     return text if len(text) <= 200 else f"…{text[-200:]}"

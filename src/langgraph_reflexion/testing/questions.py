@@ -1,10 +1,10 @@
-"""What a model is asked: the prompt, the tools bound, the form the answer must have."""
+"""Questions: what a model was asked, with the prompt, the bound tools and the schema of the answer."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -17,18 +17,18 @@ FREE_CHOICES = (None, False, "auto", "none")
 
 @dataclass(frozen=True)
 class Question:
-    """One question to a model, as a test looks at it afterwards."""
+    """One request to a model, as a test inspects it afterwards."""
 
     messages: list[BaseMessage]
     """The prompt."""
     specs: list[dict[str, Any]] = field(default_factory=list)
     """The bound tools in OpenAI's form."""
     schema: dict[str, Any] | None = None
-    """The JSON schema the answer must fit, where one is asked for."""
+    """The JSON schema the answer must fit, if there is one."""
     forced: str | None = None
-    """The tool the answer must call, where one is."""
+    """The tool the answer must call, if there is one."""
     at: float = 0.0
-    """When it was asked, on the monotonic clock."""
+    """The time of the request, on the monotonic clock."""
 
     @property
     def tools(self) -> list[str]:
@@ -37,12 +37,12 @@ class Question:
 
     @property
     def text(self) -> str:
-        """All a model reads of the prompt, tool calls too."""
+        """The text of the whole prompt, tool calls included."""
         return "\n\n".join(text_of(message) for message in self.messages)
 
     @property
     def system(self) -> str:
-        """What the prompt says in the system role."""
+        """The text of the system messages."""
         return "\n\n".join(text_of(message) for message in self.messages if message.type == "system")
 
     @property
@@ -52,22 +52,22 @@ class Question:
 
     @property
     def in_json(self) -> bool:
-        """Whether a decision is wanted as one JSON object, and not as native calls."""
+        """Whether the decision is one JSON object instead of native tool calls."""
         return not self.specs and "tool_input" in self.text
 
     @property
     def role(self) -> Role:
-        """What is asked for: a decision, a reflection, or something else in a form of its own.
+        """What the model is asked for: a decision, a reflection, or other structured data.
 
-        The schema tells a reflection first. Only where no tools are bound do the words of the prompt,
-        since a conversation may quote what a reflection looks like.
+        The schema decides first. The words of the prompt count only where no tools are bound, because a
+        conversation may quote a reflection.
         """
         fields = (self.schema or {}).get("properties") or {}
-        if _holds(fields):
+        if _is_reflection(fields):
             return "reflect"
         if self.specs and self.forced is None:
             return "decide"
-        if self.forced is None and _holds(self.text):
+        if self.forced is None and _is_reflection(self.text):
             return "reflect"
         return "decide" if self.schema is None or "tool_input" in (fields or self.text) else "other"
 
@@ -80,12 +80,12 @@ class Question:
         return None
 
 
-def question(messages: Sequence[BaseMessage], settings: Mapping[str, Any], at: float) -> Question:
-    """Read a question from a prompt and the settings that came with it, in OpenAI's names."""
+def read_question(messages: Sequence[BaseMessage], settings: Mapping[str, Any], at: float) -> Question:
+    """The question in a prompt and the settings that came with it, in OpenAI's names."""
     specs = list(settings.get("tools") or [])
-    asked = Question(list(messages), specs, at=at, forced=_forced(settings.get("tool_choice"), specs))
-    schema = asked.parameters(asked.forced) if asked.forced else _form(settings.get("response_format"))
-    return Question(asked.messages, specs, schema, asked.forced, at)
+    forced = _forced_tool(settings.get("tool_choice"), specs)
+    asked = Question(list(messages), specs, forced=forced, at=at)
+    return replace(asked, schema=asked.parameters(forced) if forced else _schema_in(settings.get("response_format")))
 
 
 def name_of(spec: Mapping[str, Any]) -> str:
@@ -98,12 +98,12 @@ def text_of(message: BaseMessage) -> str:
     parts = [str(message.text)]
     if isinstance(message, AIMessage):
         made = [*message.tool_calls, *message.invalid_tool_calls]
-        written = [{"name": one["name"], "args": one["args"]} for one in made]
-        parts += [json.dumps(one, ensure_ascii=False, default=str) for one in written]
+        written = [{"name": tool_call["name"], "args": tool_call["args"]} for tool_call in made]
+        parts += [json.dumps(tool_call, ensure_ascii=False, default=str) for tool_call in written]
     return "\n".join(part for part in parts if part)
 
 
-def _forced(choice: Any, specs: list[dict[str, Any]]) -> str | None:
+def _forced_tool(choice: Any, specs: list[dict[str, Any]]) -> str | None:
     """The one tool that must be called; `None` where the model has a choice."""
     if isinstance(choice, Mapping):
         return name_of(choice)
@@ -114,7 +114,7 @@ def _forced(choice: Any, specs: list[dict[str, Any]]) -> str | None:
     return str(choice)
 
 
-def _form(form: Any) -> dict[str, Any] | None:
+def _schema_in(form: Any) -> dict[str, Any] | None:
     """The schema behind a response format; an object of any shape has an empty one."""
     if isinstance(form, type):
         parameters: dict[str, Any] = convert_to_openai_tool(form)["function"]["parameters"]
@@ -124,5 +124,5 @@ def _form(form: Any) -> dict[str, Any] | None:
     return dict(form.get("json_schema", {}).get("schema") or {})
 
 
-def _holds(place: Any) -> bool:
+def _is_reflection(place: Any) -> bool:
     return all(name in place for name in REFLECTION_FIELDS)

@@ -17,14 +17,14 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langgraph_reflexion.testing.moods import Choice
-from langgraph_reflexion.testing.questions import Question, question
-from langgraph_reflexion.testing.streaming import pieces
+from langgraph_reflexion.testing.questions import Question, read_question
+from langgraph_reflexion.testing.replies import chunks_of
+from model_server.moods import Choice
 
 
 def read(body: Mapping[str, Any]) -> Question:
     """The question that a request asks."""
-    return question([_message(one) for one in body["messages"]], body, time.monotonic())
+    return read_question([_message(one) for one in body["messages"]], body, time.monotonic())
 
 
 def choice_of(message: AIMessage) -> Choice:
@@ -73,7 +73,7 @@ def _deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": ""}
     if message.get("refusal"):
         yield {"refusal": message["refusal"]}
-    for piece in pieces(AIMessage(content=message["content"] or "")):
+    for piece in chunks_of(AIMessage(content=message["content"] or "")):
         if piece.content:
             yield {"content": piece.content}
     for index, one in enumerate(message.get("tool_calls", [])):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from langgraph_reflexion.testing.jsonschemas import fault_in_schema
+from model_server.schemas import fault_in_schema
 
 FIELDS = (
     "frequency_penalty logit_bias logprobs max_completion_tokens max_tokens messages metadata modalities model n "
