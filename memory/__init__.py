@@ -6,10 +6,11 @@ from langgraph_reflexion.memory.namespaces import resolve_namespace
 from langgraph_reflexion.memory.notebook.findings import finding_of
 from langgraph_reflexion.memory.notebook.notebook import ErrorNotebook
 from langgraph_reflexion.memory.recall.floor import Floor, tries_again
+from langgraph_reflexion.memory.recall.precedent import Precedent
 from langgraph_reflexion.memory.recall.worth import spares_a_reflection, withheld
 from langgraph_reflexion.memory.trust.gate import concrete
 from langgraph_reflexion.memory.trust.guard import suspicion
-from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
+from langgraph_reflexion.memory.values import Change, Found, Loaded, Repair, Written
 from langgraph_reflexion.text.fingerprints import fingerprint
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.topics import topic_of
@@ -23,6 +24,8 @@ __all__ = [
     "Indexes",
     "LessonBook",
     "Loaded",
+    "Precedent",
+    "Repair",
     "Written",
     "concrete",
     "count_tokens",

@@ -9,6 +9,7 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.life.lifting import lift
 from langgraph_reflexion.memory.life.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.recall.worth import promise
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_of, change_record, lesson_id, record
@@ -71,7 +72,10 @@ def add(
     if elders := _namesakes(new, items.values()):
         new = new.model_copy(update={"supersedes": [*new.supersedes, *(one.key for one in elders)]})
     yield from unless_embedding_fails((yield from _added(shelf, new, items)))
-    return (yield from _united(shelf, new))
+    written = yield from _united(shelf, new)
+    if written.action == "added":
+        yield from lift(shelf, new)
+    return written
 
 
 def _added(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:

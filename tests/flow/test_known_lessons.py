@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
-from langgraph_reflexion.schemas import Trigger
+from langgraph_reflexion.schemas import Episode, Trigger
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 TASK = "Find a free hour for the planning meeting."
@@ -185,6 +185,33 @@ def test_a_lesson_that_was_shown_and_failed_is_told_to_the_reflection_and_has_lo
     assert f"this failure came back all the same:\n\n<lessons>\n- {TEXT}" in asked.text
     (lesson,) = LessonBook(store, PLACE).lessons(kind="rule")
     assert (lesson.wins, lesson.losses) == (0, 1)
+
+
+@pytest.mark.req("C14")
+def test_a_proven_lesson_that_fails_as_it_now_and_then_does_is_said_once_more_before_a_reflection_is_paid_for(
+    run, shy, store, decided, reflected
+):
+    first_run(run, shy, store)
+    book = LessonBook(store, PLACE)
+    (lesson,) = book.lessons(kind="rule")
+    for i, won in enumerate([True, True, False, True]):
+        status = "success" if won else "failure"
+        book.credit(Episode(id=f"past-{i}", task=LIKE, success=won, status=status, shown=[lesson.id]))
+    wrong = call("search", query="2026-08-08")
+    model = RoleModel([wrong, call("search", query="Friday"), say("11:00")])
+    seen = run(model, [shy.search], task=LIKE, store=store, checks=[lambda *_: True])
+    assert not reflected(model)
+    assert seen.outcome.usage.reflection.calls == 0
+    assert "You were shown this advice" in decided(model)[1].last.text
+    assert decided(model)[1].last.text.count(TEXT) == 1
+    (told,) = seen.told("reminder")
+    assert TEXT in told["text"]
+    assert book.get(lesson.id).losses == 2, "its failure came back: it has lost that run"
+    again = call("search", query="2026-09-09")
+    book.credit(Episode(id="past-4", task=LIKE, success=True, status="success", shown=[lesson.id]))
+    model = RoleModel([wrong, again, call("search", query="Friday"), say("11:00")], taught("Leave out the year."))
+    seen = run(model, [shy.search], task=LIKE, store=store, checks=[lambda *_: True])
+    assert [one.depth for one in seen.outcome.reflections] == ["normal"], "said once, then looked into"
 
 
 @pytest.mark.req("D6", "D19")
