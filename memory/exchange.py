@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.changes import unless_embedding_fails
+from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
-from langgraph_reflexion.memory.trust.gate import malformed, tidy
 from langgraph_reflexion.memory.trust.guard import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
 from langgraph_reflexion.schemas import Lesson

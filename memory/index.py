@@ -17,7 +17,6 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.text.forms import Forms
 from langgraph_reflexion.text.situations import nearness
-from langgraph_reflexion.text.slots import without_slots
 from langgraph_reflexion.text.topics import TOPICS
 from langgraph_reflexion.text.words import Words, weight
 
@@ -235,4 +234,4 @@ def found_by(value: Mapping[str, object]) -> tuple[str, str]:
     parts = [value.get("text"), own, *(tags if isinstance(tags, list) else [])]
     when = value.get("when")
     said = "\n".join(part for part in parts if isinstance(part, str))
-    return without_slots(said), without_slots(when) if isinstance(when, str) else ""
+    return said, when if isinstance(when, str) else ""

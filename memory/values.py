@@ -58,15 +58,6 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Repair:
-    """What was not as episodes and events have it: of which lesson, in what way, and of which run if of one."""
-
-    lesson: str
-    why: str
-    run: str | None = None
-
-
-@dataclass(frozen=True)
 class Change:
     """Something that happened to a lesson.
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.trust.gate import for_others
+from langgraph_reflexion.memory import LessonBook, refusal
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.remember import kept, origin_of, topic_in
 from langgraph_reflexion.schemas import Lesson, Reflection
@@ -67,7 +66,7 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
     yield plan
     task, answer = task_in(state), state["attempts"][-1].answer
     clauses = filter(str.strip, CLAUSES.split(plan))
-    held = [one for one in clauses if for_others(Lesson(kind="strategy", text=one), task, answer)[1] is None]
+    held = [one for one in clauses if refusal(Lesson(kind="strategy", text=one), task, answer) is None]
     general = " ".join(held).strip(" ,;:，；")
     if general and general != plan:
         yield general if general[-1] in ".!?。" else f"{general}."

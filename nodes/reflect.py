@@ -8,8 +8,8 @@ from types import MappingProxyType
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import Precedent, concrete, likeness, spares_a_reflection
+from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.memory import concrete, likeness, spares_a_reflection
 from langgraph_reflexion.nodes.exceptions import model_fault, told
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
@@ -21,11 +21,10 @@ from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.recall import has_failed, lessons_for, parted
 from langgraph_reflexion.nodes.reflecting.question import question
 from langgraph_reflexion.nodes.reflecting.reading import read_freely, read_reflection, reply_schema
-from langgraph_reflexion.nodes.remembering import best_effort
 from langgraph_reflexion.nodes.tally import counted, overspent, paid, usage_of
 from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.schemas import Depth, Failure, Reflection
-from langgraph_reflexion.state import State, Update, task_in
+from langgraph_reflexion.state import State, Update
 
 KEPT_PATCHES = 3
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
@@ -42,30 +41,25 @@ ENDS: Mapping[str, Update] = MappingProxyType(
 
 
 def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
-    """A known lesson for this very failure, else one that failed as it now and then does, said once more, else one
-    reflection, or the word that there is nothing to change."""
+    """A known lesson for this very failure, else one reflection, or the word that there is nothing to change."""
     failure = state["failure"]
     if failure is None:
         return {}
     anew: Update = {"trail": []}
     if (yield from _is_known(kit, state, config, failure)):
         return anew
-    if reminder := (yield from _reminder(kit, state, config, failure)):
-        emit(config, "reminder", text=reminder, step=state["tally"]["steps"])
-        return {**anew, "patch": [*state["patch"], reminder][-KEPT_PATCHES:]}
     config = kit.inside(config)
     model = kit.reflector if kit.reflector is not None else (yield from kit.model_alone(state, config))
     earlier = state["reflections"]
     depth = depth_of(kit, state, failure)
-    worked = yield from _precedent(kit, state, config, failure, depth)
-    reflection, why, spent = yield from _reflection(kit, state, config, model, failure, depth, worked)
+    reflection, why, spent = yield from _reflection(kit, state, config, model, failure, depth)
     count, metas = 1, int(depth == "meta")
     alike = reflection is not None and _says_again(kit, reflection, earlier)
     may_change = alike and not state["tally"]["meta"] and depth != "meta"
     left = state["tally"]["reflections"] + count < kit.limits.max_reflections
     if may_change and left and not _is_late(kit, state, spent):
         _tell(config, state, reflection, "said before", ENDS["said before"]["reason"], spent)
-        reflection, why, more = yield from _reflection(kit, state, config, model, failure, "meta", worked, spent)
+        reflection, why, more = yield from _reflection(kit, state, config, model, failure, "meta", spent)
         spent, count, metas = plus(spent, more), 2, 1
         alike = reflection is not None and _says_again(kit, reflection, earlier)
     update: Update = {
@@ -98,20 +92,6 @@ def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) 
     return any(one.shown for one in (yield from parted(kit, book, state, good, 1)))
 
 
-def _reminder(kit: Kit, state: State, config: RunnableConfig, failure: Failure) -> Waits[str]:
-    """The lessons that this run was shown in vain, once, where that is no news: a reflection would say them again."""
-    book = kit.memory.book_to_read(state, config)
-    failed = [one.lesson.id for one in state["recalled"] if has_failed(one, [failure])]
-    if book is None or not failed or state["reflections"]:
-        return ""
-    wait = either(book.reminders, book.areminders, failed)
-    found = yield from best_effort("reflect", wait, kit.left(state))
-    if not found:
-        return ""
-    said: str = kit.words.render("reminder", lessons="\n".join(f"- {one.text}" for one in found))
-    return "" if said in state["patch"] else said
-
-
 def depth_of(kit: Kit, state: State, failure: Failure) -> Depth:
     """Deeper with each reflection of the run, and once more where a known lesson was shown and failed."""
     tally = state["tally"]
@@ -121,20 +101,6 @@ def depth_of(kit: Kit, state: State, failure: Failure) -> Depth:
     level = min(tally["reflections"] + int(failed_lesson), len(DEPTHS) - 1)
     cap = kit.limits.max_depth
     return DEPTHS[min(level, DEPTHS.index(cap) if cap in DEPTHS else len(DEPTHS) - 1)]
-
-
-def _precedent(
-    kit: Kit, state: State, config: RunnableConfig, failure: Failure, depth: Depth
-) -> Waits[Precedent | None]:
-    """What worked on a like task, where known advice or several attempts have failed, and the book has such a run."""
-    book = kit.memory.book_to_read(state, config)
-    if book is None or not (depth in ("deep", "meta") or any(has_failed(one, [failure]) for one in state["recalled"])):
-        return None
-    task, run = task_in(state), state["about"]["id"]
-    seen = [one.lesson.id for one in state["recalled"] if one.shown]
-    wait = either(book.precedent, book.aprecedent, task, failure, but=run, exclude=seen)
-    found: Precedent | None = yield from best_effort("reflect", wait, kit.left(state))
-    return found
 
 
 def _has_not_helped(state: State) -> bool:
@@ -157,14 +123,13 @@ def _reflection(
     model: Model,
     failure: Failure,
     depth: Depth,
-    worked: Precedent | None,
     before: Spent | None = None,
 ) -> Waits[tuple[Reflection | None, str, Spent]]:
     """One reflection, asked for once more where it cannot be read, or why there is none; with what it cost."""
     free = kit.reflecting == "free"
     native = knows_schemas(model) and not free
     schema = reply_schema(between_trials=kit.reflecting == "trial")
-    asked_for = question(kit, state, failure, depth, worked)
+    asked_for = question(kit, state, failure, depth)
     in_words = asked_for if free else with_form(asked_for, schema, kit.words)
     asking = model.bind(**as_format("Reflection", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(asked_for if native else in_words)]

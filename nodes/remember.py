@@ -15,7 +15,6 @@ from langgraph_reflexion.nodes.remembering import best_effort, to_write
 from langgraph_reflexion.schemas import Failure, Lesson, Memo, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, shown_in, task_in
 from langgraph_reflexion.text.likeness import same
-from langgraph_reflexion.text.slots import generalised
 from langgraph_reflexion.text.topics import GENERAL
 
 SHOWN = "this run was shown it"
@@ -52,7 +51,7 @@ def kept(
 ) -> Waits[str | None]:
     """The id of a lesson that the book keeps to be shown; what became of it is told, refusals only if asked for."""
     seconds = to_write(kit.left(state))
-    known = _recalled(state, generalised(lesson, task_in(state)).text)
+    known = _recalled(state, lesson.text)
     if known is not None:
         emit(config, "lesson", action="unchanged", reason=SHOWN, id=known, text=lesson.text, kind=lesson.kind)
         return None

@@ -50,8 +50,7 @@ class Ours(Memory):
         mark = _print(failure)
         bound = [one for one in found if one.trigger is not None and one.trigger.fingerprint == mark]
         shown = self._parted(task, found)
-        spared = any(one.id in self._with and spares_a_reflection(one) for one in bound)
-        return shown, spared or bool(self._failed and self.book.reminders(self._failed))
+        return shown, any(one.id in self._with and spares_a_reflection(one) for one in bound)
 
     def learn(self, task: Task, failure: str, said: Advice) -> None:
         lesson = Lesson(

@@ -10,8 +10,6 @@ from langgraph_reflexion.memory.book.upkeep import Upkeep
 from langgraph_reflexion.memory.life import crediting, writing
 from langgraph_reflexion.memory.recall import recalling
 from langgraph_reflexion.memory.recall.floor import Floor, floor
-from langgraph_reflexion.memory.recall.precedent import Precedent, precedent
-from langgraph_reflexion.memory.recall.reminding import reminders
 from langgraph_reflexion.memory.values import Written
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
 
@@ -102,29 +100,6 @@ class LessonBook(Upkeep):
         """The same, awaited."""
         return await awork(self.store, crediting.feedback(self._shelf, an_id(run_id, "run_id")))
 
-    def precedent(
-        self, task: str, failure: Failure | None = None, *, but: str | None = None, exclude: Collection[str] = ()
-    ) -> Precedent | None:
-        """The run of a like task that succeeded, with the advice and the lessons that led there; often none.
-
-        One that got over the same failure comes first. `but` is a run's id, `exclude` holds lessons' ids.
-        """
-        return work(self.store, self._precedent(task, failure, but, exclude))
-
-    async def aprecedent(
-        self, task: str, failure: Failure | None = None, *, but: str | None = None, exclude: Collection[str] = ()
-    ) -> Precedent | None:
-        """The same, awaited."""
-        return await awork(self.store, self._precedent(task, failure, but, exclude))
-
-    def reminders(self, ids: Collection[str]) -> list[Lesson]:
-        """Those of these lessons that a run was shown in vain, and that fail no oftener than their record says."""
-        return work(self.store, reminders(self._shelf, ids))
-
-    async def areminders(self, ids: Collection[str]) -> list[Lesson]:
-        """The same, awaited."""
-        return await awork(self.store, reminders(self._shelf, ids))
-
     # ------------------------------------------------------------ plans
 
     def _add(
@@ -141,9 +116,3 @@ class LessonBook(Upkeep):
         fit = names(tools, "tools")
         topic = maybe_text(topic, "topic")
         return recalling.recall(self._shelf, text(task, "task"), fit, failure, topic, names(exclude, "exclude"))
-
-    def _precedent(
-        self, task: str, failure: Failure | None, but: str | None, exclude: Collection[str]
-    ) -> Plan[Precedent | None]:
-        mark = "" if failure is None else a(Failure, failure, "failure").fingerprint
-        return precedent(self._shelf, text(task, "task"), mark, but, names(exclude, "exclude"))

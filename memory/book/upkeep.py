@@ -11,8 +11,8 @@ from langgraph_reflexion.memory.access import Plan, asettle, awork, settle, work
 from langgraph_reflexion.memory.arguments import a, a_place, an_id, text
 from langgraph_reflexion.memory.book.opened import OpenBook
 from langgraph_reflexion.memory.exchange import Place
-from langgraph_reflexion.memory.life import deciding, distilling, rebuilding, wording
-from langgraph_reflexion.memory.values import Change, Loaded, Repair
+from langgraph_reflexion.memory.life import deciding, distilling, wording
+from langgraph_reflexion.memory.values import Change, Loaded
 from langgraph_reflexion.schemas import Lesson
 
 
@@ -82,18 +82,6 @@ class Upkeep(OpenBook):
             said = None if model is None else await wording.aspoken(model, wording.question(cluster.members))
             made.append(await awork(self.store, distilling.keep(self._shelf, cluster, said)))
         return [one for one in made if one is not None]
-
-    def rebuild(self, *, dry_run: bool = False) -> list[Repair]:
-        """Derive the lessons again from their changes and the episodes, and mend what is not the same.
-
-        A lesson whose record was lost or written over gets its words, status and counts back. Where nothing was lost
-        nothing changes. With `dry_run` it is only said what would be mended.
-        """
-        return work(self.store, rebuilding.rebuild(self._shelf, dry_run))
-
-    async def arebuild(self, *, dry_run: bool = False) -> list[Repair]:
-        """The same, awaited."""
-        return await awork(self.store, rebuilding.rebuild(self._shelf, dry_run))
 
     def forget_named(self, name: str) -> int:
         """Remove what is kept under a name for good, its former values too, and say how many entries that were."""

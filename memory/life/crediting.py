@@ -15,7 +15,7 @@ from langgraph_reflexion.memory.recall.worth import result_of
 from langgraph_reflexion.memory.records import run_record
 from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some
 from langgraph_reflexion.schemas import Episode, Lesson, Reflection
-from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.secrets import mask_secrets
 
 
 def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
@@ -101,15 +101,15 @@ def company(lesson: Lesson, known: Iterable[Lesson], episode: Episode) -> int:
 
 def _masked(episode: Episode) -> Episode:
     """The episode with no secret in what was asked, what failed and what was made of it."""
-    failures = [one.model_copy(update={"evidence": without_secrets(one.evidence)}) for one in episode.failures]
-    reflections = [Reflection.model_validate(_without_secrets(one.model_dump())) for one in episode.reflections]
-    task = without_secrets(episode.task)
+    failures = [one.model_copy(update={"evidence": mask_secrets(one.evidence)}) for one in episode.failures]
+    reflections = [Reflection.model_validate(_mask_secrets(one.model_dump())) for one in episode.reflections]
+    task = mask_secrets(episode.task)
     return episode.model_copy(update={"task": task, "failures": failures, "reflections": reflections})
 
 
-def _without_secrets(data: Any) -> Any:
+def _mask_secrets(data: Any) -> Any:
     if isinstance(data, dict):
-        return {name: _without_secrets(value) for name, value in data.items()}
+        return {name: _mask_secrets(value) for name, value in data.items()}
     if isinstance(data, list):
-        return [_without_secrets(value) for value in data]
-    return without_secrets(data) if isinstance(data, str) else data
+        return [_mask_secrets(value) for value in data]
+    return mask_secrets(data) if isinstance(data, str) else data

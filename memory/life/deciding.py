@@ -12,7 +12,6 @@ from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.shelf import REFUTED, Shelf, episode_in, fit_for_a_label, read_one
 from langgraph_reflexion.memory.trust.guard import shown_texts, suspicion_of
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
-from langgraph_reflexion.text.slots import slotted
 from langgraph_reflexion.text.words import fold
 
 SIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
@@ -100,7 +99,7 @@ def _without(episode: Episode, said: set[str]) -> Episode:
     """The episode without these words, also as they were before the details of the task became slots."""
 
     def holds(text: str) -> bool:
-        return not said.isdisjoint((fold(text), fold(slotted([text], episode.task)[0])))
+        return fold(text) in said
 
     reflections = [
         one.model_copy(

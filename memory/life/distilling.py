@@ -13,11 +13,11 @@ from langgraph.store.base import Op
 
 from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put
 from langgraph_reflexion.memory.changes import moving, unless_embedding_fails
+from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.life.merging import of_any_tool, source_records
 from langgraph_reflexion.memory.recall.worth import usefulness
 from langgraph_reflexion.memory.records import FIELDS, LIVE, TRUST, Evidence, change_record, lesson_id, record, tool_of
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
-from langgraph_reflexion.memory.trust.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.trust.guard import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.schemas import Lesson, Trigger

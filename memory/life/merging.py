@@ -28,7 +28,7 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about, nearest
 from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.schemas import Lesson, LessonStatus
-from langgraph_reflexion.text.likeness import bare, opposed, same, same_in_other_words
+from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
 from langgraph_reflexion.text.words import Words, fold, tokens
 
 CLOSE_LOOKS = 12
@@ -184,10 +184,9 @@ def _better_words(old: Lesson, new: Lesson) -> dict[str, Any]:
     return update
 
 
-def _worth(text: str) -> tuple[int, bool]:
-    """How much a wording says, and whether it says nothing before that."""
-    advice = bare(text)
-    return len(set(tokens(advice))), advice == text
+def _worth(text: str) -> tuple[int, int]:
+    """How many different content words a wording has; of equals the shorter is better."""
+    return len(set(tokens(text))), -len(text)
 
 
 def of_any_tool(when: str, tool: str | None) -> str:

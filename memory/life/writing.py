@@ -9,17 +9,15 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
-from langgraph_reflexion.memory.life.lifting import lift
+from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.life.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.recall.worth import promise
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_of, change_record, lesson_id, record
 from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, read_some, stocked
-from langgraph_reflexion.memory.trust.gate import for_others, malformed, tidy
 from langgraph_reflexion.memory.trust.guard import overreach, suspicion_of
 from langgraph_reflexion.memory.trust.provenance import copied
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
 from langgraph_reflexion.schemas import Lesson, LessonStatus
-from langgraph_reflexion.text.situations import situation_of
 
 
 def add(
@@ -36,13 +34,11 @@ def add(
     """
     if not isinstance(lesson, Lesson):
         raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
-    if task and not lesson.situation:
-        lesson = lesson.model_copy(update={"situation": situation_of(task)})
     tidied = tidy(lesson)
     reason = malformed(tidied)
     if reason is not None:
         return Written("refused", None, reason)
-    offered, reason = for_others(tidied, task, answer)
+    offered, reason = tidied, refusal(tidied, task, answer)
     # Looked at as it came, too: on one line a role's name at the head of the second is hard to see.
     doubt = (
         suspicion_of(lesson.model_copy(update={"why": ""}))
@@ -72,10 +68,7 @@ def add(
     if elders := _namesakes(new, items.values()):
         new = new.model_copy(update={"supersedes": [*new.supersedes, *(one.key for one in elders)]})
     yield from unless_embedding_fails((yield from _added(shelf, new, items)))
-    written = yield from _united(shelf, new)
-    if written.action == "added":
-        yield from lift(shelf, new)
-    return written
+    return (yield from _united(shelf, new))
 
 
 def _added(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from langgraph_reflexion.memory.notebook.grouping import Group, Groups, Record, words_of
 from langgraph_reflexion.memory.trust.guard import suspicion
 from langgraph_reflexion.schemas import Category, Severity
-from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.secrets import mask_secrets
 from langgraph_reflexion.text.words import tokens, weight
 
 LONGEST = 500
@@ -163,5 +163,5 @@ def _line(group: Group) -> str:
 
 
 def _text(value: Any) -> str:
-    text = without_secrets(" ".join(value[: 8 * LONGEST].split())) if isinstance(value, str) else ""
+    text = mask_secrets(" ".join(value[: 8 * LONGEST].split())) if isinstance(value, str) else ""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"

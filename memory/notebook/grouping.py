@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from langgraph_reflexion.text.fingerprints import fingerprint
 from langgraph_reflexion.text.likeness import likeness, opposed
+from langgraph_reflexion.text.literals import fingerprint
 from langgraph_reflexion.text.words import tokens, weight
 
 Record = dict[str, Any]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from langgraph_reflexion.memory.access import Plan
+from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.records import LIVE, Evidence, hash_of
 from langgraph_reflexion.memory.shelf import Shelf, read_one
-from langgraph_reflexion.memory.trust.gate import overlong
 from langgraph_reflexion.memory.trust.guard import LOOKED_AT, of_both, shown_texts, suspicion
 from langgraph_reflexion.schemas import Lesson
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.secrets import mask_secrets
 
 AT_ONCE = 20_000
 """Characters of a file that are shown at once."""
@@ -60,7 +60,7 @@ class Yard:
                 end = max(offset, 0) + len(text.encode("utf-8", "replace"))
                 left = about.st_size - end
                 more = f"\n[… {left} bytes left; read on with offset={end} …]" if left > 0 else ""
-                return without_secrets(text) + more
+                return mask_secrets(text) + more
         except (OSError, ValueError, RefusedError) as fault:
             return _refused(path, fault)
 
@@ -85,7 +85,7 @@ class Yard:
                     break
         except (OSError, ValueError, RefusedError) as fault:
             return _refused(path, fault)
-        return without_secrets("\n".join(found)) or "Nothing holds it."
+        return mask_secrets("\n".join(found)) or "Nothing holds it."
 
     # ------------------------------------------------------------ opening
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from langgraph_reflexion.memory import Precedent
 from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.recall import has_failed
@@ -19,12 +18,11 @@ LATEST = 50
 """Messages that are looked back over after feedback."""
 
 
-def question(kit: Kit, state: State, failure: Failure, depth: Depth, before: Precedent | None = None) -> str:
-    """What went wrong, all that may explain it, and where earlier advice failed what worked `before`."""
+def question(kit: Kit, state: State, failure: Failure, depth: Depth) -> str:
+    """What went wrong, and all that may explain it."""
     spoilt = state["aside"]["turn"] if state["aside"] else []
     last = spoilt[0] if spoilt else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
     earlier = "\n\n".join(one.as_text() for one in state["reflections"]) or "none"
-    told = [_contrast(kit, before)] if before is not None else []
     size = QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
     return kit.words.render(
         "reflect_free" if kit.reflecting == "free" else "reflect",
@@ -33,7 +31,7 @@ def question(kit: Kit, state: State, failure: Failure, depth: Depth, before: Pre
         evidence=fenced(failure.evidence),
         transcript=transcript(_of_this_run(state, failure), size),
         earlier=fenced(earlier),
-        depth="\n\n".join(filter(None, [_depth_words(kit, state, depth), _failed_lessons(kit, state, failure), *told])),
+        depth="\n\n".join(filter(None, [_depth_words(kit, state, depth), _failed_lessons(kit, state, failure)])),
         signal=failure.signal,
         more=kit.words.render("reflect_trial") if kit.reflecting == "trial" else "",
     )
@@ -94,13 +92,3 @@ def _history(state: State) -> str:
 
 def _score(score: float | None) -> str:
     return "none" if score is None else f"{score:g}"
-
-
-def _contrast(kit: Kit, before: Precedent) -> str:
-    """What a run of a like task that succeeded had failed at first, and what was changed."""
-    episode = before.episode
-    lines = [f"Task: {bounded(episode.task, 1_000)}"]
-    lines += [f"What failed there first: {bounded(one.evidence, 500)}" for one in episode.failures[-2:]]
-    lines += [f"What was advised then, before it succeeded: {bounded(before.advice, 1_000)}"] if before.advice else []
-    lines += [f"Lesson it was shown: {one.text}" for one in before.lessons]
-    return kit.words.render("reflect_contrast", success=fenced("\n".join(lines)))

@@ -512,22 +512,6 @@ def test_lessons_that_say_much_the_same_are_distilled_once(told: Any) -> None:
     assert "nothing to distil" in told("distill")
 
 
-@pytest.mark.req("D15")
-@pytest.mark.usefixtures("ids")
-def test_what_was_lost_of_a_lesson_is_mended_once_and_told_before(told: Any) -> None:
-    assert "Nothing was lost." in told("rebuild")
-    with FaissStore("lessons.db") as store:
-        [lesson, *_] = LessonBook(store, PLACE).lessons()
-        store.delete((*PLACE, "lessons"), lesson.id)
-    for _ in range(2):
-        assert told("rebuild", "--dry-run", "--json") == [
-            {"lesson": lesson.id, "why": "its own record was lost", "run": None}
-        ]
-    assert f"{lesson.id}: its own record was lost" in told("rebuild")
-    assert told("rebuild", "--json") == []
-    assert lesson.text in told("show", lesson.id)
-
-
 @pytest.mark.req("D12")
 def test_a_model_may_word_what_is_distilled(told: Any, refused: Any) -> None:
     words = "Check a meeting slot against busy times of the team's and each guest's calendar."

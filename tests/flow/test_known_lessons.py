@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
-from langgraph_reflexion.schemas import Episode, Trigger
+from langgraph_reflexion.schemas import Trigger
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 TASK = "Find a free hour for the planning meeting."
@@ -56,36 +56,6 @@ def test_a_like_task_has_the_lesson_before_anything_fails(run, shy, store, proto
     assert seen.outcome.lessons_used == [lesson_id]
     assert not seen.signals
     assert not any(TEXT in message.text for message in seen.messages), "never in the conversation"
-
-
-@pytest.mark.req("D4")
-@pytest.mark.parametrize(
-    ("first", "then", "shown"),
-    [
-        ("Sum the column of the March report.", "Sum the column of the March report.", True),
-        ("Sum the column of Ana Ruiz's report.", "Sum the column of Bob Lee's report of 2026-05-01.", True),
-        ("Sum the column of the March report.", "Translate the column of the newspaper.", False),
-        ("Sum the column of the March report.", "Sum up what the minister said about the report.", False),
-    ],
-)
-def test_what_was_learned_on_such_a_task_is_shown_before_anything_fails_whatever_its_words(
-    run, shy, store, first, then, shown
-):
-    other_words = memo("Give the lookup a plain weekday name.", when="calling the lookup with a date")
-    taught = reflection("Ask again with the weekday.", memory_to_write=[other_words])
-    model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], taught)
-    (lesson_id,) = run(model, [shy.search], task=first, store=store).outcome.lessons_written
-    later = run(RoleModel([say("12")]), [shy.search], task=then, store=store)
-    assert later.outcome.lessons_used == ([lesson_id] if shown else [])
-
-
-@pytest.mark.req("D4", "D13")
-def test_of_its_task_a_lesson_keeps_the_words_and_none_of_the_details(run, shy, store):
-    task = "Book a table for Ana Ruiz at 'Chez Paul' on 2026-03-04, Tuesday, and mail ana@example.org."
-    model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], taught())
-    run(model, [shy.search], task=task, store=store)
-    (lesson,) = LessonBook(store, PLACE).lessons()
-    assert lesson.situation == "book tabl mail"
 
 
 @pytest.mark.req("D4", "D19")
@@ -185,33 +155,6 @@ def test_a_lesson_that_was_shown_and_failed_is_told_to_the_reflection_and_has_lo
     assert f"this failure came back all the same:\n\n<lessons>\n- {TEXT}" in asked.text
     (lesson,) = LessonBook(store, PLACE).lessons(kind="rule")
     assert (lesson.wins, lesson.losses) == (0, 1)
-
-
-@pytest.mark.req("C14")
-def test_a_proven_lesson_that_fails_as_it_now_and_then_does_is_said_once_more_before_a_reflection_is_paid_for(
-    run, shy, store, decided, reflected
-):
-    first_run(run, shy, store)
-    book = LessonBook(store, PLACE)
-    (lesson,) = book.lessons(kind="rule")
-    for i, won in enumerate([True, True, False, True]):
-        status = "success" if won else "failure"
-        book.credit(Episode(id=f"past-{i}", task=LIKE, success=won, status=status, shown=[lesson.id]))
-    wrong = call("search", query="2026-08-08")
-    model = RoleModel([wrong, call("search", query="Friday"), say("11:00")])
-    seen = run(model, [shy.search], task=LIKE, store=store, checks=[lambda *_: True])
-    assert not reflected(model)
-    assert seen.outcome.usage.reflection.calls == 0
-    assert "You were shown this advice" in decided(model)[1].last.text
-    assert decided(model)[1].last.text.count(TEXT) == 1
-    (told,) = seen.told("reminder")
-    assert TEXT in told["text"]
-    assert book.get(lesson.id).losses == 2, "its failure came back: it has lost that run"
-    again = call("search", query="2026-09-09")
-    book.credit(Episode(id="past-4", task=LIKE, success=True, status="success", shown=[lesson.id]))
-    model = RoleModel([wrong, again, call("search", query="Friday"), say("11:00")], taught("Leave out the year."))
-    seen = run(model, [shy.search], task=LIKE, store=store, checks=[lambda *_: True])
-    assert [one.depth for one in seen.outcome.reflections] == ["normal"], "said once, then looked into"
 
 
 @pytest.mark.req("D6", "D19")
@@ -346,30 +289,3 @@ def test_a_lesson_is_filed_under_the_topic_of_the_task_it_was_learned_from(run, 
 def refunding(order):
     text = f"Read the payment method of order {order} before you refund it."
     return reflection("Ask by card.", memory_to_write=[memo(text, when="refunding an order of a web shop")])
-
-
-@pytest.mark.req("D13", "D4")
-def test_a_lesson_about_one_order_is_shown_for_the_next_with_a_slot_in_its_place(run, store, decided):
-    said = refunding(8841)
-    model = RoleModel([say("refunded in cash"), say("refunded by card")], said)
-    by_card = lambda answer, _: "card" in answer or "It was paid by card."  # noqa: E731
-    seen = run(model, task="Refund order 8841 of the web shop.", store=store, checks=[by_card])
-    [told] = seen.told("lesson")[:1]
-    assert told["text"] == "Read the payment method of order <id> before you refund it."
-    model = RoleModel([say("refunded by card")])
-    seen = run(model, task="Refund order 7720 of the web shop.", store=store, checks=[by_card])
-    assert "Read the payment method of order <id> before you refund it." in decided(model)[0].system
-    assert "8841" not in decided(model)[0].system
-    assert seen.outcome.lessons_used
-
-
-@pytest.mark.req("D13", "D6")
-def test_a_lesson_with_slots_that_was_shown_is_not_learned_anew_with_the_next_instance(run, store):
-    said = refunding(8841)
-    model = RoleModel([say("in cash"), say("by card")], said)
-    run(model, task="Refund order 8841 of the web shop.", store=store, checks=[lambda answer, _: "card" in answer])
-    model = RoleModel([say("in cash"), say("by card")], refunding(7720))
-    task = "Refund order 7720 of the web shop."
-    seen = run(model, task=task, store=store, checks=[lambda answer, _: "card" in answer])
-    [rule] = LessonBook(store, PLACE).lessons(kind="rule")
-    assert seen.outcome.run_id not in rule.sources

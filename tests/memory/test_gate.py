@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from langgraph_reflexion.memory import concrete
-from langgraph_reflexion.memory.trust.gate import malformed, refusal, tidy
+from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.schemas import Lesson
-from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.secrets import mask_secrets
 
 TASK = "Ms Quibbleton wants a slot on 2031-03-04 in room Zanzibar-7 for the review of contract K-99812."
 
@@ -175,8 +175,8 @@ SECRETS = [
 @pytest.mark.parametrize(("text", "secret"), SECRETS)
 def test_a_secret_is_masked(text: str, secret: str) -> None:
     assert secret in text
-    assert secret not in without_secrets(text)
-    assert without_secrets(text).split()[0] == text.split()[0] or not text.isascii()
+    assert secret not in mask_secrets(text)
+    assert mask_secrets(text).split()[0] == text.split()[0] or not text.isascii()
 
 
 @pytest.mark.parametrize(
@@ -191,4 +191,4 @@ def test_a_secret_is_masked(text: str, secret: str) -> None:
     ],
 )
 def test_words_about_secrets_are_none(text: str) -> None:
-    assert without_secrets(text) == text
+    assert mask_secrets(text) == text

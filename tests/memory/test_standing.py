@@ -92,31 +92,6 @@ def test_lessons_for_other_occasions_of_a_like_failure_are_no_rivals(book: Lesso
     assert {lesson.text for lesson in found} == {BUSY, ROOM}
 
 
-# ---------------------------------------------------------------- a failure that is no news
-
-
-@pytest.mark.req("C14")
-@pytest.mark.parametrize(
-    ("results", "no_news"),
-    [
-        ("", False),
-        ("ww", False),
-        ("wlwwlw", True),
-        ("wlwwlwl", False),
-        ("wwwwwwww", False),
-        ("wwl", False),
-        ("lw", False),
-    ],
-    ids=["never shown", "not once before", "now and then", "twice in a row", "never before", "again", "one win"],
-)
-def test_a_failure_is_no_news_where_the_lesson_fails_no_oftener_than_its_record_says(
-    book: LessonBook, clock: Any, results: str, no_news: bool
-) -> None:
-    lesson = remedy(book, BUSY)
-    credited(book, clock, results, "r", shown=[lesson.id])
-    assert [one.id for one in book.reminders([lesson.id, "unknown"])] == [lesson.id] * no_news
-
-
 # ---------------------------------------------------------------- what its own run made of it
 
 

@@ -45,7 +45,6 @@ OTHER = [
     ("Pass the start date in UTC to the calendar tool.", "Pass the end date in UTC to the calendar tool."),
     ("Retry a read that timed out.", "Never retry a payment that timed out."),
     ("请求前先登录。", "请求后先登出。"),
-    ("Open the fridge before taking the apple.", "Close the fridge after taking the apple."),
     ("Polish the violin before the guests arrive.", "Polish the glacier before the guests arrive."),
     (
         "The orders are kept in MySQL; write SQL for MySQL.",
@@ -88,12 +87,6 @@ def test_likeness_is_symmetric_and_between_nothing_and_one(one: str, other: str)
     assert 0 <= likeness(one, other) <= 1
     assert likeness(one, other) == pytest.approx(likeness(other, one))
     assert likeness(one, one) == 1
-
-
-def test_what_only_says_that_there_is_an_occasion_makes_no_other_lesson() -> None:
-    first = "Always notify the insurer when handling a ferry with a missing page."
-    assert same(first, "Notify the insurer whenever there is a ferry with a missing page.")
-    assert not same(first, "Notify the insurer whenever there is a barge with a missing page.")
 
 
 @pytest.mark.req("D2")

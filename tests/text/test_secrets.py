@@ -10,7 +10,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
-from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.secrets import mask_secrets
 
 MASKED = {  # where only a part of it is the secret, that part stands in « »
     "a key of a model's provider": "sk-ant-api03-abcDEF123456-xyz_789",
@@ -67,7 +67,7 @@ KEPT = [
 @pytest.mark.parametrize("secret", MASKED.values(), ids=MASKED)
 def test_a_secret_of_this_form_is_masked(secret: str) -> None:
     part = secret.partition("«")[2].partition("»")[0] or secret
-    said = without_secrets(f"Use {secret.replace('«', '').replace('»', '')} here.")
+    said = mask_secrets(f"Use {secret.replace('«', '').replace('»', '')} here.")
     assert part not in said
     assert "[secret]" in said or "[mail]" in said or "[card]" in said
     assert said.startswith("Use ")
@@ -77,7 +77,7 @@ def test_a_secret_of_this_form_is_masked(secret: str) -> None:
 @pytest.mark.req("D2")
 @pytest.mark.parametrize("text", KEPT)
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
-    assert without_secrets(text) == text
+    assert mask_secrets(text) == text
 
 
 SHAPES = Path(__file__).parent / "data"
@@ -90,7 +90,7 @@ def test_eighty_shapes_of_secrets_are_masked() -> None:
     for line in lines:
         what, _, secret = line.replace("\\n", "\n").partition("|")
         part = secret.partition("«")[2].partition("»")[0] or secret
-        said = without_secrets(f"Use {secret.replace('«', '').replace('»', '')} here.")
+        said = mask_secrets(f"Use {secret.replace('«', '').replace('»', '')} here.")
         assert part not in said, what
 
 
@@ -99,7 +99,7 @@ def test_fifty_honest_numbers_and_names_stay() -> None:
     lines = (SHAPES / "no_secrets.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     assert len(lines) >= 50
     for line in lines:
-        assert without_secrets(f"Note {line} here.") == f"Note {line} here."
+        assert mask_secrets(f"Note {line} here.") == f"Note {line} here."
 
 
 @pytest.mark.req("D2")

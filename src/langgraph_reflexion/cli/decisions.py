@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from langgraph_reflexion.cli import cards
 from langgraph_reflexion.cli.desk import Desk, known
 from langgraph_reflexion.cli.on_store import may_remove, note
@@ -87,19 +85,4 @@ def distill(desk: Desk) -> int:
         desk.page.line(f"{one.id} speaks for {len(one.supersedes)} lessons: {one.text}")
     if not made:
         desk.page.line("There is nothing to distil.")
-    return 0
-
-
-def rebuild(desk: Desk) -> int:
-    """Mend what is not as changes and episodes have it, or say what would be."""
-    found = desk.book.rebuild(dry_run=desk.asked.dry_run)
-    if desk.json:
-        desk.page.data([asdict(one) for one in found])
-        return 0
-    for one in found:
-        desk.page.line(f"{one.lesson}: {one.why}{f' ({one.run})' if one.run else ''}")
-    if not found:
-        desk.page.line("Nothing was lost.")
-    else:
-        note(f"{told(len(found), 'thing')} {'to mend' if desk.asked.dry_run else 'mended'}.")
     return 0

@@ -26,7 +26,6 @@ VERBS: dict[str, Callable[[Desk], int]] = {
     "forget": decisions.forget,
     "undo": decisions.undo,
     "distill": decisions.distill,
-    "rebuild": decisions.rebuild,
     "export": carrying.export,
     "import": carrying.load,
 }
@@ -63,8 +62,6 @@ def add_memory(commands: Any) -> None:
     distill = verb("distill", "give lessons that say much the same one pattern that speaks for them; they stay")
     distill.add_argument("--model", metavar="NAME", help="who words the patterns: provider:name; else the best wording")
     distill.add_argument("--base-url", metavar="URL", type=url, help="where an openai:<name> of your own is served")
-    rebuild = verb("rebuild", "derive the lessons again from their changes and the runs, and mend what was lost")
-    rebuild.add_argument("--dry-run", action="store_true", help="only say what would be mended")
     export = verb("export", "write lessons as JSON Lines that one can read, compare and edit")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
     _filters(export)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from langgraph_reflexion.text.literals import literals, names
-from langgraph_reflexion.text.masking import without_secrets
+from langgraph_reflexion.text.literals import literals_of as literals
+from langgraph_reflexion.text.literals import names_of as names
+from langgraph_reflexion.text.secrets import mask_secrets
 from langgraph_reflexion.text.words import tokens, weight
 
 SIDE = 300
@@ -35,7 +36,7 @@ _DAY = "(?:星期|礼拜|周)[一二三四五六日天末]|[今明后昨]天"
 
 def situation_of(task: str) -> str:
     """The words of a task without its details, each once."""
-    some = without_secrets(task if len(task) <= 2 * SIDE else f"{task[:SIDE]}\n{task[-SIDE:]}")
+    some = mask_secrets(task if len(task) <= 2 * SIDE else f"{task[:SIDE]}\n{task[-SIDE:]}")
     details = "|".join([*map(re.escape, sorted([*literals(some), *names(some)], key=len, reverse=True)), _DAY])
     bare = re.sub(rf"(?<![A-Za-z0-9_])(?:{details})(?![A-Za-z0-9_])", " ", some)
     found = (word for word in tokens(bare) if word not in DAYS and not any(map(str.isdigit, word)))

@@ -102,7 +102,7 @@ _CARD = re.compile(r"(?<!\d)(?:\d(?:[ \u00a0\u2009\u202f–-]?\d){12,18}|\d{4}(?
 _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{4}){2,7}(?:[ \u00a0]?[A-Z0-9]{1,3})?\b")
 
 
-def without_secrets(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """The text with keys, tokens, passwords, mail addresses, card and account numbers each replaced by one word."""
     for pattern, word in _SECRETS:
         text = pattern.sub(word, text)
