@@ -6,26 +6,30 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from langchain_core.messages.tool import tool_call
 
-from langgraph_reflexion.nodes.tools.arguments import told
+from langgraph_reflexion.nodes.tools.arguments import short_json
 from langgraph_reflexion.schemas import Action, Decision, Signal
 from langgraph_reflexion.text.json_text import (
     TangledError,
     Torn,
     Whole,
+    after_thinking,
     only_value,
     place,
     values_in,
     whole,
 )
 
-NOTHING = "The reply cannot be read: there is no JSON object in it."
+FIELDS = ("thought", "action", "tool", "tool_input", "final")
+CONTROL_ACTIONS = ("replan", "ask_user")
 
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-_THINKING, _THOUGHT = "<think>", "</think>"
+_PLACEHOLDER = re.compile(r"\s*(?:\.{2,}|…)\s*")
+_ACTION = re.compile(r"\baction\b[\"']?\s*:")
+_FIELD = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
 
 
 @dataclass(frozen=True)
@@ -37,47 +41,58 @@ class Invalid:
     tool: str | None = None
 
 
+class _UnreadableError(Exception):
+    """A reply that cannot be read, with what is said about it."""
+
+    def __init__(self, message: str, signal: Signal = "parse_error") -> None:
+        self.invalid = Invalid(signal, message)
+
+
+def read_object(text: str, *, controls: Collection[str] = CONTROL_ACTIONS) -> Decision | Invalid:
+    """Return the one decision in a reply, or what is wrong with it; never raises.
+
+    Prose, fences, comments, trailing commas and Python's spelling are read past. A reply that could be meant in two
+    ways is refused: two different decisions, a key given twice, a decision in or after an object that cannot be read.
+    The call of a decision has no id yet.
+    """
+    try:
+        return _decision(_only_decision(after_thinking(whole(text))), controls)
+    except _UnreadableError as error:
+        return error.invalid
+    except TangledError as error:
+        return Invalid("parse_error", f"The reply cannot be read: {error}.")
+
+
 def read_json(text: str) -> Any | Invalid:
     """Return the JSON value in a reply, read as leniently as a decision, or why there is none; never raises.
 
     A reply that is nothing but one value gives that value, of any shape. Otherwise the largest object in a fence
     counts, else the largest object side by side with prose, else the largest list. A key given twice is refused.
     """
-    text = whole(text)
     try:
-        text = after_thinking(text)
+        text = after_thinking(whole(text))
         found = _whole_value(text) or _largest(_fenced(text))
         if found is None:
-            spread = list(values_in(text))
-            torn = [one for one in spread if isinstance(one, Torn) and one.certain]
-            if torn:
-                return unreadable(text, torn[0])
-            found = _largest(one for one in spread if isinstance(one, Whole))
+            values = list(values_in(text))
+            for value in values:
+                if isinstance(value, Torn) and value.certain:
+                    raise _torn(text, value)
+            found = _largest(value for value in values if isinstance(value, Whole))
+    except _UnreadableError as error:
+        return error.invalid
     except TangledError as error:
         return Invalid("parse_error", f"The reply cannot be read: {error}.")
     if found is None:
-        return Invalid("parse_error", NOTHING)
-    return found.value if found.twice is None else twice(found.twice)
+        return Invalid("parse_error", "The reply cannot be read: there is no JSON object in it.")
+    return found.value if found.twice is None else _twice(found.twice).invalid
 
 
-def after_thinking(text: str) -> str:
-    """Drop the block of reasoning some models write first: a decision drafted in it is not one."""
-    if not text.lstrip().startswith(_THINKING):
-        return text
-    _, end, rest = text.partition(_THOUGHT)
-    if not end:
-        raise TangledError(f"it ends inside {_THINKING}")
-    return rest
+def names_a_field(text: str) -> bool:
+    """Say whether something in a reply is written as a decision's field."""
+    return _FIELD.search(text) is not None or _ACTION.search(text) is not None
 
 
-def twice(key: str) -> Invalid:
-    """That one object gives a key twice."""
-    return Invalid("rule_violation", f"The reply is ambiguous: the key `{key}` is given twice in one object.")
-
-
-def unreadable(text: str, torn: Torn) -> Invalid:
-    """That something cannot be read on, why, and where."""
-    return Invalid("parse_error", f"The reply cannot be read: {torn.why} ({place(text, torn.at)}).")
+# ---------------------------------------------------------------- finding the value
 
 
 def _whole_value(text: str) -> Whole | None:
@@ -95,92 +110,61 @@ def _fenced(text: str) -> Iterator[Whole]:
 def _largest(found: Iterator[Whole]) -> Whole | None:
     """Return the longest object, or where there is none the longest list."""
     return max(
-        (one for one in found if isinstance(one.value, dict | list)),
-        key=lambda one: (isinstance(one.value, dict), one.end - one.start),
+        (value for value in found if isinstance(value.value, dict | list)),
+        key=lambda value: (isinstance(value.value, dict), value.end - value.start),
         default=None,
     )
 
 
-FIELDS = ("thought", "action", "tool", "tool_input", "final")
-
-_PLACEHOLDER = re.compile(r"\s*(?:\.{2,}|…)\s*")
-_ACTION = re.compile(r"\baction\b[\"']?\s*:")
-_PIECE = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
-
-
-def read_object(text: str, *, controls: Collection[str] = ("replan", "ask_user")) -> Decision | Invalid:
-    """Return the one decision in a reply, or what is wrong with it; never raises.
-
-    Prose, fences, comments, trailing commas and Python's spelling are read past. A reply that could be meant in two
-    ways is refused: two different decisions, a key given twice, a decision in or after an object that cannot be read.
-    The call of a decision has no id yet.
-    """
-    text = whole(text)
-    try:
-        candidates = _candidates(after_thinking(text))
-        if isinstance(candidates, Invalid):
-            return candidates
-        chosen = _the_one(candidates)
-        return chosen if isinstance(chosen, Invalid) else _decision(chosen, controls)
-    except TangledError as error:
-        return Invalid("parse_error", f"The reply cannot be read: {error}.")
+def _only_decision(text: str) -> dict[str, Any]:
+    """Return the only decision in a reply: repeated ones count once, examples of the form not at all."""
+    candidates = _candidates(text)
+    # A lone object is judged for what it is; beside others, data and examples are told from decisions.
+    meant = [value for value in candidates if _looks_like_a_decision(value.value)] or candidates
+    meant = [value for value in meant if not _is_example(value.value)] or meant
+    for value in meant:
+        if value.twice is not None:
+            raise _twice(value.twice)
+    if len({json.dumps(value.value, sort_keys=True) for value in meant}) > 1:
+        message = "The reply is ambiguous: it holds several different objects; write exactly one."
+        raise _UnreadableError(message, "rule_violation")
+    return dict(meant[0].value)
 
 
-def names_a_field(text: str) -> bool:
-    """Say whether something in a reply is written as a decision's field."""
-    return _PIECE.search(text) is not None or _ACTION.search(text) is not None
-
-
-def _candidates(text: str) -> list[Whole] | Invalid:
+def _candidates(text: str) -> list[Whole]:
     """Return the objects that hold at least one of a decision's fields.
 
     What is torn hides no decision, neither around one nor, cut or misspelt, as a second one beside it.
     """
     found: list[Whole] = []
     at, beside = 0, ""
-    for one in values_in(text):
-        if isinstance(one, Whole):
-            beside += text[at : one.start] + " "
-            at = one.end
-            found.append(one)
+    for value in values_in(text):
+        if isinstance(value, Whole):
+            beside += text[at : value.start] + " "
+            at = value.end
+            found.append(value)
         elif (
-            (one.certain and not _with_fields(found))
-            or one.keys & set(FIELDS)
-            or _ACTION.search(text, one.start, one.end)
+            (value.certain and not _with_fields(found))
+            or value.keys & set(FIELDS)
+            or _ACTION.search(text, value.start, value.end)
         ):
-            return unreadable(text, one)
+            raise _torn(text, value)
     candidates = _with_fields(found)
-    if candidates and (piece := _PIECE.search(beside + text[at:])):
-        return Invalid("parse_error", f"The reply cannot be read: {piece[0]} stands outside of any object.")
-    if candidates:
-        return candidates
-    if found:
-        return Invalid(
-            "parse_error", f"The reply cannot be read: it holds no object with the fields {', '.join(FIELDS)}."
+    if candidates and (piece := _FIELD.search(beside + text[at:])):
+        raise _UnreadableError(f"The reply cannot be read: {piece[0]} stands outside of any object.")
+    if not candidates:
+        missing = (
+            f"it holds no object with the fields {', '.join(FIELDS)}" if found else "there is no JSON object in it"
         )
-    return Invalid("parse_error", NOTHING)
+        raise _UnreadableError(f"The reply cannot be read: {missing}.")
+    return candidates
 
 
 def _with_fields(found: list[Whole]) -> list[Whole]:
-    return [one for one in found if isinstance(one.value, dict) and not one.value.keys().isdisjoint(FIELDS)]
+    return [value for value in found if isinstance(value.value, dict) and not value.value.keys().isdisjoint(FIELDS)]
 
 
-def _the_one(candidates: list[Whole]) -> dict[str, Any] | Invalid:
-    """Return the only decision among the candidates: repeated ones count once, examples of the form not at all."""
-    # A lone object is judged for what it is; beside others, data and examples are told from decisions.
-    meant = [one for one in candidates if _means_a_decision(one.value)] or candidates
-    meant = [one for one in meant if not _is_example(one.value)] or meant
-    if given_twice := next((one.twice for one in meant if one.twice is not None), None):
-        return twice(given_twice)
-    different = {json.dumps(one.value, sort_keys=True) for one in meant}
-    if len(different) > 1:
-        return Invalid(
-            "rule_violation", "The reply is ambiguous: it holds several different objects; write exactly one."
-        )
-    return dict(meant[0].value)
-
-
-def _means_a_decision(value: dict[str, Any]) -> bool:
+def _looks_like_a_decision(value: dict[str, Any]) -> bool:
     fields = sum(name in value for name in FIELDS)
     return fields >= 3 or ("action" in value and fields >= 2)
 
@@ -203,20 +187,30 @@ def _leaves(value: Any) -> Iterator[Any]:
     below = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
     if below is None:
         yield value
-    else:
-        for one in below:
-            yield from _leaves(one)
+    for inner in below or ():
+        yield from _leaves(inner)
 
 
-def _decision(value: dict[str, Any], controls: Collection[str]) -> Decision | Invalid:
-    faults = list(_faults(value, controls))
-    if faults:
-        return Invalid("rule_violation", "; ".join(faults) + ".")
+def _torn(text: str, torn: Torn) -> _UnreadableError:
+    return _UnreadableError(f"The reply cannot be read: {torn.why} ({place(text, torn.at)}).")
+
+
+def _twice(key: str) -> _UnreadableError:
+    message = f"The reply is ambiguous: the key `{key}` is given twice in one object."
+    return _UnreadableError(message, "rule_violation")
+
+
+# ---------------------------------------------------------------- its rules
+
+
+def _decision(value: dict[str, Any], controls: Collection[str]) -> Decision:
+    if faults := list(_faults(value, controls)):
+        raise _UnreadableError("; ".join(faults) + ".", "rule_violation")
     action: Action = value["action"]
     thought = value["thought"] or ""
     if action == "tool_call":
-        one = tool_call(name=value["tool"], args=value["tool_input"], id="")
-        return Decision(thought=thought, action=action, calls=[one])
+        call = tool_call(name=value["tool"], args=value["tool_input"], id="")
+        return Decision(thought=thought, action=action, calls=[call])
     return Decision(thought=thought, action=action, final=value["final"])
 
 
@@ -225,17 +219,17 @@ def _faults(value: dict[str, Any], controls: Collection[str]) -> Iterator[str]:
     if missing:
         yield "missing: " + ", ".join(f"`{name}`" for name in missing) + "; all five fields are required"
     if not isinstance(value.get("thought", ""), str | None):
-        yield f"`thought` must be a string, got {told(value['thought'])}"
+        yield f"`thought` must be a string, got {short_json(value['thought'])}"
     if "action" not in value:
         return
     action = value["action"]
-    allowed = [one for one in get_args(Action) if one in ("tool_call", "finish") or one in controls]
+    allowed = ["tool_call", "finish", *(name for name in CONTROL_ACTIONS if name in controls)]
     if action not in allowed:
-        yield f"`action` must be one of {', '.join(allowed)}, got {told(action)}"
+        yield f"`action` must be one of {', '.join(allowed)}, got {short_json(action)}"
     elif action == "tool_call":
         yield from _call_faults(value)
     else:
-        yield from _said_faults(value, action)
+        yield from _final_faults(value, action)
     if not missing and _is_example(value):
         yield "the object shows only the form: put real values in place of the placeholders"
 
@@ -243,20 +237,20 @@ def _faults(value: dict[str, Any], controls: Collection[str]) -> Iterator[str]:
 def _call_faults(value: dict[str, Any]) -> Iterator[str]:
     tool = value.get("tool", "-")
     if not isinstance(tool, str) or not tool.strip():
-        yield f"with `action` tool_call, `tool` must be the name of a tool, got {told(tool)}"
+        yield f"with `action` tool_call, `tool` must be the name of a tool, got {short_json(tool)}"
     if not isinstance(value.get("tool_input", {}), dict):
-        yield f"with `action` tool_call, `tool_input` must be an object, got {told(value['tool_input'])}"
+        yield f"with `action` tool_call, `tool_input` must be an object, got {short_json(value['tool_input'])}"
     if value.get("final") is not None:
-        said = told(value["final"])
-        yield f"with `action` tool_call, `final` must be null, got {said}: first see what the tool returns"
+        got = short_json(value["final"])
+        yield f"with `action` tool_call, `final` must be null, got {got}: first see what the tool returns"
 
 
-def _said_faults(value: dict[str, Any], action: str) -> Iterator[str]:
+def _final_faults(value: dict[str, Any], action: str) -> Iterator[str]:
     for name in ("tool", "tool_input"):
         if value.get(name) is not None:
-            yield f"with `action` {action}, `{name}` must be null, got {told(value[name])}"
+            yield f"with `action` {action}, `{name}` must be null, got {short_json(value[name])}"
     final = value.get("final", "-")
     if not isinstance(final, str):
-        yield f"with `action` {action}, `final` must be a string, got {told(final)}"
+        yield f"with `action` {action}, `final` must be a string, got {short_json(final)}"
     elif not final.strip():
         yield f"with `action` {action}, `final` must say something, got an empty string"

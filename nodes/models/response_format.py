@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.exceptions import misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, asked, let_pass, metered, unheard
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas, rebuilt
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
-from langgraph_reflexion.nodes.tools.arguments import fault_in_value
+from langgraph_reflexion.nodes.tools.arguments import json_schema_check
 from langgraph_reflexion.prompts import Prompts
 
 
@@ -50,6 +50,7 @@ class ResponseForm:
                     f"`response_format` is no JSON schema: it has neither `type` nor `properties`, got {given!r}"
                 )
             self.json_schema = given
+            self._fault_in = json_schema_check(given)
         elif is_form(given):
             self._adapter = TypeAdapter(given)
             self.json_schema = self._adapter.json_schema()
@@ -85,7 +86,7 @@ class ResponseForm:
     def fitted(self, value: Any) -> tuple[Any, str]:
         """Data as the form's own type, or what is wrong with it."""
         if self._adapter is None:
-            fault = fault_in_value(value, self.json_schema)
+            fault = self._fault_in(value)
             return (None, fault) if fault else (value, "")
         try:
             return self._adapter.validate_python(value), ""

@@ -14,7 +14,7 @@ from langgraph.prebuilt import InjectedState, InjectedStore
 from langgraph.prebuilt.tool_node import ToolRuntime
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from langgraph_reflexion.nodes.tools.arguments import Arguments, fault_in_value
+from langgraph_reflexion.nodes.tools.arguments import Arguments, json_schema_check
 
 
 class Colour(Enum):
@@ -211,30 +211,30 @@ WRONG: dict[str, tuple[BaseTool, dict[str, Any], str]] = {
     "two arguments for one": (Tool(name="old", func=str, description="Old."), {"a": 1, "b": 2}, "one argument"),
     "data: missing": (remote, {}, "`query` is missing"),
     "data: too many": (remote, {"query": "Tue", "mood": 1}, "`mood` is not a parameter; the parameters are: query"),
-    "data: the wrong type": (remote, {"query": 1}, "`query` must be a string, got 1"),
+    "data: the wrong type": (remote, {"query": 1}, "`query`: 1 is not of type 'string'"),
     "data: true for a number": (
         remote,
         {"query": "Tue", "size": True},
-        "`size` must be a number or a string, got true",
+        "`size`: True is not of type 'number', 'string'",
     ),
-    "data: too long": (remote, {"query": "T" * 30}, "`query` must have at most 20 characters, got 30"),
-    "data: too short": (remote, {"query": "", "days": []}, "`days` must have at least 1 items, got 0"),
-    "data: the pattern": (remote, {"query": "tue"}, "`query` must match the pattern ^[A-Z]"),
+    "data: too long": (remote, {"query": "T" * 30}, "`query`: 'TTTTTTTTTTTTTTTTTTTTTTTTTTTTTT' is too long"),
+    "data: too short": (remote, {"query": "", "days": []}, "`days`: [] "),
+    "data: the pattern": (remote, {"query": "tue"}, "`query`: 'tue' does not match '^[A-Z]'"),
     "data: outside the set": (
         remote,
         {"query": "Tue", "days": ["Sun"]},
-        '`days[0]` must be one of "Mon", "Tue", got "Sun"',
+        "`days[0]`: 'Sun' is not one of ['Mon', 'Tue']",
     ),
-    "data: another constant": (remote, {"query": "Tue", "unit": "m"}, '`unit` must be "h"'),
-    "data: out of range": (remote, {"query": "Tue", "hour": 24}, "`hour` must be less than 24, got 24"),
-    "data: no option": (remote, {"query": "Tue", "hour": "x"}, '`hour` must be an integer or null, got "x"'),
+    "data: another constant": (remote, {"query": "Tue", "unit": "m"}, "`unit`: 'h' was expected"),
+    "data: out of range": (remote, {"query": "Tue", "hour": 24}, "`hour`: 24 is "),
+    "data: no option": (remote, {"query": "Tue", "hour": "x"}, "`hour`: 'x' is not "),
     "data: nested and referred to": (
         remote,
         {"query": "Tue", "room": {"name": "a", "inside": {}}},
         "`room.inside.name` is missing",
     ),
     "data: nested, too many": (remote, {"query": "Tue", "room": {"name": "a", "b": 1}}, "`room.b` is not a field"),
-    "data: the others": (remote, {"query": "Tue", "free": {"a": 1}}, "`free.a` must be true or false, got 1"),
+    "data: the others": (remote, {"query": "Tue", "free": {"a": 1}}, "`free.a`: 1 is not of type 'boolean'"),
     "data: closed": (from_schema({"type": "object", "properties": {}, "additionalProperties": False}), {"a": 1}, "`a`"),
     "data: all of": (from_schema({"allOf": [{"required": ["a"]}, {"required": ["b"]}]}), {"a": 1}, "`b` is missing"),
 }
@@ -274,11 +274,18 @@ def test_the_tools_of_an_agent_are_told_apart_by_name() -> None:
 
 
 def test_a_value_is_checked_by_a_schema_alone() -> None:
-    assert fault_in_value({"query": "Tue", "more": 1}, SCHEMA) is None
-    assert fault_in_value([1], SCHEMA) == "the value must be an object, got [1]"
-    assert (
-        fault_in_value([1, "x"], {"type": "array", "items": {"type": "integer"}}) == '`[1]` must be an integer, got "x"'
-    )
+    assert json_schema_check(SCHEMA)({"query": "Tue", "more": 1}) is None
+    assert json_schema_check(SCHEMA)([1]) == "[1] is not of type 'object'"
+    numbers = json_schema_check({"type": "array", "items": {"type": "integer"}})
+    assert numbers([1, "x"]) == "`[1]`: 'x' is not of type 'integer'"
+
+
+def test_a_json_schema_is_read_as_tools_really_write_it() -> None:
+    old_tuple = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}
+    assert json_schema_check(old_tuple)(["x"]) == "`[0]`: 'x' is not of type 'integer'"
+    assert json_schema_check({"type": "string", "nullable": True})(None) is None
+    assert json_schema_check({"oneOf": [{"type": "integer"}, {"type": "number"}]})(1) is None
+    assert json_schema_check({"$ref": "https://example.com/schema.json"})({"a": 1}) is None
 
 
 WORDS = [
