@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph import errors
-from langgraph._internal import _config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
+from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.schemas import Failure
 
 
@@ -86,8 +87,19 @@ def is_first_step(config: RunnableConfig) -> bool:
     if scratchpad is None:
         return False
     # LangGraph leaves its own default out of what a node is given.
-    most = config.get("recursion_limit") or getattr(_config, "DEFAULT_RECURSION_LIMIT", 25)
-    return bool(scratchpad.stop - scratchpad.step > most)
+    limit = config.get("recursion_limit") or _default_recursion_limit()
+    return bool(scratchpad.stop - scratchpad.step > limit)
+
+
+def _default_recursion_limit() -> int:
+    try:
+        from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
+    except ImportError as error:
+        raise ReflexionError(
+            f"LangGraph {version('langgraph')} does not say its default `recursion_limit` where LangGraph 1.2 does: "
+            "give one in the run's config, or install another version of langgraph"
+        ) from error
+    return DEFAULT_RECURSION_LIMIT
 
 
 def is_running(config: RunnableConfig) -> bool:

@@ -24,7 +24,6 @@ from langgraph_reflexion.nodes.call_budget import CallBudget, Counted, CountedLa
 from langgraph_reflexion.nodes.calling import (
     INJECTED,
     NeedsAsyncError,
-    Threads,
     at_hand,
     awaited,
     calling,
@@ -183,11 +182,11 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
 
 def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runnable[Any, Any]:
     """A function as LangGraph calls one, with what it asks for by name. Its traces are those of the step."""
-    threads = Threads()  # a loop's own pool is small, and twenty trials at once may all be waiting in this function
 
     @wraps(given)
     async def later(*args: Any, **kwargs: Any) -> Any:
-        return await awaited(in_thread(lambda: given(*args, **kwargs), threads).later())
+        # A loop's own pool is small, and twenty trials at once may all be waiting in this function.
+        return await awaited(in_thread(lambda: given(*args, **kwargs), own=True).later())
 
     return RunnableCallable(None if only_async else given, given if only_async else later, name=name, trace=False)
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from langgraph_reflexion.nodes.calling import Threads
+from langgraph_reflexion.nodes.calling import start_thread
 
 T = TypeVar("T")
 
@@ -15,12 +15,8 @@ T = TypeVar("T")
 class Daemons(ThreadPoolExecutor):
     """An executor for an event loop. It is shut down at once, whatever still runs."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._daemons = Threads()
-
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        return self._daemons.begun(partial(fn, *args, **kwargs))
+        return start_thread(partial(fn, *args, **kwargs))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing to wait for."""

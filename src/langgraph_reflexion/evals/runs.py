@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from langgraph_reflexion.nodes.calling import Threads
+from langgraph_reflexion.nodes.calling import start_thread
 
 T = TypeVar("T")
 
@@ -29,7 +29,6 @@ class Writer:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._threads = Threads()
         self._asked: list[_Ask] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -50,7 +49,7 @@ class Writer:
         try:
             while asked := self._asked:
                 self._asked = []
-                told = await asyncio.wrap_future(self._threads.begun(lambda asked=asked: self._together(asked)))  # type: ignore[misc]
+                told = await asyncio.wrap_future(start_thread(lambda asked=asked: self._together(asked)))  # type: ignore[misc]
                 for one, (value, fault) in zip(asked, told, strict=True):
                     if one.answer.done():  # nobody waits any more
                         continue

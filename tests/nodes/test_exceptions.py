@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import threading
 import urllib.error
 from email.message import Message
 from typing import Any
 
 import pytest
 
-from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.exceptions import is_passing, model_fault, pause_before, tool_error_class
 
 
@@ -104,13 +102,3 @@ def test_a_time_that_cannot_be_read_is_as_if_none_were_named(named):
 def test_a_prompt_that_is_too_long_is_told_from_a_wrong_setting(said):
     assert model_fault(Told(said, status_code=400)) == "overflow"
     assert model_fault(Told("temperature is out of range", code=400)) == "setting"
-
-
-@pytest.mark.req("A5")
-@pytest.mark.parametrize("seconds", [float("inf"), 1e300, threading.TIMEOUT_MAX * 2])
-async def test_a_time_longer_than_any_clock_counts_is_waited_for_all_the_same(seconds):
-    async def later() -> str:
-        return "async"
-
-    wait = within(seconds, lambda: "sync", later)
-    assert (wait.sync(), await wait.later()) == ("sync", "async")

@@ -1,0 +1,48 @@
+"""Waiting for what is not ours: threads, time limits, and errors that no future can carry."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import wait
+
+import pytest
+
+from langgraph_reflexion.nodes.calling import OutOfTimeError, in_thread, start_thread, within
+
+
+def test_no_call_waits_for_another_to_end():
+    together = threading.Barrier(30)
+    assert not wait([start_thread(lambda: together.wait(timeout=30)) for _ in range(30)], timeout=30).not_done
+
+
+@pytest.mark.req("A5")
+def test_a_call_past_its_time_raises_and_runs_on_in_its_thread():
+    go_on, ended = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        go_on.wait(timeout=30)
+        ended.set()
+
+    with pytest.raises(OutOfTimeError, match="may still be running"):
+        within(0.01, slow, lambda: None).sync()
+    go_on.set()
+    assert ended.wait(timeout=30)
+
+
+async def test_stop_iteration_of_a_callers_function_reaches_the_loop_as_an_error():
+    def fail() -> None:
+        raise StopIteration("no more")
+
+    for own in (False, True):
+        with pytest.raises(RuntimeError, match="no more"):
+            await in_thread(fail, own=own).later()
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize("seconds", [float("inf"), 1e300, threading.TIMEOUT_MAX * 2])
+async def test_a_time_longer_than_any_clock_counts_is_waited_for_all_the_same(seconds):
+    async def later() -> str:
+        return "async"
+
+    wait_for = within(seconds, lambda: "sync", later)
+    assert (wait_for.sync(), await wait_for.later()) == ("sync", "async")
