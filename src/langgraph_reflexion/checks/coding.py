@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, at_once, text_of
+from langgraph_reflexion.checks.check import Check, sync_check, text_of
 from langgraph_reflexion.checks.code.found import code_in
 from langgraph_reflexion.checks.code.plain_data import Other, is_plain, same
 from langgraph_reflexion.checks.code.reading import DANGEROUS, findings
@@ -104,7 +104,7 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
         issues = findings(code_in(text_of(answer)), names)
         return Verdict(passed=not issues, issues=issues)
 
-    return at_once("static_code", judge)
+    return sync_check("static_code", judge)
 
 
 def _is_dotted(name: str) -> bool:

@@ -1,237 +1,322 @@
-"""Grounded: what an answer names, counts and quotes comes from the question or from what was observed. No model."""
+"""Grounded: the names, numbers, dates and quotations of an answer come from the question or the observations."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from langgraph_reflexion.checks.check import Check, text_of
-from langgraph_reflexion.checks.grounding.names import SETTING, Known, names_in, plainly, quotations_in, strange_in
-from langgraph_reflexion.checks.grounding.numbers import Date, dates_in, numbers_in
+from langgraph_reflexion.checks.numbers import MONTHS, Date, dates_in, numbers_in
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import in_thread
 from langgraph_reflexion.schemas import Run, Verdict
-from langgraph_reflexion.text.words import PLAIN, STOP, listed
+from langgraph_reflexion.text.normalize import word_set
+from langgraph_reflexion.text.tokens import STOP_WORDS, stem
 
-SHORT = 6
-"""Words of an answer that is one claim as a whole."""
-LONGEST, LONGEST_SOURCE = 20_000, 500_000
-"""Characters of an answer, and of what was observed, that are looked at."""
-AT_ONCE = 20_000
-"""Characters that are read in no time."""
+SHORT_ANSWER = 6
+"""Words up to which an answer is a single claim, so that each of its words counts; HotpotQA's answers have 1 to 6."""
+LONGEST_ANSWER, LONGEST_SOURCE = 20_000, 500_000
+"""Characters that are read: a long page of answer, and some hundred pages of observations, take about a second."""
+IN_THREAD = 20_000
+"""Characters of source from which reading takes more than a few milliseconds, and so gets a thread under `acall`."""
 
-_UNITS = listed(
-    """
-    metre metres meter meters kilometre kilometres kilometer kilometers mile miles foot feet inch inches yard yards
-    year years old month months week weeks day days hour hours minute minutes second seconds dollar dollars euro euros
-    pound pounds percent people inhabitants kilograms kilogram kilos tons tonnes litres liters degrees hectares acres
-    century centuries decade decades hundred thousand million billion same both neither high tall long wide deep away
-    apart
-    """
-)
-_COUNTS = re.compile(
-    r"\bhow (?:many|much|old|long|far|tall|high|often|big|large)\b|\b(?:total|sum|difference|average|mean|combined|"
-    r"altogether|together|number of|years? (?:between|apart|older|younger|later|earlier|after|before)|older|younger|"
-    r"plus|minus|times|percent(?:age)?|ratio|calculate|compute)\b|多少|几|一共|总共|相差",
-    re.IGNORECASE,
-)
-_ASKS_TIME = re.compile(
-    r"^\W*(?:when\b|(?:(?:in|on|since|until|by|from)\s+)?(?:what|which) (?:year|date|day|month|decade|century)\b)",
-    re.IGNORECASE,
-)
-_ASKS_NUMBER = re.compile(r"^\W*how (?:many|old|tall)\b", re.IGNORECASE)
-_NO_NUMBER = re.compile(r"\b(?:no|none|never|all|both|same|many)\b|\d", re.IGNORECASE)
-_NO_TIME = re.compile(r"\d|centur|ancient|never|today", re.IGNORECASE)
-_MARKERS = re.compile(
+_MARKUP = re.compile(
     r"^\s*\d+[.)]\s+|\[\d+\]|\b(?:observation|step|source|passage|paragraph|document|result)s?\s*#?\d+\b|[*_`#]+",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Marks of lists, citations and emphasis, which claim nothing."""
-_FRAME = re.compile(
+"""List numbers, citations and emphasis, which claim nothing."""
+_LEAD_IN = re.compile(
     r"^.*\banswers?\b(?:\s+to\b[^.:!?\n]{0,200})?\s*(?:is\b(?:\s+that\b)?:?|was\b|[:=])\s*",
     re.IGNORECASE | re.DOTALL,
 )
 """What stands before the answer itself: "Based on the search results, the answer is"."""
-_AFTER = re.compile(r"(?<=[.!\n])\s+(?:let me know|i hope|feel free|please|if you)\b.*$", re.IGNORECASE | re.DOTALL)
-_SAID_BY = re.compile(
-    r"\b(?:according to|based on|as per|from) (?:the )?"
-    r"(?:wikipedia|search|observations?|sources?|texts?|context|passages?|articles?)\b[^,.\n]*,?",
+_COMPUTES = re.compile(
+    r"\bhow (?:many|much|old|long|far|tall|high|often|big|large)\b|\b(?:total|sum|difference|average|mean|combined|"
+    r"number of|years? (?:between|apart|after|before)|older|younger|plus|minus|times|percent(?:age)?|ratio|calculate|"
+    r"compute)\b|多少|几|一共|总共|相差",
     re.IGNORECASE,
 )
-_SPAN = re.compile(r"\b(?:(?P<century>\d{1,2})(?:st|nd|rd|th)[ -]century|(?P<decade>\d{3}0)['’]?s)\b", re.IGNORECASE)
-_ABOUT = re.compile(
-    r"\b(?:about|around|approximately|approx|roughly|nearly|almost|over|more than|circa|some)\b|~|≈|约", re.IGNORECASE
+"""A question whose answer may be computed from the numbers that were observed."""
+_APPROXIMATE = re.compile(r"\b(?:about|around|approximately|roughly|nearly|almost|over|circa)\b|~|≈|约", re.IGNORECASE)
+_PERIOD = re.compile(r"\b(?:(?P<century>\d{1,2})(?:st|nd|rd|th)[ -]century|(?P<decade>\d{3}0)['’]?s)\b", re.IGNORECASE)
+_CLAIMS_NOTHING = re.compile(r"\b(?:i|no|not|cannot|none|unknown)\b|n['’]t\b|[不无未没]", re.IGNORECASE)
+"""A short answer such as "I do not know", whose ordinary words are no claim."""
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,400})[\"”»]|[「『《〈]([^」』》〉\n]{1,400})[」』》〉]")
+_WORD = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*\.?")
+_SENTENCE = re.compile(r"(?<=[.!?:;\n])\s+|\n+|^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
+_NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_NAME_PARTICLES = word_set("of the de la le von van der den del di da du and & for in on at y dos das al bin")
+_NO_NAMES = STOP_WORDS | frozenset(MONTHS)
+_NO_NAMES |= word_set(
+    """
+    yes two three four five six seven eight nine ten hundred thousand million billion according based final answer
+    question wikipedia monday tuesday wednesday thursday friday saturday sunday inc ltd corp usd eur mr mrs ms dr
+    """
 )
-_GIVES_UP = re.compile(
-    r"^\W*(?:i (?:do not|don't|cannot|can't|could not|couldn't|am unable to|was unable to)\b.{0,60}\b(?:know|find|"
-    r"determine|answer|say|tell|locate|verify)|(?:unknown|not (?:found|known|available|specified|mentioned|stated|"
-    r"enough information)|insufficient information|n/?a|none of the above|unable to determine|"
-    r"no (?:answer|information))\b)|^\W*(?:我)?(?:不知道|无法|未找到|没有找到)",
-    re.IGNORECASE,
-)
+"""Words that have a capital letter, or stand in a short answer, without being a claim of their own."""
 
 
 def grounded(share: float = 0.6) -> Check:
     """Names, numbers, dates and quotations of the answer must occur in the question or the observations.
 
-    They may be written otherwise: 1.2 million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name,
-    `American` for the United States. A number that the question asks to compute may follow from those observed. `share`
-    is how many words of a name of three or more must be known. What does not occur is named. An answer that gives up,
-    or gives no time or count where one is asked for, is refused too.
+    They may be written differently: 1.2 million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. A
+    number that the question asks to compute may follow from those observed. In an answer of a few words every word
+    must occur. `share` is how many words of a name of three or more must be known. The verdict names what does not
+    occur. No model is asked.
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
         raise ValueError(f"`share` is a number above 0 and at most 1, got {share!r}")
 
-    def judging(answer: Any, run: Run) -> Waits[Verdict]:
-        text = _ends(text_of(answer), LONGEST)
-        source = _that_bears_on(text, "\n".join([run.task, *run.observations]))
+    def judge(answer: Any, run: Run) -> Waits[Verdict]:
+        text = _both_ends(text_of(answer), LONGEST_ANSWER)
+        source = _relevant_part("\n".join([run.task, *run.observations]), text)
 
         def issues() -> list[str]:
-            return list(dict.fromkeys(_complaints(text, run.task, source, share)))
+            unknown = dict.fromkeys(_unknown_in(text, run.task, source, share))
+            return [f"{claim} is neither in the question nor in the observations" for claim in unknown]
 
-        # Much text takes a second, in which the event loop would stand still.
-        found = (yield in_thread(issues)) if len(source) > AT_ONCE else issues()
+        found = (yield in_thread(issues)) if len(source) > IN_THREAD else issues()
         return Verdict(passed=not found, issues=found)
 
-    return Check("grounded", judging)
+    return Check("grounded", judge)
 
 
-def _ends(text: str, most: int) -> str:
-    """The text, or its two ends; a word on what is missing would be a claim of its own here."""
+def _both_ends(text: str, most: int) -> str:
+    """Return the text, or both its ends without a note on the cut, which would be read as a claim."""
     return text if len(text) <= most else f"{text[: most * 3 // 4]}\n{text[-(most // 4) :]}"
 
 
-def _that_bears_on(answer: str, source: str) -> str:
-    """The source; of one that is too long what shares a word with the answer, or holds numbers as it does."""
+def _relevant_part(source: str, answer: str) -> str:
+    """Return the source; of a very long one the sentences that share a word or, for an answer with numbers, a digit."""
     if len(source) <= LONGEST_SOURCE:
         return source
     wanted = set(re.findall(r"\w{2,}", answer.casefold()))
-    counts = re.search(r"\d", answer) is not None
+    has_numbers = re.search(r"\d", answer) is not None
     kept = [
         part
         for part in re.split(r"(?<=[.!?。\n])", source)
-        if not wanted.isdisjoint(re.findall(r"\w{2,}", part.casefold())) or (counts and re.search(r"\d", part))
+        if not wanted.isdisjoint(re.findall(r"\w{2,}", part.casefold())) or (has_numbers and re.search(r"\d", part))
     ]
-    return _ends("".join(dict.fromkeys(kept)), LONGEST_SOURCE)
+    return _both_ends("".join(dict.fromkeys(kept)), LONGEST_SOURCE)
 
 
-def _complaints(answer: str, question: str, source: str, share: float) -> Iterator[str]:
-    """A sentence for each thing in the answer that comes from nowhere."""
-    if _GIVES_UP.search(answer):
-        yield "the answer gives up: it names nothing that was found"
-        return
-    known = Known(source)
-    answer = _SAID_BY.sub(" ", _AFTER.sub("", _MARKERS.sub(" ", answer)))
-    core = _FRAME.sub("", answer).strip() or answer
-    short = len(core.split()) <= SHORT
-    quotes, rest = quotations_in(answer)
+def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator[str]:
+    """Yield each claim of the answer that the source does not hold, as the answer writes it."""
+    source = _Source(text)
+    answer = _MARKUP.sub(" ", answer)
+    core = _LEAD_IN.sub("", answer).strip() or answer
+    is_short = len(core.split()) <= SHORT_ANSWER
+    quotes, rest = _quotations_in(answer)
     for quote in quotes:
-        if not all(known.says(part) for part in re.split(r"\.{3}|…", quote)):
-            yield f'"{quote}" is quoted, and stands neither in the question nor in what was observed'
+        if not all(source.has(part) for part in re.split(r"\.{3}|…", quote)):
+            yield f'"{quote}"'
     dates, rest = dates_in(rest)
-    seen, beside = dates_in(source)
-    values = {one.value for one in numbers_in(beside)} | {float(part) for one in seen for part in one.parts}
-    for text in dict.fromkeys(date.text for date in dates):  # figures alone are read both ways round
-        if not any(_is_dated(date, seen, values) for date in dates if date.text == text):
-            yield _unseen(text)
-    rest = _SPAN.sub(lambda found: " " if _spans(found, values) else found[0], rest)
-    reckoning = _Reckoning(values, question, answer)
+    for written in dict.fromkeys(date.text for date in dates):
+        if not any(source.has_date(date) for date in dates if date.text == written):
+            yield written
+    rest = _PERIOD.sub(lambda found: " " if source.has_year_in(found) else found[0], rest)
+    is_computed, is_approximate = bool(_COMPUTES.search(question)), bool(_APPROXIMATE.search(answer))
     for number in numbers_in(rest):
-        # "First I looked it up", "one of the two": no claims of their own
-        claims = not number.spelt or number.value > 12 or (short and number.text in core)
-        if claims and not reckoning.knows(number.value):
-            yield _unseen(number.text)
-    before, strangers = False, list[str]()
-    for name, adds in names_in(rest):
-        before, after = known.knows_name(name, share), before
-        if not before and not (adds and after):  # "Paris, France": where a known place lies is no claim of its own
-            strangers.append(name)
-            yield _unseen(name)
-    counted = bool(dates_in(core)[0]) or any(True for _ in numbers_in(core))
-    if short and not quotes and not strangers:
-        yield from _words(dates_in(core)[1], known, ends_in_a_word=not counted)
-    if not counted and _ASKS_TIME.search(question) and not _NO_TIME.search(core):
-        yield "the question asks for a time, and the answer names none"
-    if not counted and _ASKS_NUMBER.search(question) and not _NO_NUMBER.search(core):
-        yield "the question asks for a number, and the answer gives none"
+        # "First I looked it up" and "one of the two" claim no number.
+        claims = not number.in_words or number.value > 12 or (is_short and number.text in core)
+        if claims and not source.has_number(number.value, is_computed, is_approximate):
+            yield number.text
+    known, unknown_names = False, list[str]()
+    for name, follows_comma in _names_in(rest):
+        before, known = known, source.has_name(name, share)
+        if not known and not (follows_comma and before):  # in "Paris, France" the second name only places the first
+            unknown_names.append(name)
+            yield name
+    has_numbers = bool(dates_in(core)[0]) or any(True for _ in numbers_in(core))
+    if is_short and not (quotes or unknown_names or has_numbers or _CLAIMS_NOTHING.search(core)):
+        yield from _unknown_words(core, source)  # beside a number, ordinary words are its unit
 
 
-def _unseen(what: str) -> str:
-    return f"{what} stands neither in the question nor in what was observed"
+def _unknown_words(text: str, source: _Source) -> Iterator[str]:
+    """Yield a word of a short answer if most of its words, or the last one, are unknown."""
+    if (strange := _unknown_characters(text, source.text)) is not None:
+        yield strange
+        return
+    words = [word for word in _normalize(text).split() if _is_claim(word)]
+    unknown = [word for word in words if not source.has_word(word)]
+    if unknown and not source.has(text) and (len(unknown) * 2 > len(words) or unknown[-1] == words[-1]):
+        yield unknown[-1]
 
 
-def _is_dated(date: Date, seen: list[Date], values: set[float]) -> bool:
-    """Whether a date is known; one whose parts stand apart from each other is, unless a known one rivals it."""
-    if any(date.within(one) for one in seen):
-        return True
-    rivals = [one for one in seen if date.month and one.month and (one.year == date.year or one.day == date.day)]
-    return not rivals and all(float(part) in values for part in date.parts)
+def _is_claim(word: str) -> bool:
+    return len(word) > 2 and word.isascii() and word.isalpha() and word not in _NO_NAMES
 
 
-class _Reckoning:
-    """The numbers that are known, and what may be made of them."""
+def _unknown_characters(text: str, source: str) -> str | None:
+    """Return two or more characters in a row that no part of the source holds, in scripts without spaces."""
+    source = "".join(source.split())
+    for run in _NO_SPACES.findall(text):
+        left, at = "", 0
+        while at < len(run):
+            size = next((n for n in range(len(run) - at, 1, -1) if run[at : at + n] in source), 0)
+            left += " " if size else run[at]
+            at += size or 1
+        for part in re.split("[ 的了是在由为和与于被叫做人共有年月日]+", left):
+            if len(part) > 1:
+                return part
+    return None
 
-    def __init__(self, values: set[float], question: str, answer: str) -> None:
-        self.values = {round(one, 6) for one in values}
-        self.near = [one for one in values if one > 12 and not 1000 < one < 2100] if _ABOUT.search(answer) else []
-        self.in_millions = re.search(r"\bmillions?\b", question) is not None
-        self.counts = _COUNTS.search(question) is not None
 
-    def knows(self, value: float) -> bool:
-        """Whether a number is known, in thousands or millions too, or roughly; where it is asked for, computed."""
-        if self._has(value) or (self.in_millions and self._has(value * 1e6)):
+def _quotations_in(text: str) -> tuple[list[str], str]:
+    """Return what stands between quotation marks, and the text without it."""
+    found = [match[1] or match[2] for match in _QUOTED.finditer(text)]
+    return [quote.strip() for quote in found if quote.strip()], _QUOTED.sub(" ", text)
+
+
+def _normalize(text: str) -> str:
+    """Return the words alone, without case, accents, punctuation and possessives."""
+    flat = unicodedata.normalize("NFKD", text)
+    flat = "".join(char for char in flat if not unicodedata.combining(char)).casefold()
+    flat = re.sub(r"['’]s?\b", "", flat)
+    flat = re.sub(r"\b(?:[^\W\d_]\.){2,}", lambda found: found[0].replace(".", ""), flat)
+    return " ".join(re.findall(r"[^\W_]+", flat))
+
+
+def _names_in(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield runs of capitalized words, and whether each only follows another name and a comma.
+
+    The first word of a longer sentence has its capital from its place, and is no name by itself.
+    """
+    for sentence in filter(None, _SENTENCE.split(text)):
+        ends_in_name = False
+        for at, part in enumerate(re.split(r"[,;()]", sentence)):
+            words = _WORD.findall(part)
+            runs = list(_capitalized_runs(words, begins_sentence=at == 0))
+            for start, run in runs:
+                if name := _without_last_particles(run):
+                    yield name, ends_in_name and start == 0 and len(run) <= 2
+            ends_in_name = bool(runs) and runs[-1][0] + len(runs[-1][1]) == len(words)
+
+
+def _capitalized_runs(words: list[str], *, begins_sentence: bool) -> Iterator[tuple[int, list[str]]]:
+    is_capital = [word[:1].isupper() and word.strip(".").casefold() not in _NO_NAMES for word in words]
+    if begins_sentence and len(words) > 3 and not is_capital[1] and not words[0].isupper():
+        is_capital[0] = False
+    run: list[str] = []
+    for i, word in enumerate(words):
+        joins = bool(run) and word.strip(".").casefold() in _NAME_PARTICLES and i + 1 < len(words)
+        if is_capital[i] or (joins and is_capital[i + 1]):
+            run.append(word)
+            continue
+        if run:
+            yield i - len(run), run
+            run = []
+    if run:
+        yield len(words) - len(run), run
+
+
+def _without_last_particles(run: list[str]) -> str:
+    while run and run[-1].casefold().strip(".") in _NAME_PARTICLES:
+        run.pop()
+    return " ".join(run).rstrip(".") if run else ""
+
+
+def _is_derived(word: str, other: str) -> bool:
+    """Whether one word is the other with an ending: Canada and Canadian, guitar and guitarist."""
+    short, long = sorted((word, other), key=len)
+    roots = [short, short.rstrip("aeoy")]
+    ending = "i?(?:an|n|ese|ish|ic|i|er|ers|ist|ists|or|s)"
+    return any(len(root) >= 4 and re.fullmatch(rf"{re.escape(root)}{ending}", long) for root in roots)
+
+
+class _Source:
+    """The question and the observations, prepared for looking things up in them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.dates, rest = dates_in(text)
+        found = {number.value for number in numbers_in(rest)}
+        self.numbers = {round(value, 6) for value in found} | {float(n) for date in self.dates for n in date.numbers}
+        self._padded = f" {_normalize(text)} "
+        self._words = frozenset(self._padded.split())
+        self._stems = frozenset(map(stem, self._words))
+        self._by_start: dict[str, list[str]] = {}
+        for word in self._words:
+            self._by_start.setdefault(word[:4], []).append(word)
+
+    def has(self, text: str) -> bool:
+        """Whether these words stand in it, one after the other."""
+        wanted = _normalize(text)
+        if _NO_SPACES.search(wanted):
+            return wanted.replace(" ", "") in self._padded.replace(" ", "")
+        return not wanted or f" {wanted} " in self._padded
+
+    def has_word(self, word: str) -> bool:
+        """Whether a word stands in it, in some form; one letter may be an initial, several an abbreviation."""
+        if word in self._words or stem(word) in self._stems:
             return True
-        if len(f"{value:g}".replace(".", "").strip("0")) >= 3 and (self._has(value * 1000) or self._has(value / 1000)):
+        if len(word) == 1:
+            return any(known[0] == word for known in self._words)
+        return any(_is_derived(word, known) for known in self._by_start.get(word[:4], ())) or word in self._initials
+
+    @cached_property
+    def _initials(self) -> frozenset[str]:
+        """The abbreviations, of two letters or more, that the source's own names would have."""
+        found: set[str] = set()
+        for name, _ in _names_in(self.text):
+            letters = "".join(word[0] for word in name.split() if word[0].isupper()).casefold()[:12]
+            found |= {letters[i:j] for i in range(len(letters)) for j in range(i + 2, len(letters) + 1)}
+        return frozenset(found)
+
+    def has_name(self, name: str, share: float) -> bool:
+        """Whether it holds a name as it stands, by enough of its words, or by its abbreviation."""
+        if self.has(name):
             return True
-        if any(abs(value - one) <= 0.05 * one for one in self.near):
+        words = [word for word in _normalize(name).split() if word not in _NAME_PARTICLES]
+        known = sum(map(self.has_word, words))
+        if known == len(words) or (len(words) > 2 and known >= share * len(words)):
             return True
-        return self.counts and self._follows(value)
+        return len(words) > 1 and "".join(word[0] for word in words) in self._words
+
+    def has_date(self, date: Date) -> bool:
+        """Whether it holds a date, or all its numbers and no other date of the same year or day."""
+        if any(date.is_part_of(known) for known in self.dates):
+            return True
+        rivals = (known for known in self.dates if known.year == date.year or known.day == date.day)
+        if date.month and any(known.month for known in rivals):
+            return False
+        return all(float(number) in self.numbers for number in date.numbers)
+
+    def has_year_in(self, period: re.Match[str]) -> bool:
+        """Whether it holds a year of this century or decade."""
+        if period["decade"]:
+            return any(0 <= year - int(period["decade"]) < 10 for year in self.numbers)
+        return any((year - 1) // 100 + 1 == int(period["century"]) for year in self.numbers if year > 100)
+
+    def has_number(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
+        """Whether it holds a number, in thousands or millions too, nearly, or what follows from its numbers."""
+        if self._has(value):
+            return True
+        if len(f"{value:g}".replace(".", "").strip("0")) > 1 and any(
+            self._has(value * by) or self._has(value / by) for by in (1e3, 1e6)
+        ):
+            return True
+        if is_approximate and any(abs(value - n) <= 0.05 * n for n in self.numbers if n > 12 and not 1000 < n < 2100):
+            return True
+        return is_computed and self._follows(value)
 
     def _has(self, value: float) -> bool:
-        return round(value, 6) in self.values
+        return round(value, 6) in self.numbers
 
     def _follows(self, value: float) -> bool:
-        """Whether it can be had from two numbers that are known, sums all of them, or counts a few things."""
-        if (value == int(value) and 0 < value <= 5) or abs(sum(self.values) - value) < 1e-6:
+        """Whether it is a small count, the sum of all numbers, or the result of one operation on two of them."""
+        if (value == int(value) and 0 < value <= 5) or abs(sum(self.numbers) - value) < 1e-6:
             return True
         return any(
-            self._has(value - one)
-            or self._has(value + one)
-            or self._has(one - value)
-            or self._has(2 * value - one)
-            or self._has(value * one)
-            or (one and self._has(value / one))
-            or (value and (self._has(100 * one / value) or self._has(one / value)))
-            for one in self.values
+            self._has(value - n)
+            or self._has(value + n)
+            or self._has(n - value)
+            or self._has(2 * value - n)
+            or self._has(value * n)
+            or (n and self._has(value / n))
+            or (value and (self._has(100 * n / value) or self._has(n / value)))
+            for n in self.numbers
         )
-
-
-def _spans(found: re.Match[str], years: set[float]) -> bool:
-    """Whether a known year lies in this century or decade."""
-    if found["decade"]:
-        return any(0 <= year - int(found["decade"]) < 10 for year in years)
-    return any((year - 1) // 100 + 1 == int(found["century"]) for year in years if year > 100)
-
-
-def _words(text: str, known: Known, *, ends_in_a_word: bool) -> Iterator[str]:
-    """The ordinary words of a short answer: one that stands nowhere, in no form, is named."""
-    if (strange := strange_in(text, known.text)) is not None:
-        yield _unseen(strange)
-        return
-    words = [one for one in plainly(text).split() if _says_something(one)]
-    unknown = [one for one in words if not known.knows_word(one)]
-    if (
-        unknown
-        and not known.says(text)
-        and (len(unknown) * 2 > len(words) or (ends_in_a_word and unknown[-1] == words[-1]))
-    ):
-        shown = next((one for one in text.split() if plainly(one) == unknown[-1]), unknown[-1])
-        yield _unseen(shown.strip(".,;:!?"))
-
-
-def _says_something(word: str) -> bool:
-    """Whether a word of an answer is a claim; small words, units and numbers are none."""
-    if len(word) < 3 or not word.isascii() or any(one.isdigit() for one in word):
-        return False
-    return word not in STOP | PLAIN | SETTING | _UNITS and not any(True for _ in numbers_in(word))

@@ -1,48 +1,72 @@
-"""Checks that ask a model: a judge of question and answer, and the same question asked again."""
+"""Checks that ask a model or a person: a judge of question and answer, the same question asked again, a review."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import HumanMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.pregel.protocol import PregelProtocol
+from langgraph.types import interrupt
+from pydantic_core import to_json
 
-from langgraph_reflexion.checks.check import Check, config_here, text_of
-from langgraph_reflexion.checks.folding import folded
-from langgraph_reflexion.checks.judge_text import read_verdict
-from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import likeness
+from langgraph_reflexion.checks.check import Check, sync_check, text_of
+from langgraph_reflexion.checks.plain import normalize_answer
+from langgraph_reflexion.context import field_of
+from langgraph_reflexion.driver import Waits, either
+from langgraph_reflexion.nodes.host import checkpoints, silent
 from langgraph_reflexion.nodes.models.asking import asked
+from langgraph_reflexion.nodes.models.bindings import knows_schemas
 from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.nodes.models.history import bounded, fenced
+from langgraph_reflexion.nodes.models.response_format import as_format
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Run, Verdict
+from langgraph_reflexion.schemas import Dimension, Run, Verdict
+from langgraph_reflexion.text.json_text import TangledError, Whole, values_in, without_thinking
+from langgraph_reflexion.text.likeness import likeness
 
-GENERAL = {
-    "correctness": "what it states is true, and the reasoning holds",
-    "completeness": "every part of the task is answered",
-    "clarity": "it can be understood at first reading",
-    "relevance": "it keeps to the task",
+DIMENSIONS = {
+    "general": {
+        "correctness": "what it states is true, and the reasoning holds",
+        "completeness": "every part of the task is answered",
+        "clarity": "it can be understood at first reading",
+        "relevance": "it keeps to the task",
+    },
+    "satisfaction": {
+        "accuracy": "what it states is true",
+        "completeness": "every part of the question is answered",
+        "clarity": "it is well ordered and easy to understand",
+        "relevance": "it keeps to the question",
+        "helpfulness": "the person who asked can go on with it",
+    },
 }
-SATISFACTION = {
-    "accuracy": "what it states is true",
-    "completeness": "every part of the question is answered",
-    "clarity": "it is well ordered and easy to understand",
-    "relevance": "it keeps to the question",
-    "helpfulness": "the person who asked can go on with it",
-}
-SETS = {"general": ("judge", GENERAL), "satisfaction": ("judge_satisfaction", SATISFACTION)}
-ALIKE = 0.75
-"""How alike two longer answers are that say the same."""
+ACCEPTANCE = ("passed", "success", "satisfactory", "is_satisfactory", "satisfied")
+FEEDBACK = ("feedback", "overall_feedback", "evaluation_reason", "reason")
+ISSUES = ("issues", "specific_issues", "improvement_suggestions", "suggestions")
+_SCORE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(?:%|(?:/|out of)\s*(\d+))?\s*", re.IGNORECASE)
+_KEYS = {"judge": ("passed", "feedback", "issues")}
+_KEYS["judge_satisfaction"] = ("is_satisfactory", "evaluation_reason", "improvement_suggestions")
+
+SHORT_ANSWER = 40
+"""Characters up to which an answer may stand inside the sentence of another: a name or a date, not a paragraph."""
+SAME_ANSWER = 0.75
+"""The likeness from which two longer answers say the same; paraphrases of one answer in tests/checks lie above it."""
 _DENIES = re.compile(
-    "no|not|nor|or|never|neither|either|between|rather|instead|than|unlike|wrong|false|but|cannot|"
-    "(?:is|was|are|were|did|does|do|has|have|had|wo|ca|would|could|should)nt"
+    r"\b(?:no|not|nor|or|never|neither|either|rather|instead|than|and|cannot|wrong|\w+n['’]?t)\b|[不非没或和与]",
+    re.IGNORECASE,
 )
-"""Words near an answer in a sentence that deny it, or set another beside it; folded, they have no apostrophe."""
-_DENIES_WIDE = re.compile("[不非没或和与]|而是")
+"""Words that deny the answer they stand beside, or name another one."""
+
+NOBODY_TO_ASK = "no person could be asked: compile the graph with a checkpointer"
+REVIEW_REPLY = 'true, {"refuse": reason} or {"edit": text}'
 
 
 def llm_judge(
@@ -52,44 +76,28 @@ def llm_judge(
 ) -> Check:
     """A model judges the answer: it sees the question and the answer, and nothing else.
 
-    Without a `model` it is the agent's own. `criteria` are your own, in words. `dimensions` are `"general"`,
-    `"satisfaction"`, or names of your own with their meaning. A refusal stands whatever the score; acceptance is its
-    score. A reply that cannot be read says nothing: the answer is then not judged.
+    Without a `model` the agent's own is asked; a compiled graph, such as an agent, is a judge too. `criteria` are your
+    own, in words. `dimensions` are `"general"`, `"satisfaction"`, or names of your own with their meaning. A refusal
+    stands whatever the score; acceptance depends on the score, if the judge gave one. A reply that cannot be read says
+    nothing.
     """
-    judge = _model(model, "llm_judge")
-    name, sides = _dimensions(dimensions)
-    listed = "\n".join(f"- {side}: {meaning}" if meaning else f"- {side}" for side, meaning in sides.items())
-    wanted = f"{_criteria(criteria)}\n\nLook at it from these sides:\n{listed}".strip()
+    judge = _runnable(model, "llm_judge")
+    prompt_name, meanings = _dimensions(dimensions)
+    listed = "\n".join(f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in meanings.items())
+    wanted = f"{_criteria(criteria)}\n\nConsider these dimensions:\n{listed}"
+    schema = _schema(_KEYS[prompt_name], meanings)
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
-        words = run.prompts or Prompts()
-        prompt = words.render(
-            name,
+        prompt = (run.prompts or Prompts()).render(
+            prompt_name,
             task=fenced(bounded(run.task)),
             answer=fenced(bounded(text_of(answer))),
             criteria=wanted,
-            dimensions=", ".join(sides),
+            dimensions=", ".join(meanings),
         )
-        reply = yield from asked(_here(judge, run, "llm_judge"), [HumanMessage(prompt)], config_here(), aside="judge")
-        return read_verdict(reply.message.text)
+        return read_verdict((yield from _ask(_own_or_agents(judge, run, "llm_judge"), prompt, "judge", schema)))
 
     return Check("llm_judge", judging, asks_model=True, wants_model=judge is None)
-
-
-def _model(model: Any, check: str) -> Runnable[Any, Any] | None:
-    if isinstance(model, str):
-        return model_named(model)
-    if model is not None and not isinstance(model, Runnable):
-        raise ValueError(f"`model` of `{check}` is a chat model or its name, got {model!r}")
-    return model
-
-
-def _here(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnable[Any, Any]:
-    """The check's own model, else the agent's."""
-    chosen: Runnable[Any, Any] | None = model if model is not None else run.model
-    if chosen is None:
-        raise ValueError(f"`{check}` has no model of its own, and there is no agent whose model it could ask")
-    return chosen
 
 
 def _criteria(criteria: Any) -> str:
@@ -98,76 +106,266 @@ def _criteria(criteria: Any) -> str:
     given = [criteria] if isinstance(criteria, str) else criteria
     if not isinstance(given, Sequence) or not given or not all(isinstance(one, str) and one.strip() for one in given):
         raise ValueError(f"`criteria` is a text or a list of texts, got {criteria!r}")
-    return "Judge it by this alone:\n" + "\n".join(
-        f"- {one.strip()}" if len(given) > 1 else one.strip() for one in given
+    lines = [criterion.strip() for criterion in given]
+    return "Judge it by this alone:\n" + (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
+
+
+def _dimensions(dimensions: Any) -> tuple[str, Mapping[str, str]]:
+    """The name of the prompt, and the dimensions with their meanings."""
+    if dimensions is None or isinstance(dimensions, str):
+        chosen = dimensions or "general"
+        if chosen not in DIMENSIONS:
+            known = ", ".join(map(repr, DIMENSIONS))
+            raise ValueError(f"`dimensions` is one of {known}, or names of your own, got {dimensions!r}")
+        return ("judge_satisfaction" if chosen == "satisfaction" else "judge"), DIMENSIONS[chosen]
+    names = list(dimensions) if isinstance(dimensions, (Mapping, Sequence)) else []
+    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError(f"`dimensions` holds names, got {dimensions!r}")
+    return "judge", {name: str(dimensions[name]) if isinstance(dimensions, Mapping) else "" for name in names}
+
+
+def _schema(keys: tuple[str, str, str], dimensions: Iterable[str]) -> dict[str, Any]:
+    """The JSON schema of a verdict, for a provider that enforces schemas."""
+    text, score = {"type": "string"}, {"type": "number", "minimum": 0, "maximum": 100}
+    accepts, feedback, issues = keys
+    dimension = {"type": "object", "properties": {"score": score, "feedback": text}, "required": ["score", "feedback"]}
+    fields: dict[str, Any] = {
+        accepts: {"type": "boolean"},
+        "score": score,
+        feedback: text,
+        issues: {"type": "array", "items": text},
+        "dimensions": {"type": "object", "properties": dict.fromkeys(dimensions, dimension)},
+    }
+    return {"type": "object", "properties": fields, "required": [accepts, "score", issues]}
+
+
+# ---------------------------------------------------------------- asking
+
+
+def _runnable(model: Any, check: str) -> Runnable[Any, Any] | None:
+    if isinstance(model, str):
+        return model_named(model)
+    if model is not None and not isinstance(model, Runnable):
+        raise ValueError(f"`model` of `{check}` is a chat model, its name or a compiled graph, got {model!r}")
+    return model
+
+
+def _own_or_agents(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnable[Any, Any]:
+    chosen: Runnable[Any, Any] | None = model if model is not None else run.model
+    if chosen is None:
+        raise ValueError(f"`{check}` has no model of its own, and there is no agent whose model it could ask")
+    return chosen
+
+
+def _ask(model: Runnable[Any, Any], prompt: str, name: str, schema: dict[str, Any] | None = None) -> Waits[str]:
+    """The reply of a chat model or a graph; `schema` is bound where the provider enforces schemas."""
+    config, message = var_child_runnable_config.get() or RunnableConfig(), HumanMessage(prompt)
+    if _is_graph(model):
+        inside = {**silent(config, recursion_limit=25), "run_name": name}
+        final = yield either(model.invoke, model.ainvoke, {"messages": [message]}, inside)  # type: ignore[arg-type]
+        return _last_words(final)
+    if schema is not None and knows_schemas(model):
+        model = model.bind(**as_format("verdict", schema))
+    reply = yield from asked(model, [message], config, aside=name)
+    return reply.message.text
+
+
+def _is_graph(model: Any) -> bool:
+    while isinstance(model, RunnableBindingBase):
+        model = model.bound
+    return isinstance(model, PregelProtocol)
+
+
+def _last_words(final: Any) -> str:
+    """What a graph answered: its structured response, else its last message."""
+    if (structured := field_of(final, "structured_response")) is not None:
+        return to_json(structured).decode()
+    messages = field_of(final, "messages")
+    if not messages:
+        raise ValueError("the graph that judges gave no `messages` and no `structured_response`")
+    return str(messages[-1].text)
+
+
+# ---------------------------------------------------------------- reading a verdict
+
+
+def read_verdict(text: str) -> Verdict:
+    """Read a judge's reply. One that cannot be read, or contradicts itself, gives a verdict that says nothing."""
+    try:
+        objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Whole)]
+    except TangledError as fault:
+        return _unreadable(str(fault))
+    verdicts = [(fields, found.twice) for found in objects if (fields := _fields(found.value))]
+    if any(twice is not None for _, twice in verdicts):
+        return _unreadable("it gives a key twice")
+    if len({json.dumps(fields, sort_keys=True) for fields, _ in verdicts}) != 1:
+        return _unreadable(
+            "it gives several different verdicts" if verdicts else "it holds no JSON object of a verdict"
+        )
+    return _verdict(verdicts[0][0])
+
+
+def _unreadable(why: str) -> Verdict:
+    return Verdict(issues=[f"the judge's reply says nothing: {why}"])
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a verdict under our names; empty where there is neither an acceptance nor a score."""
+    known = {_folded(name): name for name in (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")}
+    given = value if isinstance(value, dict) else {}
+    fields = {known[_folded(key)]: item for key, item in given.items() if _folded(key) in known}
+    return fields if any(name in fields for name in (*ACCEPTANCE, "score")) else {}
+
+
+def _folded(key: str) -> str:
+    """The key without case, `_` and `-`: `isSatisfactory` is `is_satisfactory`."""
+    return re.sub(r"[\W_]", "", key).lower()
+
+
+def _verdict(fields: Mapping[str, Any]) -> Verdict:
+    stated = {_truth(fields[name]) for name in ACCEPTANCE if name in fields}
+    if None in stated or len(stated) > 1:
+        return _unreadable("it does not say clearly whether it accepts")
+    raw = fields.get("score")
+    score = _score(raw)
+    unread = raw is not None and score is None
+    if stated != {False} and (unread or (not stated and score is None)):
+        return _unreadable(f"its score {raw!r} cannot be read")
+    dimensions, notes = _read_dimensions(fields.get("dimensions"))
+    notes += [f"its score {raw!r} cannot be read"] if unread else []
+    return Verdict(
+        # Acceptance depends on the score, if there is one; a refusal is final.
+        passed=False if stated == {False} else True if score is None else None,
+        score=score,
+        feedback=" ".join(text for name in FEEDBACK for text in _texts(fields.get(name))),
+        issues=[*(text for name in ISSUES for text in _texts(fields.get(name))), *notes],
+        dimensions=dimensions,
     )
 
 
-def _dimensions(dimensions: Any) -> tuple[str, dict[str, str]]:
-    if dimensions is None:
-        dimensions = "general"
-    if isinstance(dimensions, str):
-        if dimensions not in SETS:
-            raise ValueError(
-                f"`dimensions` is one of {', '.join(map(repr, SETS))}, or names of your own, got {dimensions!r}"
-            )
-        return SETS[dimensions]
-    names = list(dimensions) if isinstance(dimensions, (Mapping, Sequence)) else []
-    if not names or not all(isinstance(one, str) and one.strip() for one in names):
-        raise ValueError(f"`dimensions` holds names, got {dimensions!r}")
-    return "judge", {one: str(dimensions[one]) if isinstance(dimensions, Mapping) else "" for one in names}
+def _truth(value: Any) -> bool | None:
+    if isinstance(value, str):
+        return {"true": True, "yes": True, "false": False, "no": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
+
+
+def _score(value: Any) -> float | None:
+    """A score of 100: 85, "85", "85%", "8/10" or "8 out of 10"."""
+    if isinstance(value, str) and (found := _SCORE.fullmatch(value)):
+        value = float(found[1]) * (100 / float(found[2]) if found[2] and float(found[2]) else 1)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _read_dimensions(given: Any) -> tuple[dict[str, Dimension], list[str]]:
+    """Dimensions from an object of scores or of objects, or from a list of objects with a name."""
+    if isinstance(given, list):
+        given = {str(item["name"]): item for item in given if isinstance(item, dict) and item.get("name")}
+    found: dict[str, Dimension] = {}
+    notes: list[str] = []
+    for name, item in given.items() if isinstance(given, dict) else ():
+        fields = item if isinstance(item, dict) else {"score": item}
+        feedback = " ".join(text for key in FEEDBACK for text in _texts(fields.get(key)))
+        if (score := _score(fields.get("score"))) is None:
+            notes.append(f"the score of {name} cannot be read" + (f": {feedback}" if feedback else ""))
+        else:
+            found[name] = Dimension(score=score, feedback=feedback)
+    return found, notes
+
+
+def _texts(given: Any) -> list[str]:
+    """The texts in a text, a list, or a list of objects that hold texts."""
+    if isinstance(given, str):
+        return [given.strip()] if given.strip() else []
+    if isinstance(given, dict):
+        return [": ".join(text for text in given.values() if isinstance(text, str))]
+    return [text for item in given for text in _texts(item) if text] if isinstance(given, list) else []
+
+
+# ---------------------------------------------------------------- the same question again
 
 
 def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
     """Asks the question `k` times more, and accepts where at least this share of the answers agree with the one given.
 
-    The model, the agent's own unless one is given, is shown what was observed and not the answer. Short answers agree
-    when they fold to the same; longer ones when they say the same.
+    The model, the agent's own unless one is given, sees what was observed and not the answer. Short answers agree when
+    they are the same but for case, articles and punctuation; longer ones when they say the same.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 100:
         raise ValueError(f"`k` is a whole number from 1 to 100, got {k!r}")
     if isinstance(agree, bool) or not isinstance(agree, (int, float)) or not 0 < agree <= 1:
         raise ValueError(f"`agree` is a share above 0 and at most 1, got {agree!r}")
-    other = _model(model, "consistent")
+    other = _runnable(model, "consistent")
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
-        chosen = _here(other, run, "consistent")
-        words = run.prompts or Prompts()
-        seen = fenced(bounded("\n\n".join(run.observations))) or "none"
-        asking = [HumanMessage(words.render("again", task=fenced(bounded(run.task)), observations=seen))]
-        said = []
+        chosen = _own_or_agents(other, run, "consistent")
+        observations = fenced(bounded("\n\n".join(run.observations))) or "none"
+        prompt = (run.prompts or Prompts()).render("again", task=fenced(bounded(run.task)), observations=observations)
+        replies = []
         for _ in range(k):
-            reply = yield from asked(chosen, asking, config_here(), aside="again")
-            said.append(reply.message.text.strip())
+            replies.append((yield from _ask(chosen, prompt, "again")).strip())
         text = text_of(answer)
-        others = [one for one in said if not _agree(one, text)]
-        share = (k - len(others)) / k
-        told = f"{k - len(others)} of {k} answers to the same question agree with it"
-        issues = [
-            f"{count} of {k} times the answer was: {bounded(one, 500)}" for one, count in Counter(others).most_common(3)
-        ]
-        passed = share >= agree - 1e-9
-        return Verdict(passed=passed, score=100 * share, feedback=told, issues=[] if passed else issues)
+        others = [reply for reply in replies if not _agree(reply, text)]
+        agreeing = k - len(others)
+        passed = agreeing >= agree * k - 1e-9
+        common = Counter(others).most_common(3)
+        issues = [f"{count} of {k} times the answer was: {bounded(reply, 500)}" for reply, count in common]
+        feedback = f"{agreeing} of {k} answers to the same question agree with it"
+        return Verdict(passed=passed, score=100 * agreeing / k, feedback=feedback, issues=[] if passed else issues)
 
     return Check("consistent", judging, asks_model=True, wants_model=other is None)
 
 
-def _agree(one: str, other: str) -> bool:
-    ours, theirs = folded(one), folded(other)
+def _agree(reply: str, answer: str) -> bool:
+    ours, theirs = normalize_answer(reply), normalize_answer(answer)
     if ours == theirs:
         return True
     short, long = sorted((ours, theirs), key=len)
-    if len(short) <= 40:  # an answer in a sentence around it
-        return bool(short) and _says(long, short)
-    return likeness(one, other) >= ALIKE
+    if len(short) > SHORT_ANSWER:
+        return likeness(reply, answer) >= SAME_ANSWER
+    sentence = reply if long == ours else answer
+    has_spaces = short.isascii() or " " in long
+    held = f" {short} " in f" {long} " if has_spaces else short in long
+    return bool(short) and held and not _DENIES.search(sentence)
 
 
-def _says(sentence: str, answer: str) -> bool:
-    """Whether a sentence gives this answer, and does not deny it or name another beside it."""
-    if not answer.isascii() and " " not in sentence:  # a script without spaces
-        return answer in sentence and not _DENIES_WIDE.search(sentence)
-    for found in re.finditer(rf"(?<!\S){re.escape(answer)}(?!\S)", sentence):
-        before, after = sentence[: found.start()].split()[-3:], sentence[found.end() :].split()[:3]
-        if not any(map(_DENIES.fullmatch, [*before, *after])) and "and" not in (*before[-1:], *after[:1]):
-            return True
-    return False
+# ---------------------------------------------------------------- a person
+
+
+def human_review(share: float = 1.0) -> Check:
+    """Pauses for a person, who accepts (`True`), refuses (`{"refuse": reason}`) or edits (`{"edit": text}`).
+
+    With a share below 1 a person sees only so many of the answers, the same ones every time; the others get no verdict.
+    """
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+        raise ValueError(f"`share` is a number from 0 to 1, got {share!r}")
+
+    def judge(answer: Any, run: Run) -> Verdict:
+        text = text_of(answer)
+        drawn = hashlib.sha256(f"{run.task}\0{text}".encode("utf-8", "replace")).digest()
+        if int.from_bytes(drawn[:8]) / 2**64 >= share:
+            return Verdict()
+        if not checkpoints(var_child_runnable_config.get() or {}):
+            return Verdict(issues=[NOBODY_TO_ASK])
+        question = {"type": "review", "question": run.task, "answer": text, "reply": REVIEW_REPLY}
+        reply = interrupt(question)
+        while (verdict := _review(reply)) is None:
+            reply = interrupt({**question, "error": f"The reply is {REVIEW_REPLY}, got {reply!r}"})
+        return verdict
+
+    return sync_check("human_review", judge, asks_person=True)
+
+
+def _review(reply: Any) -> Verdict | None:
+    """A person's reply as a verdict; None where it has another form."""
+    if isinstance(reply, bool):
+        return Verdict(passed=reply)
+    if not isinstance(reply, dict) or len(reply) != 1:
+        return None
+    ((key, text),) = reply.items()
+    if not isinstance(text, str):
+        return None
+    if key == "refuse":
+        return Verdict(passed=False, feedback=text)
+    return Verdict(passed=True, edited=text, feedback="a person edited the answer") if key == "edit" else None

@@ -1,4 +1,4 @@
-"""Checks that need nobody: a function of your own, a pattern or form, an expected answer, words that must be in it."""
+"""Checks that ask nobody: a function of your own, a pattern or schema, an expected answer, words that must be in it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, at_once, text_of
-from langgraph_reflexion.checks.folding import folded
+from langgraph_reflexion.checks.check import Check, sync_check, text_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import is_async, takes
 from langgraph_reflexion.nodes.checking import NamedCheck
 from langgraph_reflexion.nodes.models.asking import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.schemas import Run, Verdict
+
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fromkeys(map(ord, "‘’‛ʼ"), "'")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_ARTICLE = re.compile(r"\b(?:a|an|the)\s+(?=\w)")
+_INITIALS = re.compile(r"\b[^\W\d_](?:\.[^\W\d_])+\b")
+_OPERATION = re.compile(r"(?<!\S)(?:\w|[\d.]+) [-+*/=<>] (?:\S*\d\S*|\w)(?!\S)")
 
 
 def rule(function: Callable[..., Any], name: str | None = None) -> Check:
@@ -23,17 +28,17 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
     if name is not None and not isinstance(name, str):
         raise ValueError(f"The `name` of a rule is a text, got {name!r}")
-    called = str(name or getattr(function, "__name__", type(function).__name__))
-    asked = NamedCheck("rule" if called == "<lambda>" else called, _of_both(function))
+    label = str(name or getattr(function, "__name__", type(function).__name__))
+    check = NamedCheck("rule" if label == "<lambda>" else label, _with_run(function))
 
-    def judging(answer: Any, run: Run) -> Waits[Any]:
-        return (yield from asked.verdict(answer, run, Meter()))
+    def judge(answer: Any, run: Run) -> Waits[Any]:
+        return (yield from check.verdict(answer, run, Meter()))
 
-    return Check(asked.name, judging, asked.asks_model, asked.wants_model, asked.asks_person)
+    return Check(check.name, judge, check.asks_model, check.wants_model, check.asks_person)
 
 
-def _of_both(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function itself, or where it takes the answer alone, one of (answer, run)."""
+def _with_run(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself, or one of (answer, run) around a function of the answer alone."""
     if takes(function, None, None):
         return function
     if not takes(function, None):
@@ -50,7 +55,7 @@ def _of_both(function: Callable[..., Any]) -> Callable[..., Any]:
 def matches(form: Any) -> Check:
     """The answer holds a regular expression, or is a value of a JSON schema or pydantic model."""
     if isinstance(form, (str, re.Pattern)):
-        return _pattern(form)
+        return _matches_pattern(form)
     try:
         wanted = ResponseForm(form)
     except ValueError:
@@ -60,10 +65,10 @@ def matches(form: Any) -> Check:
         _, fault = wanted.read(answer) if isinstance(answer, str) else wanted.fitted(answer)
         return Verdict(passed=not fault, feedback=fault)
 
-    return at_once("matches", judge)
+    return sync_check("matches", judge)
 
 
-def _pattern(form: str | re.Pattern[str]) -> Check:
+def _matches_pattern(form: str | re.Pattern[str]) -> Check:
     try:
         pattern = re.compile(form)
     except re.error as fault:
@@ -74,49 +79,82 @@ def _pattern(form: str | re.Pattern[str]) -> Check:
     def judge(answer: Any, _run: Run) -> Verdict:
         if pattern.search(text_of(answer)):
             return Verdict(passed=True)
-        return Verdict(passed=False, feedback=f"the answer holds nothing that matches `{pattern.pattern}`")
+        return Verdict(passed=False, feedback=f"nothing in the answer matches `{pattern.pattern}`")
 
-    return at_once("matches", judge)
+    return sync_check("matches", judge)
 
 
 def exact(expected: Any) -> Check:
     """The answer is the expected one; case, articles, punctuation and space do not count.
 
-    What was expected is never told, so that a second attempt has to find it.
+    The verdict never shows the expected answer, so that a second attempt has to find it.
     """
     if expected is None or (isinstance(expected, str) and not expected.strip()):
         raise ValueError(f"`exact` takes the expected answer, got {expected!r}")
-    wanted = folded(text_of(expected))
+    wanted = normalize_answer(text_of(expected))
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        same = answer == expected or folded(text_of(answer)) == wanted
-        return Verdict(passed=True) if same else Verdict(passed=False, feedback="this is not the expected answer")
+        if answer == expected or normalize_answer(text_of(answer)) == wanted:
+            return Verdict(passed=True)
+        return Verdict(passed=False, feedback="this is not the expected answer")
 
-    return at_once("exact", judge)
+    return sync_check("exact", judge)
 
 
 def contains_all(words: Iterable[str]) -> Check:
-    """Each of these texts is in the answer, whatever its case; a number stands for itself, not within a longer one."""
+    """The answer holds each of these texts, in any case; a number does not count within a longer one."""
     listed = isinstance(words, Iterable) and not isinstance(words, (str, bytes))
     given = tuple(words) if listed else ()
-    if not given or not all(isinstance(one, str) and one.strip() for one in given):
+    if not given or not all(isinstance(word, str) and word.strip() for word in given):
         raise ValueError(f"`contains_all` takes a list of texts, got {words!r}")
-    wanted = [(one, re.compile(_edged(_level(one)))) for one in given]
+    wanted = [(word, re.compile(_as_pattern(_casefold(word)))) for word in given]
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        said = _level(text_of(answer))
-        missing = [f"{one!r} is missing" for one, pattern in wanted if not pattern.search(said)]
+        text = _casefold(text_of(answer))
+        missing = [f"{word!r} is missing" for word, pattern in wanted if not pattern.search(text)]
         return Verdict(passed=not missing, issues=missing)
 
-    return at_once("contains_all", judge)
+    return sync_check("contains_all", judge)
 
 
-def _level(text: str) -> str:
+def _casefold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _edged(text: str) -> str:
-    """A pattern of the text that meets no part of a longer number."""
+def _as_pattern(text: str) -> str:
+    """A pattern of the text that does not match a part of a longer number."""
     before = r"(?<![\d])(?<!\d[.,])" if text[0].isdigit() else ""
     after = r"(?!\d)(?![.,]\d)" if text[-1].isdigit() else ""
     return f"{before}{re.escape(text)}{after}"
+
+
+def normalize_answer(text: str) -> str:
+    """Return an answer without case, articles, punctuation and extra space, as HotpotQA compares answers.
+
+    Signs and dots inside numbers and names stay (3.5 is not 35, C++ is not C), and no answer becomes empty.
+    """
+    plain = _casefold(unicodedata.normalize("NFKC", text).translate(_DASHES))
+    text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
+    text = _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
+    kept = "".join(char if _has_meaning(text, i) else "" for i, char in enumerate(text))
+    bare = " ".join(kept.split())
+    return " ".join(_ARTICLE.sub("", bare).split()) or bare or plain
+
+
+def _has_meaning(text: str, at: int) -> bool:
+    """Whether a character belongs to the answer, and is not punctuation around it."""
+    char = text[at]
+    if char.isalnum() or char.isspace() or unicodedata.category(char)[0] not in "PS":
+        return True
+    if not char.isascii():
+        return unicodedata.category(char)[0] == "S"  # ° and € say something; dots and quotes of any script do not
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if before.isdigit() and after.isdigit():
+        return True
+    if char in "-+*/=<>" and _OPERATION.search(text, max(0, at - 8), at + 12) and before + after == "  ":
+        return True
+    if after.isdigit() and char in "-+.":
+        return not before.isalnum()
+    if char in "+#" and re.search(r"\w[+#]*$", text[:at]):  # C++, C#
+        return True
+    return char in ".+*^=<>#@&" and before.isalnum() and after.isalnum()

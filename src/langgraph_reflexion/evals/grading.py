@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langgraph_reflexion import checks
-from langgraph_reflexion.checks.check import Check, at_once, text_of
+from langgraph_reflexion.checks.check import Check, sync_check, text_of
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.evals.sameness import same
 from langgraph_reflexion.evals.tasks import Task
@@ -85,7 +85,7 @@ def _spelt_freely(expected: str, task: Task) -> Check:
         fine = same(text_of(answer), expected, task.task)
         return Verdict(passed=fine, feedback="" if fine else WRONG)
 
-    return at_once("exact", right)
+    return sync_check("exact", right)
 
 
 def _silent(check: Check) -> Check:
@@ -94,7 +94,7 @@ def _silent(check: Check) -> Check:
     def right(answer: Any, run: Run) -> str | None:
         return None if check(answer, run).passed else WRONG
 
-    return at_once(check.name, right)
+    return sync_check(check.name, right)
 
 
 def _listed(argument: Any, task: Task) -> list[Any]:

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from decimal import Decimal
 
-from langgraph_reflexion.checks.folding import folded
+from langgraph_reflexion.checks.plain import normalize_answer as folded
 from langgraph_reflexion.text.words import listed
 
 _TIME = re.compile(r"(?:at )?(\d{1,2}):([0-5]\d)(?::00)?(?: ?(?:(a|p)\.?m\b|h(?:ours)?\b))?\.?")

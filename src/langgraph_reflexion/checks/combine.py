@@ -1,0 +1,144 @@
+"""Several checks as one: all of them, any of them, the first that fails, a weighted mean, or one by topic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langgraph_reflexion.checks.check import Check, Judge, members_of
+from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.calling import calling, takes
+from langgraph_reflexion.nodes.checking import Judged, NamedCheck, verdicts_on
+from langgraph_reflexion.nodes.models.asking import Meter
+from langgraph_reflexion.nodes.verdicts import decided, together
+from langgraph_reflexion.schemas import Dimension, Run, Verdict
+from langgraph_reflexion.text.topics import topic_of
+
+
+def all_of(*checks: Any) -> Check:
+    """Accepts what every check accepts. All are asked, those without a model first, and all complaints are kept."""
+    return _in_turn("all_of", members_of("all_of", checks), stop_at_refusal=False)
+
+
+def first_failing(*checks: Any) -> Check:
+    """Like `all_of`, in the order given, and no check is asked after the first refusal."""
+    return _in_turn("first_failing", members_of("first_failing", checks, as_given=True), stop_at_refusal=True)
+
+
+def _in_turn(name: str, members: Sequence[NamedCheck], *, stop_at_refusal: bool) -> Check:
+    def judge(answer: Any, run: Run) -> Waits[Verdict]:
+        def refuses(verdict: Verdict) -> bool:
+            return stop_at_refusal and decided(verdict, run.success_score) is False
+
+        judged = yield from verdicts_on(members, answer, run, Meter(), enough=refuses)
+        accepted, score = together(judged.verdicts, run.success_score)
+        return _merged(judged, judged.verdicts, accepted, score)
+
+    return _combination(name, judge, members)
+
+
+def any_of(*checks: Any) -> Check:
+    """Accepts what one check accepts, and asks no more then; those without a model are asked first."""
+    members = members_of("any_of", checks)
+
+    def judge(answer: Any, run: Run) -> Waits[Verdict]:
+        def accepts(verdict: Verdict) -> bool:
+            return decided(verdict, run.success_score) is True
+
+        judged = yield from verdicts_on(members, answer, run, Meter(), enough=accepts)
+        accepting = [verdict for verdict in judged.verdicts if accepts(verdict)]
+        if accepting:
+            return _merged(judged, accepting[:1], True, accepting[0].score)
+        decisions = [decided(verdict, run.success_score) for verdict in judged.verdicts]
+        if not decisions or None in decisions:
+            return _merged(judged, judged.verdicts, None, None)
+        scores = [verdict.score for verdict in judged.verdicts if verdict.score is not None]
+        return _merged(judged, judged.verdicts, False, max(scores, default=None))
+
+    return _combination("any_of", judge, members)
+
+
+def weighted(*pairs: tuple[Any, float], pass_score: float = 80) -> Check:
+    """Accepts where the weighted mean of the scores is enough; a single refusal need not refuse.
+
+    A verdict without a score counts 100 if it accepts and 0 if it refuses; so does a refusal with a passing score. A
+    verdict that says nothing does not count.
+    """
+    if isinstance(pass_score, bool) or not isinstance(pass_score, (int, float)) or not 0 <= pass_score <= 100:
+        raise ValueError(f"`pass_score` is a number from 0 to 100, got {pass_score!r}")
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not _is_weight(pair[1]):
+            raise ValueError(f"`weighted` takes pairs of a check and a weight above 0, got {pair!r}")
+    given = members_of("weighted", [check for check, _ in pairs], as_given=True)
+    by_cost = sorted(
+        zip(given, (float(weight) for _, weight in pairs), strict=True), key=lambda pair: pair[0].asks_model
+    )
+    members, weights = [check for check, _ in by_cost], [weight for _, weight in by_cost]
+
+    def judge(answer: Any, run: Run) -> Waits[Verdict]:
+        judged = yield from verdicts_on(members, answer, run, Meter())
+        points = [_points(verdict, run.success_score, pass_score) for verdict in judged.each]
+        counted = [(weight, point) for weight, point in zip(weights, points, strict=True) if point is not None]
+        if not counted:
+            return _merged(judged, judged.verdicts, None, None)
+        score = sum(weight * point for weight, point in counted) / sum(weight for weight, _ in counted)
+        return _merged(judged, judged.verdicts, score >= pass_score, score)
+
+    return _combination("weighted", judge, members)
+
+
+def _is_weight(weight: Any) -> bool:
+    return isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 < weight < math.inf
+
+
+def _points(verdict: Verdict, success_score: float, pass_score: float) -> float | None:
+    """What a verdict counts in the mean; None where it says nothing."""
+    accepts = decided(verdict, success_score)
+    if accepts is None:
+        return None
+    if verdict.score is None:
+        return 100.0 if accepts else 0.0
+    return 0.0 if verdict.passed is False and verdict.score >= pass_score else verdict.score
+
+
+def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[str], Any] | str | None = None) -> Check:
+    """The check of the task's topic, else the default, else none.
+
+    `topic` is a fixed word or a function of the task; without it the words of the task decide: coding, analysis,
+    writing, search, maths or general.
+    """
+    if not isinstance(checks, Mapping) or not checks or not all(isinstance(name, str) for name in checks):
+        raise ValueError(f"`by_topic` takes a mapping of topics to checks, got {checks!r}")
+    is_word = isinstance(topic, str) and topic.strip()
+    if topic is not None and not is_word and not (callable(topic) and takes(topic, "task")):
+        raise ValueError(f"`topic` is a word or a function of the task, got {topic!r}")
+    choices = dict(zip(checks, members_of("by_topic", list(checks.values()), as_given=True), strict=True))
+    fallback = members_of("default", [default])[0] if default is not None else None
+
+    def judge(answer: Any, run: Run) -> Waits[Any]:
+        if topic is None:
+            word = topic_of(run.task)
+        else:
+            word = topic if isinstance(topic, str) else (yield calling("`topic`", topic, run.task))
+        chosen = choices.get(str(word), fallback)
+        return Verdict() if chosen is None else (yield from chosen.verdict(answer, run, Meter()))
+
+    return _combination("by_topic", judge, [*choices.values(), *([fallback] if fallback is not None else [])])
+
+
+def _combination(name: str, judge: Judge, members: Sequence[NamedCheck]) -> Check:
+    asks_model, wants_model = any(check.asks_model for check in members), any(check.wants_model for check in members)
+    return Check(name, judge, asks_model, wants_model, any(check.asks_person for check in members))
+
+
+def _merged(judged: Judged, verdicts: Sequence[Verdict], passed: bool | None, score: float | None) -> Verdict:
+    """One verdict with what all of these say, each under the name of its check."""
+    issues: list[str] = []
+    dimensions: dict[str, Dimension] = {}
+    for verdict in verdicts:
+        texts = [text for text in (verdict.feedback.strip(), *verdict.issues) if text]
+        issues += [f"{verdict.check}: {text}" for text in texts or (["refused"] if verdict.passed is False else [])]
+        for name, dimension in verdict.dimensions.items():
+            dimensions[f"{verdict.check} {name}" if name in dimensions else name] = dimension
+    return Verdict(passed=passed, score=score, issues=issues, dimensions=dimensions, edited=judged.edited)
