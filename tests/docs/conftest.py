@@ -1,4 +1,4 @@
-"""Where the documents' code runs: in an empty folder, against a local provider that the environment names."""
+"""Where the code of the documents runs: in an empty folder, against a local server in place of OpenAI."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import langchain.embeddings
 import pytest
 
-from langgraph_reflexion.testing import Question, RoleModel, ask, call, reflection, say
+from langgraph_reflexion.testing import Question, RoleModel, WordEmbeddings, ask, call, reflection, say
 from model_server import ModelServer
 
 LESSON = "Give the calendar a weekday, never a date."
@@ -19,8 +20,9 @@ REFLECTION = reflection(
 
 
 def planner(question: Question) -> object:
-    """What a model that plans meetings says: it tries a date first, unless the prompt advises against it."""
-    text, done = question.text, next((m.text for m in question.messages if m.text.startswith("Booked: ")), None)
+    """A model that plans meetings: it tries a date first, unless the prompt advises against it."""
+    text = question.text
+    done = next((message.text for message in question.messages if message.text.startswith("Booked: ")), None)
     if "Say hello." in text or done:
         return say(done or "Hello.")
     if "Book the room" in text and "On Tuesday." not in text:
@@ -36,10 +38,11 @@ def planner(question: Question) -> object:
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelServer]:
-    """The provider that `openai:` models are asked of. What a document says runs unchanged, in a folder of its own."""
+    """The server that `openai:` models ask, so that documents run unchanged. Embedding models come without a server."""
     with ModelServer(RoleModel(decide=planner, reflect=REFLECTION)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setattr(langchain.embeddings, "init_embeddings", lambda _: WordEmbeddings(1536))
         monkeypatch.chdir(tmp_path)
         yield server
         assert not server.refused

@@ -1,0 +1,101 @@
+"""What the documentation says of settings, words and versions is true, and figures agree with themselves."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+
+from langgraph_reflexion import Context, Limits, MemoryPolicy, Outcome
+from langgraph_reflexion.schemas import Signal, Status, StopReason
+
+ROOT = Path(__file__).parents[2]
+PEERS = ["bare loop", "this agent", "`create_react_agent`", "`create_agent`"]
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads(page("pyproject.toml"))
+
+
+def table(head: str, name: str) -> list[list[str]]:
+    """The cells of the rows below a table's head."""
+    lines = page(name).splitlines()
+    (start,) = [i for i, line in enumerate(lines) if line.startswith(f"| {head} |")]
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    assert rows
+    return rows
+
+
+def as_shown(default: object) -> str:
+    if isinstance(default, timedelta):
+        return f"{default.total_seconds():g} s"
+    return f"`{default!r}`"
+
+
+def test_the_readme_is_short() -> None:
+    assert len(page("README.md").encode()) <= 9_000
+
+
+@pytest.mark.parametrize("settings", [Limits, MemoryPolicy, Context])
+def test_the_settings_page_lists_every_setting_with_its_default(settings: type[BaseModel]) -> None:
+    listed = [row[:2] for row in table(f"`{settings.__name__}`", "docs/settings.md")]
+    assert listed == [[f"`{name}`", as_shown(field.default)] for name, field in settings.model_fields.items()]
+
+
+@pytest.mark.req("I1", "F11")
+def test_the_agent_page_names_every_field_of_an_outcome() -> None:
+    named = [name for row in table("field", "docs/agent.md") for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted([*Outcome.model_fields, "best", "last"])
+
+
+@pytest.mark.req("F11")
+@pytest.mark.parametrize("words", [Status, StopReason])
+def test_the_agent_page_names_every_way_a_run_ends(words: Any) -> None:
+    assert set(get_args(words)) <= set(re.findall(r"`(\w+)`", page("docs/agent.md")))
+
+
+@pytest.mark.req("A2")
+def test_the_concepts_page_names_every_signal_of_a_failure() -> None:
+    named = [name for row in table("signal", "docs/concepts.md") for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted(get_args(Signal))
+
+
+def test_the_documents_name_the_versions_that_the_package_allows() -> None:
+    project = pyproject()["project"]
+    pythons = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    bounds = dict(re.split(r">=", name) for name in project["dependencies"] if ">=" in name)
+    langgraph, core = (".".join(bounds[name].split(".")[:2]) for name in ("langgraph", "langchain-core"))
+    assert f"Python {pythons[0]} to {pythons[-1]}" in page("README.md")
+    assert f"`langgraph` {langgraph} and `langchain-core` {core}" in page("docs/quickstart.md")
+    assert project["requires-python"] == f">={pythons[0]}"
+
+
+def test_the_changelog_has_this_version() -> None:
+    versions = re.findall(r"^## (\S+)", page("CHANGELOG.md"), re.MULTILINE)
+    assert versions[:2] == ["Unreleased", pyproject()["project"]["version"]]
+
+
+def test_the_figures_of_a_step_are_of_one_run_and_agree_with_themselves() -> None:
+    """Four loops side by side; the others are measured against the bare one."""
+    rows = table("20 steps, ms a step", "docs/benchmarks.md")
+    assert [row[0] for row in rows] == PEERS
+    for column in (1, 2, 3, 4):
+        cells = [re.fullmatch(r"(\d+(?:\.\d\d)?) \((\d\.\d\d) ×\)", row[column]) for row in rows]
+        figures = [(float(cell[1]), float(cell[2])) for cell in cells if cell is not None]
+        assert len(figures) == len(rows), [row[column] for row in rows]
+        assert figures[0][1] == 1.0
+        # A ratio is the median of each round's ratios, and so near, not equal, to the ratio of the medians.
+        assert [ratio for _, ratio in figures] == pytest.approx([ms / figures[0][0] for ms, _ in figures], rel=0.1)
