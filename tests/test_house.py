@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import tomllib
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -196,6 +197,41 @@ def test_the_environment_is_read_at_the_doors_alone():
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv"}
     ]
     assert not readers
+
+
+def patterns_of(file: Path) -> Iterator[tuple[int, str]]:
+    """Each string that may be a regular expression: an argument of `re`'s functions, or written raw."""
+    source = file.read_text(encoding="utf-8")
+    for node in ast.walk(tree_of(file)):
+        strings: list[ast.AST] = []
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re."):
+            strings = node.args[:1]
+        elif isinstance(node, ast.Constant | ast.JoinedStr) and isinstance(getattr(node, "value", ""), str):
+            strings = [node] if re.match("(?i)f?r", ast.get_source_segment(source, node) or "") else []
+        for string in strings:
+            parts = string.values if isinstance(string, ast.JoinedStr) else [string]
+            yield node.lineno, "".join(str(part.value) if isinstance(part, ast.Constant) else "(?:x)" for part in parts)
+
+
+def is_possessive(pattern: str) -> bool:
+    """Whether a pattern has a possessive repeat or an atomic group."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            parsed = str(re._parser.parse(pattern).data)  # type: ignore[attr-defined]
+        except (re.error, RecursionError):
+            return False
+    return "POSSESSIVE_REPEAT" in parsed or "ATOMIC_GROUP" in parsed
+
+
+def test_no_pattern_has_a_possessive_repeat_or_an_atomic_group():
+    """Python 3.11.2 matches them wrongly."""
+    files = [file for file in files_under(FACE) if re.search(r"[*+?}]\+|\(\?>", file.read_text(encoding="utf-8"))]
+    found = [f"{file}:{line}" for file in files for line, pattern in patterns_of(file) if is_possessive(pattern)]
+    assert not found
+    assert is_possessive("(?:a|b)*" + "+c")
+    assert is_possessive("(?" + ">a)")
+    assert not is_possessive(r"[*+]+\+")
 
 
 def test_a_file_that_breaks_the_order_would_be_found(tmp_path):
