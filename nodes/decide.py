@@ -14,11 +14,10 @@ from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.exceptions import told_as_a_sentence
 from langgraph_reflexion.nodes.host import emit, emit_failure
 from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.models.asking import Reply, plus
+from langgraph_reflexion.nodes.models.asking import Reply, plus, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.history import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED
-from langgraph_reflexion.nodes.models.replies import refusal_in
 from langgraph_reflexion.nodes.prompting import replied
 from langgraph_reflexion.nodes.tally import counted, overspent, paid, times_seen
 from langgraph_reflexion.schemas import Decision, Failure

@@ -15,8 +15,8 @@ from langgraph_reflexion.memory import topic_of
 from langgraph_reflexion.nodes.contrast import what_worked
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.kit import Kit
+from langgraph_reflexion.nodes.models.asking import is_cut, withheld
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, is_paired, not_run, paired
-from langgraph_reflexion.nodes.models.replies import is_cut, withheld
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remembering import best_effort, to_write
 from langgraph_reflexion.nodes.tally import elapsed, usage_of

@@ -1,4 +1,4 @@
-"""Ask a model once, and count what the call cost."""
+"""Ask a model once: what comes back, how it ended, and what it cost."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from langgraph.errors import GraphBubbleUp
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import within
-from langgraph_reflexion.nodes.models.bindings import (
-    Model,
-    unbound,
-)
+from langgraph_reflexion.nodes.models.bindings import Model, without_binding
 from langgraph_reflexion.text.json_text import whole
 
 Spent = list[int]
@@ -32,7 +29,7 @@ class Reply(NamedTuple):
     spent: Spent
 
 
-def asked(
+def ask(
     model: Model,
     messages: Sequence[AnyMessage],
     config: RunnableConfig,
@@ -41,42 +38,98 @@ def asked(
     aside: str | None = None,
 ) -> Waits[Reply]:
     """Ask once. With `aside`, a name for traces, its tokens never reach the user."""
-    quiet = config if aside is None else unheard(config, aside)
-    given, (asking, more) = list(messages), unbound(model)
+    config = config if aside is None else quiet(config, aside)
+    prompt, (inner, kwargs) = list(messages), without_binding(model)
     message = yield within(
-        seconds, lambda: asking.invoke(given, quiet, **more), lambda: asking.ainvoke(given, quiet, **more)
+        seconds, lambda: inner.invoke(prompt, config, **kwargs), lambda: inner.ainvoke(prompt, config, **kwargs)
     )
-    return received(message if isinstance(message, AIMessage) else AIMessage(str(message)))
+    return reply_of(message if isinstance(message, AIMessage) else AIMessage(str(message)))
 
 
-def received(message: AIMessage) -> Reply:
-    """What came back, fit to be kept and sent again: half characters, which no provider takes, are replaced."""
-    said = {
+def reply_of(message: AIMessage) -> Reply:
+    """The message and its cost, fit to be kept and sent again: lone surrogates, which no provider takes, replaced."""
+    fields = {
         name: getattr(message, name) for name in ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs")
     }
-    mended = {name: _whole_in(value) for name, value in said.items()}
-    return Reply(message if mended == said else message.model_copy(update=mended), spent_on(message))
+    clean = {name: _whole_in(value) for name, value in fields.items()}
+    return Reply(message if clean == fields else message.model_copy(update=clean), spent_on(message))
 
 
 def _whole_in(value: Any) -> Any:
     if isinstance(value, str):
         return whole(value)
     if isinstance(value, dict):
-        return {_whole_in(key): _whole_in(one) for key, one in value.items()}
-    return [_whole_in(one) for one in value] if isinstance(value, list) else value
+        return {_whole_in(key): _whole_in(inner) for key, inner in value.items()}
+    return [_whole_in(inner) for inner in value] if isinstance(value, list) else value
 
 
-def unheard(config: RunnableConfig, name: str) -> RunnableConfig:
+def quiet(config: RunnableConfig, name: str) -> RunnableConfig:
     """A config whose model call has a name of its own in traces and streams nothing to the user."""
     return cast("RunnableConfig", {**config, "tags": [*(config.get("tags") or []), "nostream"], "run_name": name})
+
+
+def raise_control_flow(error: Exception) -> None:
+    """Raise what is LangGraph's own control flow."""
+    if isinstance(error, GraphBubbleUp):
+        raise error
+
+
+# ---------------------------------------------------------------- how a reply ended
+
+_ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+"""Where providers say why a reply ended."""
+_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
+_WITHHELD = frozenset(
+    {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
+)
+"""Endings by which a provider refuses in the model's place."""
+_MEDIA = ("image", "audio", "video", "file")
+"""Kinds of content that are an answer without any text."""
+
+
+def refusal_in(reply: AIMessage) -> str | None:
+    """A refusal, given by the provider apart from the text, or by how the reply ended."""
+    refusal = reply.additional_kwargs.get("refusal")
+    if isinstance(refusal, str) and refusal.strip():
+        return refusal
+    for block in reply.content if isinstance(reply.content, list) else []:
+        if isinstance(block, dict) and block.get("type") == "refusal":
+            return str(block.get("refusal") or "") or None
+    if reply.text.strip():
+        return reply.text if "refusal" in _endings(reply) else None
+    return f"The provider gave no answer: {why}." if (why := withheld(reply)) else None
+
+
+def withheld(reply: AIMessage) -> str:
+    """The provider's word for stopping the reply because of what it says; empty where it did not."""
+    return min(_endings(reply) & _WITHHELD, default="")
+
+
+def is_cut(reply: AIMessage) -> bool:
+    """Whether the provider stopped the reply at its length limit."""
+    return not _CUT.isdisjoint(_endings(reply))
+
+
+def media_in(reply: AIMessage) -> list[str]:
+    """The kinds of content that a reply holds beside text."""
+    return [block["type"] for block in reply.content_blocks if block["type"] in _MEDIA]
+
+
+def _endings(reply: AIMessage) -> set[str]:
+    """Why the reply ended, in whatever place a provider says it."""
+    metadata = reply.response_metadata or {}
+    details = metadata.get("incomplete_details")
+    names = [details.get("reason") if isinstance(details, dict) else None, *(metadata.get(name) for name in _ENDINGS)]
+    return {name.lower() for name in names if isinstance(name, str)}
+
+
+# ---------------------------------------------------------------- what it cost
 
 
 def spent_on(message: AIMessage) -> Spent:
     """What one reply cost."""
     usage = message.usage_metadata
-    if usage is None:
-        return [0, 0, 0, 1]
-    return [usage["input_tokens"], usage["output_tokens"], usage["total_tokens"], 1]
+    return [usage["input_tokens"], usage["output_tokens"], usage["total_tokens"], 1] if usage else [0, 0, 0, 1]
 
 
 def plus(left: Spent, right: Spent) -> Spent:
@@ -84,14 +137,8 @@ def plus(left: Spent, right: Spent) -> Spent:
     return [a + b for a, b in zip(left, right, strict=True)]
 
 
-def let_pass(fault: Exception) -> None:
-    """Raise what is LangGraph's own control flow."""
-    if isinstance(fault, GraphBubbleUp):
-        raise fault
-
-
 class Meter:
-    """Tokens and calls so far."""
+    """Tokens and calls so far, of model calls that are made inside somebody else's code."""
 
     def __init__(self) -> None:
         self.spent: Spent = [0, 0, 0, 0]
@@ -104,10 +151,9 @@ class _Count(BaseCallbackHandler):
         self.meter = meter
 
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
-        for made in response.generations[:1]:
-            for one in made[:1]:
-                if isinstance(one, ChatGeneration) and isinstance(one.message, AIMessage):
-                    self.meter.spent = plus(self.meter.spent, spent_on(one.message))
+        first = response.generations[0][0] if response.generations and response.generations[0] else None
+        if isinstance(first, ChatGeneration) and isinstance(first.message, AIMessage):
+            self.meter.spent = plus(self.meter.spent, spent_on(first.message))
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:
@@ -123,10 +169,21 @@ def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) 
 
 
 @contextmanager
-def under(config: RunnableConfig) -> Iterator[None]:
+def default_config(config: RunnableConfig) -> Iterator[None]:
     """Within it, a model that is called without a config has this one."""
     token = var_child_runnable_config.set(config)
     try:
         yield
     finally:
         var_child_runnable_config.reset(token)
+
+
+# Names on their way out: other rooms still import them.
+asked, received, unheard, let_pass, under, shown_in = (
+    ask,
+    reply_of,
+    quiet,
+    raise_control_flow,
+    default_config,
+    media_in,
+)

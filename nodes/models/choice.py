@@ -1,4 +1,4 @@
-"""Which model is asked: one, one of several by name, or what a function of the caller chooses."""
+"""Which model is asked: the only one, one of several by name, or what a function of the caller chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph_reflexion.context import Context, field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.errors import ModelError
-from langgraph_reflexion.nodes.calling import calling, takes
+from langgraph_reflexion.nodes.calling import accepts, call_function
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.bindings import (
     Form,
@@ -26,37 +26,30 @@ from langgraph_reflexion.nodes.models.bindings import (
 
 
 def model_named(name: str) -> BaseChatModel:
-    """The model of a `provider:name` string; `openai:` needs nothing more, others need `langchain`."""
+    """The model of a `provider:model` string; `openai:` needs nothing more, others need `langchain`."""
     provider, _, model = name.partition(":")
     if not provider.strip() or (":" in name and not model.strip()):
         raise ModelError(f"The model {name!r} cannot be made: a name is 'provider:model', as 'openai:gpt-4o-mini'")
-    if provider == "openai" and model:
-        return _of_openai(name, model)
     try:
+        if provider == "openai" and model:
+            from langchain_openai import ChatOpenAI
+
+            return ChatOpenAI(model=model)
         chat_models = importlib.import_module("langchain.chat_models")
-    except ImportError:
+        return cast("BaseChatModel", chat_models.init_chat_model(name))
+    except ModuleNotFoundError as error:
+        if error.name not in ("langchain", "langchain.chat_models"):
+            raise ModelError(f"The model {name!r} cannot be made: {error}") from error
         raise ModelError(
             f"The model {name!r} needs `pip install langchain` and its provider's package; "
             "`openai:<name>` works without, with OPENAI_BASE_URL for servers that speak the same"
         ) from None
-    try:
-        return cast("BaseChatModel", chat_models.init_chat_model(name))
-    except Exception as fault:  # each provider's client has exceptions of its own
-        raise ModelError(f"The model {name!r} cannot be made: {fault}") from fault
-
-
-def _of_openai(name: str, model: str) -> BaseChatModel:
-    from langchain_openai import ChatOpenAI
-    from openai import OpenAIError
-
-    try:
-        return ChatOpenAI(model=model)
-    except OpenAIError as fault:
-        raise ModelError(f"The model {name!r} cannot be made: {fault}") from fault
+    except Exception as error:  # each provider's client has exceptions of its own
+        raise ModelError(f"The model {name!r} cannot be made: {error}") from error
 
 
 class Choice:
-    """Whose turn it is to answer: one model, one of several by name, or what the caller's function says."""
+    """The models of an agent, prepared once with its tools; `chosen` says which one a run asks."""
 
     def __init__(
         self, model: Any, tools: Offer | None = (), form: Form | None = None, known: Collection[str] = ()
@@ -64,15 +57,15 @@ class Choice:
         """`tools` are bound to whichever model it is; None takes each model as it comes."""
         self._tools, self._form, self._known = tools, form, known
         self._function: Callable[..., Any] | None = None
-        self._plain: dict[str, Model] = {}
+        self._models: dict[str, Model] = {}
         if isinstance(model, Mapping):
             if not model:
                 raise ValueError("`model` names no model: {}")
-            self._plain = {str(name): self._made(one) for name, one in model.items()}
+            self._models = {str(name): _made(given) for name, given in model.items()}
         elif isinstance(model, (str, Runnable)):
-            self._plain = {"": self._made(model)}
+            self._models = {"": _made(model)}
         elif callable(model) and not isinstance(model, type):
-            if not takes(model, None, None):
+            if not accepts(model, None, None):
                 raise ValueError(f"`model` as a function takes (state, runtime), and {model!r} does not")
             self._function = model
         else:
@@ -80,24 +73,15 @@ class Choice:
                 "`model` is a chat model, a name such as 'openai:gpt-4o-mini', or a function of (state, runtime), "
                 f"got {model!r}"
             )
-        self._ready = {name: self._offered(one) for name, one in self._plain.items()}
-        self._alone = {name: plain(one) for name, one in self._plain.items()}
-
-    @staticmethod
-    def _made(model: Any) -> Model:
-        if isinstance(model, str):
-            return model_named(model)
-        if not isinstance(model, Runnable):
-            raise ValueError(f"`model` holds chat models or their names, got {model!r}")
-        return model
+        self._ready = {name: (self._offered(given), plain(given)) for name, given in self._models.items()}
 
     def _offered(self, model: Model) -> Model:
         return model if self._tools is None else offering(model, self._tools, self._known, self._form)
 
     @property
     def example(self) -> Model | None:
-        """The first model, from which the protocol is told; None where a function chooses."""
-        return next(iter(self._plain.values()), None)
+        """The first model, by which `protocol="auto"` decides; None where a function chooses."""
+        return next(iter(self._models.values()), None)
 
     def named_in(self, context: Any) -> str:
         """Which model a context names, the first by default; a name that no model has is refused.
@@ -105,10 +89,10 @@ class Choice:
         A parent's own context may well have a field of that name: where no model here has one, it means another.
         """
         name = field_of(context, "model")
-        if name is None or (list(self._plain) == [""] and not isinstance(context, Context)):
-            return next(iter(self._plain))
-        if not isinstance(name, str) or name not in self._plain:
-            known = ", ".join(repr(one) for one in self._plain if one) or "none is named"
+        if name is None or (list(self._models) == [""] and not isinstance(context, Context)):
+            return next(iter(self._models))
+        if not isinstance(name, str) or name not in self._models:
+            known = ", ".join(repr(known) for known in self._models if known) or "none is named"
             raise ValueError(f"`Context.model` is {name!r}, and the agent's models are: {known}")
         return name
 
@@ -117,20 +101,19 @@ class Choice:
         return self._form is not None and bool(self._form(model))
 
     def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
-        """The model for this question, as it decides, and alone for anything else."""
+        """The model of this run: with its tools, for a decision, and alone, for anything else."""
         runtime = runtime_of(config)
         if self._function is None:
-            key = self.named_in(runtime.context)
-            given = self._plain[key]
-            if is_configurable(given):
-                given = configured(given, config)
-                return self._offered(given), plain(given)
-            return self._ready[key], self._alone[key]
-        model = yield calling("The function that chooses the model", self._function, state, runtime)
-        if not isinstance(model, (str, Runnable)):
-            raise ValueError(f"The function given as `model` gives a chat model or its name, got {model!r}")
-        made = self._made(model)
-        return self._offered(made), plain(made)
+            name = self.named_in(runtime.context)
+            if not is_configurable(self._models[name]):
+                return self._ready[name]
+            model = configured(self._models[name], config)
+        else:
+            given = yield call_function("The function that chooses the model", self._function, state, runtime)
+            if not isinstance(given, (str, Runnable)):
+                raise ValueError(f"The function given as `model` gives a chat model or its name, got {given!r}")
+            model = _made(given)
+        return self._offered(model), plain(model)
 
 
 class Only(Choice):
@@ -142,6 +125,10 @@ class Only(Choice):
     def named_in(self, context: Any) -> str:
         return ""
 
-    def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
-        yield from ()
-        return self._ready[""], self._alone[""]
+
+def _made(model: Any) -> Model:
+    if isinstance(model, str):
+        return model_named(model)
+    if not isinstance(model, Runnable):
+        raise ValueError(f"`model` holds chat models or their names, got {model!r}")
+    return model

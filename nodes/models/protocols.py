@@ -17,9 +17,9 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.exceptions import told
+from langgraph_reflexion.nodes.models.asking import is_cut, media_in, withheld
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, not_run
-from langgraph_reflexion.nodes.models.replies import is_cut, shown_in, withheld
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 
@@ -147,7 +147,7 @@ class Native:
             return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
         if reply.text.strip():
             return Decision(action="finish", final=reply.text)
-        if shown := shown_in(reply):
+        if shown := media_in(reply):
             return Decision(action="finish", final=f"[{', '.join(shown)}]")
         why = "it was cut off at its longest" if is_cut(reply) else "it has no text and no call"
         return Invalid("parse_error", f"the reply is empty: {why}")
