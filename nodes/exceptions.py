@@ -1,4 +1,4 @@
-"""What an exception means: a model's fault, a setting only a person can mend, or a tool's error and its class."""
+"""What an exception means: a model's error, a setting that only a person can mend, or a tool's error and its class."""
 
 from __future__ import annotations
 
@@ -23,42 +23,51 @@ from langgraph_reflexion.schemas import ErrorClass
 
 ModelFault = Literal["overflow", "setting", "model_error"]
 
-LONGEST_FAULT = 4_000
+LONGEST_ERROR = 4_000
+"""Characters of an exception's message: a stack trace as a message would fill a prompt."""
 MOST_MISFITS = 5
+"""Errors of one validation that are named."""
 LONGEST_PAUSE = 60.0
+"""Seconds; who names a longer time to wait is not waited for."""
+FIRST_PAUSE = 0.25
+"""Seconds before the first retry where the server names none; doubled before each further one."""
 
-_MISSET = (ModelAuthenticationError, ModelPermissionDeniedError, ModelNotFoundError, ModelInvalidRequestError)
+_WRONG_SETTING = (
+    ModelAuthenticationError,
+    ModelPermissionDeniedError,
+    ModelNotFoundError,
+    ModelInvalidRequestError,
+    ImportError,
+)
+_WRONG_SETTING_STATUS = {400, 401, 403, 404, 405, 422}
 _OVERFLOW = re.compile(
     r"context[ _](length|window|size)|maximum (context|number of tokens)|too many tokens|(prompt|input) is too long",
     re.I,
 )
 _NO_TOOLS = re.compile(r"\b(supports?|requires?)\b.*\btools?\b|\btools?\b.*\b(supports?|requires?)\b", re.I | re.S)
 """How servers of local models say that a model cannot call tools, or not as the server was started."""
-_PASSING = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
-"""What clients call the faults that pass; theirs are seldom Python's own."""
-_MISSET_STATUS = {400, 401, 403, 404, 405, 422}
+_TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
+"""What clients call the errors that pass; theirs are seldom Python's own."""
 
 
-def model_fault(fault: Exception) -> ModelFault:
+def model_fault(error: Exception) -> ModelFault:
     """What a model's exception calls for: a shorter prompt, a person, or the end of the run."""
-    status = status_of(fault)
-    if isinstance(fault, ContextOverflowError):
+    status = status_of(error)
+    if isinstance(error, ContextOverflowError):
         return "overflow"
-    if getattr(fault, "code", None) == "context_length_exceeded" or (status == 400 and _OVERFLOW.search(str(fault))):
+    if getattr(error, "code", None) == "context_length_exceeded" or (status == 400 and _OVERFLOW.search(str(error))):
         return "overflow"
-    if isinstance(fault, _MISSET) or status in _MISSET_STATUS or isinstance(fault, ImportError):
-        return "setting"
-    return "model_error"
+    return "setting" if isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS else "model_error"
 
 
-def lacks_tools(fault: Exception) -> bool:
+def lacks_tools(error: Exception) -> bool:
     """Whether a provider refuses the request because its model cannot call tools."""
-    return model_fault(fault) == "setting" and bool(_NO_TOOLS.search(str(fault)))
+    return model_fault(error) == "setting" and bool(_NO_TOOLS.search(str(error)))
 
 
-def status_of(fault: BaseException) -> int | None:
+def status_of(error: BaseException) -> int | None:
     """The HTTP status an exception carries, on itself or on its response, by any client's name for it."""
-    for holder in (fault, getattr(fault, "response", None)):
+    for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "status", "code"):
             status = getattr(holder, name, None)
             if isinstance(status, int) and 100 <= status < 600:
@@ -66,62 +75,63 @@ def status_of(fault: BaseException) -> int | None:
     return None
 
 
-def told(fault: BaseException) -> str:
-    """An exception as evidence: its type and its message, however long."""
+def describe(error: BaseException) -> str:
+    """An exception as evidence: its type and its message, cut."""
     try:
-        said = str(fault)
-    except Exception:  # noqa: BLE001 — an exception of somebody else's may not even be able to say itself
-        said = ""
-    return bounded(f"{type(fault).__name__}: {said}", LONGEST_FAULT) if said.strip() else type(fault).__name__
+        message = str(error)
+    except Exception:  # noqa: BLE001 — an exception of somebody else's may fail to print itself
+        message = ""
+    name = type(error).__name__
+    return bounded(f"{name}: {message}", LONGEST_ERROR) if message.strip() else name
 
 
-def told_as_a_sentence(fault: BaseException) -> str:
+def as_sentence(error: BaseException) -> str:
     """The same, ending as a sentence does."""
-    said = told(fault).rstrip()
-    return said if said.endswith((".", "!", "?", "…")) else f"{said}."
+    text = describe(error).rstrip()
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
-def misfits(fault: ValidationError) -> str:
+def misfits(error: ValidationError) -> str:
     """What a validator found, each with the field it found it in."""
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:MOST_MISFITS])
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:MOST_MISFITS])
 
 
-def tool_error_class(fault: BaseException) -> ErrorClass:
+def tool_error_class(error: BaseException) -> ErrorClass:
     """The class of a tool's error."""
-    status = status_of(fault)
-    name = type(fault).__name__.lower()
+    status = status_of(error)
+    name = type(error).__name__.lower()
     if status == 429 or "ratelimit" in name or "toomanyrequests" in name:
         return "rate_limit"
-    if isinstance(fault, TimeoutError) or status in (408, 504) or "timeout" in name:
+    if isinstance(error, TimeoutError) or status in (408, 504) or "timeout" in name:
         return "timeout"
-    if isinstance(fault, PermissionError) or status in (401, 403):
+    if isinstance(error, PermissionError) or status in (401, 403):
         return "permission"
-    if isinstance(fault, ValidationError) or name in ("toolinvocationerror", "toolinputerror"):
+    if isinstance(error, ValidationError) or name in ("toolinvocationerror", "toolinputerror"):
         return "bad_arguments"
     return "exception"
 
 
-def is_passing(fault: BaseException) -> bool:
-    """Whether the tool itself says that trying again may help. Our own time limit says no such thing."""
-    if isinstance(fault, OutOfTimeError):
+def is_transient(error: BaseException) -> bool:
+    """Whether trying again may help, as the error itself says. Our own time limit says no such thing."""
+    if isinstance(error, OutOfTimeError):
         return False
-    status = status_of(fault)
+    status = status_of(error)
     if status is not None:
         return status in (408, 425, 429) or status >= 500
-    name = type(fault).__name__.lower()
-    return isinstance(fault, (TimeoutError, ConnectionError)) or any(word in name for word in _PASSING)
+    name = type(error).__name__.lower()
+    return isinstance(error, (TimeoutError, ConnectionError)) or any(word in name for word in _TRANSIENT)
 
 
-def pause_before(fault: BaseException, attempt: int) -> float:
+def pause_before(error: BaseException, attempt: int) -> float:
     """Seconds to wait before the next try: what the server names, else a doubling from a quarter of a second.
 
     What a server names is never cut short: a call that would have to wait longer than `LONGEST_PAUSE` is not repeated.
     """
-    named = _seconds_in(getattr(fault, "retry_after", None))
-    for holder in (getattr(fault, "response", None), fault):
+    named = _seconds_in(getattr(error, "retry_after", None))
+    for holder in (getattr(error, "response", None), error):
         if named is None:
             named = _retry_after(getattr(holder, "headers", None))
-    return named if named is not None else min(0.25 * 2**attempt, LONGEST_PAUSE)
+    return named if named is not None else min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
 
 
 def _retry_after(headers: Any) -> float | None:
@@ -142,3 +152,7 @@ def _seconds_in(value: Any) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(str(value)).timestamp() - time.time())
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+# Names on their way out: other rooms still import them.
+told, told_as_a_sentence, is_passing = describe, as_sentence, is_transient

@@ -1,7 +1,8 @@
 """Two ways of speaking to a model, and a third of the caller's own: one `Decision` comes out of each.
 
-`Native` uses the provider's tool calling, `Json` one object in text, `Reader` a caller's function. Each tells a
-conversation in its form, reads a reply, says what of it is kept in `messages`, and shows a reply that cannot stand."""
+`Native` uses the provider's tool calling, `Json` one object in text, `Reader` a caller's function. Each puts a
+conversation in its form, reads a reply, says what of it is kept in `messages`, and shows a reply that cannot stand.
+"""
 
 from __future__ import annotations
 
@@ -16,100 +17,46 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
-from langgraph_reflexion.nodes.exceptions import told
+from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.asking import is_cut, media_in, withheld
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, not_run
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 
+QUOTED = 4_000
+"""Characters of a reply that cannot stand, shown again to the model that wrote it."""
+
 CONTROLS = {
     "replan": ("Set down a new plan before going on. Stands alone in its turn.", "plan", "The new plan."),
     "ask_user": ("Ask the user a question and wait. Stands alone in its turn.", "question", "The question."),
 }
-"""What each is for, its argument, and what the argument holds."""
-
-
-def control_tool(name: str) -> BaseTool:
-    """What is offered to the model: read where it is called, never run."""
-    words, argument, meaning = CONTROLS[name]
-    schema = {
-        "title": name,
-        "type": "object",
-        "properties": {argument: {"type": "string", "description": meaning}},
-        "required": [argument],
-    }
-    return StructuredTool(name=name, description=words, args_schema=schema, func=_never)
-
-
-def _never(**_: Any) -> str:
-    raise AssertionError("a control tool is read, never run")
-
-
-def object_of(message: AIMessage) -> str:
-    """A turn as the JSON object its model wrote, or would have written."""
-    if not message.tool_calls:
-        return _object("", "finish", final=message.text)
-    return "\n".join(_call_object(message.text, call) for call in message.tool_calls)
-
-
-def _call_object(thought: str, call: ToolCall) -> str:
-    control = CONTROLS.get(call["name"])
-    if control is not None and control[1] in call["args"]:
-        return _object(thought, call["name"], final=call["args"][control[1]])
-    return _object(thought, "tool_call", call["name"], call["args"])
-
-
-def _object(
-    thought: str, action: str, tool: str | None = None, tool_input: Any = None, final: str | None = None
-) -> str:
-    fields = {"thought": thought, "action": action, "tool": tool, "tool_input": tool_input, "final": final}
-    return json.dumps(fields, ensure_ascii=False, default=str)
-
-
-def as_text(messages: Sequence[AnyMessage], said: Callable[[AIMessage], str]) -> list[AnyMessage]:
-    """The conversation without calls: turns as text, results as the user's turn, neighbours of the user joined.
-
-    A turn without an id is a reply that could not stand, shown as it came.
-    """
-    out: list[AnyMessage] = []
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            word = "Error of" if message.status == "error" else "Observation of"
-            _join(out, HumanMessage(f"{word} {message.name or 'the call'}:\n{message.text}"))
-        elif isinstance(message, AIMessage) and (message.tool_calls or message.id is not None):
-            out.append(AIMessage(said(message)))
-        elif isinstance(message, HumanMessage):
-            _join(out, message)
-        else:
-            out.append(message)
-    return out
-
-
-def _join(out: list[AnyMessage], message: HumanMessage) -> None:
-    before = out[-1] if out else None
-    if isinstance(before, HumanMessage) and isinstance(before.content, str) and isinstance(message.content, str):
-        out[-1] = HumanMessage(f"{before.content}\n\n{message.content}")
-    else:
-        out.append(message)
-
-
-QUOTED = 4_000
-"""Characters of a reply that cannot stand, shown again to the model that said it."""
+"""The two control tools: what each is for, its argument, and what the argument holds."""
 
 
 class Speech(Protocol):
-    """A way of speaking."""
+    """A way of speaking to a model."""
 
     binds: bool
     controls: tuple[str, ...]
 
-    def rules(self) -> str: ...
-    def offered(self) -> list[BaseTool]: ...
-    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]: ...
-    def read(self, reply: AIMessage) -> Decision | Invalid: ...
-    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage: ...
-    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]: ...
+    def rules(self) -> str:
+        """What the system message says of the form of a reply."""
+
+    def offered(self) -> list[BaseTool]:
+        """The tools that are bound beside the caller's."""
+
+    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        """The conversation in the protocol's form."""
+
+    def read(self, reply: AIMessage) -> Decision | Invalid:
+        """The decision in a reply."""
+
+    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
+        """The reply as `messages` keep it; a call without an id gets one that begins with `stem`."""
+
+    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+        """A reply that cannot stand, as its model is shown it."""
 
 
 class Native:
@@ -124,7 +71,7 @@ class Native:
         return ""
 
     def offered(self) -> list[BaseTool]:
-        return [control_tool(name) for name in self.controls]
+        return [_control_tool(name) for name in self.controls]
 
     def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return list(messages)
@@ -140,51 +87,65 @@ class Native:
         if reply.tool_calls and withheld(reply):
             return Invalid("parse_error", "the provider stopped the reply in the middle of a call")
         if reply.tool_calls:
-            named = [call["name"] for call in reply.tool_calls]
-            control = next((name for name in named if name in self.controls), None)
+            names = [call["name"] for call in reply.tool_calls]
+            control = next((name for name in names if name in self.controls), None)
             if control is not None:
-                return self._controlled(reply, control)
+                return self._control(reply, control)
             return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
         if reply.text.strip():
             return Decision(action="finish", final=reply.text)
-        if shown := media_in(reply):
-            return Decision(action="finish", final=f"[{', '.join(shown)}]")
+        if media := media_in(reply):
+            return Decision(action="finish", final=f"[{', '.join(media)}]")
         why = "it was cut off at its longest" if is_cut(reply) else "it has no text and no call"
         return Invalid("parse_error", f"the reply is empty: {why}")
 
-    def _controlled(self, reply: AIMessage, name: str) -> Decision | Invalid:
+    def _control(self, reply: AIMessage, name: str) -> Decision | Invalid:
         if len(reply.tool_calls) > 1:
             return Invalid("rule_violation", f"`{name}` stands alone in its turn; it came beside other calls")
         argument = CONTROLS[name][1]
-        said = reply.tool_calls[0]["args"].get(argument)
-        if not isinstance(said, str) or not said.strip():
-            return Invalid("schema_error", f"`{name}` needs a text in `{argument}`, got {said!r}")
-        return Decision(thought=reply.text, action=cast("Action", name), final=said)
+        text = reply.tool_calls[0]["args"].get(argument)
+        if not isinstance(text, str) or not text.strip():
+            return Invalid("schema_error", f"`{name}` needs a text in `{argument}`, got {text!r}")
+        return Decision(thought=reply.text, action=cast("Action", name), final=text)
 
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return reply
 
     def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
-        calls = calls_in(reply)
-        if not calls:
+        if not calls_in(reply):
             return [reply] if reply.text.strip() else []
         shown = _presentable(reply)
-        why = f"Not run: {reason}"
-        return [shown, *(not_run(call["id"], call["name"], why) for call in calls_in(shown))]
+        return [shown, *(not_run(call["id"], call["name"], f"Not run: {reason}") for call in calls_in(shown))]
+
+
+def _control_tool(name: str) -> BaseTool:
+    """What is offered to the model: read where it is called, never run."""
+    description, argument, meaning = CONTROLS[name]
+    schema = {
+        "title": name,
+        "type": "object",
+        "properties": {argument: {"type": "string", "description": meaning}},
+        "required": [argument],
+    }
+    return StructuredTool(name=name, description=description, args_schema=schema, func=_never)
+
+
+def _never(**_: Any) -> str:
+    raise AssertionError("a control tool is read, never run")
 
 
 def _presentable(reply: AIMessage) -> AIMessage:
-    """A turn that could not stand as its provider takes it back: names of its alphabet, and nothing endless."""
-    calls = [{**call, "name": _name(call["name"]), "args": _short(call["args"])} for call in reply.tool_calls]
+    """A turn that could not stand as its provider takes it back: valid names, and nothing endless."""
+    calls = [{**call, "name": _valid_name(call["name"]), "args": _short(call["args"])} for call in reply.tool_calls]
     cut = [
-        {**call, "name": _name(call["name"] or "unknown"), "args": bounded(call["args"] or "", QUOTED)}
+        {**call, "name": _valid_name(call["name"] or "unknown"), "args": bounded(call["args"] or "", QUOTED)}
         for call in reply.invalid_tool_calls
     ]
     content = bounded(reply.content, QUOTED) if isinstance(reply.content, str) else reply.content
     return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": cut})
 
 
-def _name(name: str) -> str:
+def _valid_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
@@ -207,12 +168,12 @@ class InText:
 
 
 class Json(InText):
-    """One JSON object a turn, for models without tool calling: calls and results are told as text."""
+    """One JSON object a turn, for models without tool calling: calls and results are shown as text."""
 
     def __init__(
         self, controls: Sequence[str], tools: Sequence[BaseTool], words: Prompts, *, plain_words: bool = False
     ) -> None:
-        """With `plain_words` an answer may also come as it is: where nothing can be called it can be nothing else."""
+        """With `plain_words` an answer may also be prose: where nothing can be called it can be nothing else."""
         self.controls = tuple(controls)
         self._plain_words = plain_words
         specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
@@ -239,7 +200,7 @@ class Json(InText):
         return replace(read, message=f"{read.message} The reply was cut off at its longest.") if is_cut(reply) else read
 
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
-        return in_one_form(reply, decision, decision.thought, stem)
+        return _in_native_form(reply, decision, decision.thought, stem)
 
 
 class Reader(InText):
@@ -258,27 +219,74 @@ class Reader(InText):
     def read(self, reply: AIMessage) -> Decision | Invalid:
         try:
             decision = self._function(reply)
-        except Exception as fault:  # noqa: BLE001 — the caller's own code, and what it says is evidence
-            return Invalid("parse_error", _first_fault(fault))
+        except ValidationError as error:
+            return Invalid("parse_error", "; ".join(str(fault["msg"]) for fault in error.errors()[:3]))
+        except Exception as error:  # noqa: BLE001 — the caller's own code, and what it says is evidence
+            return Invalid("parse_error", describe(error))
         if not isinstance(decision, Decision):
             return Invalid("parse_error", f"the reader gave {type(decision).__name__} and no Decision")
         return decision
 
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
-        return in_one_form(reply, decision, reply.text, stem)
+        return _in_native_form(reply, decision, reply.text, stem)
 
 
-def _first_fault(fault: Exception) -> str:
-    if isinstance(fault, ValidationError):
-        return "; ".join(str(one["msg"]) for one in fault.errors()[:3])
-    return told(fault)
-
-
-def in_one_form(reply: AIMessage, decision: Decision, said: str, stem: str) -> AIMessage:
-    """The reply as LangChain would hold it had the model called tools natively; a call without an id gets `stem`'s."""
+def _in_native_form(reply: AIMessage, decision: Decision, text: str, stem: str) -> AIMessage:
+    """The reply as LangChain would hold it had the model called tools natively."""
     calls = decision.calls
     if decision.action == "replan":
         calls = [ToolCall(name="replan", args={"plan": decision.final}, id="", type="tool_call")]
     calls = [{**call, "id": call["id"] or f"{stem}-{i}"} for i, call in enumerate(calls)]
-    text = said if calls else decision.final or ""
-    return reply.model_copy(update={"content": text, "tool_calls": calls, "invalid_tool_calls": []})
+    content = text if calls else decision.final or ""
+    return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []})
+
+
+# ---------------------------------------------------------------- a conversation as text
+
+
+def as_text(messages: Sequence[AnyMessage], turn_text: Callable[[AIMessage], str]) -> list[AnyMessage]:
+    """The conversation without calls: turns as text, results as the user's turn, neighbours of the user joined.
+
+    A turn without an id is a reply that could not stand, shown as it came.
+    """
+    out: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            label = "Error of" if message.status == "error" else "Observation of"
+            _join(out, HumanMessage(f"{label} {message.name or 'the call'}:\n{message.text}"))
+        elif isinstance(message, AIMessage) and (message.tool_calls or message.id is not None):
+            out.append(AIMessage(turn_text(message)))
+        elif isinstance(message, HumanMessage):
+            _join(out, message)
+        else:
+            out.append(message)
+    return out
+
+
+def _join(out: list[AnyMessage], message: HumanMessage) -> None:
+    before = out[-1] if out else None
+    if isinstance(before, HumanMessage) and isinstance(before.content, str) and isinstance(message.content, str):
+        out[-1] = HumanMessage(f"{before.content}\n\n{message.content}")
+    else:
+        out.append(message)
+
+
+def object_of(message: AIMessage) -> str:
+    """A turn as the JSON object its model wrote, or would have written."""
+    if not message.tool_calls:
+        return _object("", "finish", final=message.text)
+    return "\n".join(_call_object(message.text, call) for call in message.tool_calls)
+
+
+def _call_object(thought: str, call: ToolCall) -> str:
+    control = CONTROLS.get(call["name"])
+    if control is not None and control[1] in call["args"]:
+        return _object(thought, call["name"], final=call["args"][control[1]])
+    return _object(thought, "tool_call", call["name"], call["args"])
+
+
+def _object(
+    thought: str, action: str, tool: str | None = None, tool_input: Any = None, final: str | None = None
+) -> str:
+    fields = {"thought": thought, "action": action, "tool": tool, "tool_input": tool_input, "final": final}
+    return json.dumps(fields, ensure_ascii=False, default=str)
