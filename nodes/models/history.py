@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -14,7 +14,9 @@ from langgraph_reflexion.text.json_text import whole
 
 NOT_RUN = "Not run: the run ended or moved on before this call."
 LONGEST_RESULT = 100_000
-_KEPT = 400
+"""Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
+_SHORTENED = 400
+"""Characters that are left of a shortened observation: enough to see what it was."""
 _TAG = re.compile(
     r"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
     r"(?:task|decision|failure|transcript|earlier|attempts|lessons|patch|hint|answer|feedback|tools)\b)",
@@ -35,7 +37,7 @@ def has_ids(turn: AIMessage) -> bool:
 def is_paired(messages: Sequence[AnyMessage]) -> bool:
     """Whether each call is answered once and right after, and nothing answers no call."""
     waiting: list[str] = []
-    # Asked for each decision, of the whole conversation: `type` is a plain attribute, `isinstance` asks an ABC.
+    # Asked before each decision, of the whole conversation: `type` is a plain attribute, `isinstance` asks an ABC.
     for message in messages:
         kind = message.type
         if kind == "tool":
@@ -65,7 +67,7 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         turn = with_ids(message) if isinstance(message, AIMessage) and not has_ids(message) else message
         out.append(turn)
         for call in calls_in(turn):
-            answer = next((one for one in rest if one.tool_call_id == call["id"]), None)
+            answer = next((result for result in rest if result.tool_call_id == call["id"]), None)
             if answer is None:
                 out.append(not_run(call["id"], call["name"]))
             else:
@@ -80,14 +82,12 @@ def with_ids(reply: AIMessage) -> AIMessage:
     if all(ids) and len(set(ids)) == len(ids):
         return reply
     stem = reply.id or uuid4().hex
-    own = {one for one in ids if one and ids.count(one) == 1}
-    calls = [
-        {**call, "id": call["id"] if call["id"] in own else f"{stem}-{i}"} for i, call in enumerate(reply.tool_calls)
-    ]
-    cut = [
-        {**call, "id": call["id"] if call["id"] in own else f"{stem}-cut-{i}"}
-        for i, call in enumerate(reply.invalid_tool_calls)
-    ]
+    unique = {call_id for call_id in ids if call_id and ids.count(call_id) == 1}
+
+    def with_id(calls: Sequence[Any], prefix: str) -> list[Any]:
+        return [{**call, "id": call["id"] if call["id"] in unique else f"{prefix}-{i}"} for i, call in enumerate(calls)]
+
+    calls, cut = with_id(reply.tool_calls, stem), with_id(reply.invalid_tool_calls, f"{stem}-cut")
     return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": cut})
 
 
@@ -105,7 +105,7 @@ def not_run(call_id: str, name: str, why: str = NOT_RUN) -> ToolMessage:
 
 
 def bounded(text: str, most: int = LONGEST_RESULT) -> str:
-    """The text, or its two ends with a word on what is missing."""
+    """The text, or its two ends with a note on what is missing."""
     text = whole(text)
     if len(text) <= most:
         return text
@@ -114,7 +114,7 @@ def bounded(text: str, most: int = LONGEST_RESULT) -> str:
 
 
 def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False) -> list[AnyMessage]:
-    """Old observations cut, largest first, until the conversation is within so many tokens.
+    """Old observations cut, largest first, until the conversation has at most so many tokens.
 
     The last turn's observations stay whole, unless `harder`: then nothing is spared.
     """
@@ -126,7 +126,7 @@ def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False
     for i in sorted(old, key=lambda i: -sizes[i]):
         if total <= most:
             break
-        short = bounded(out[i].text, _KEPT)
+        short = bounded(out[i].text, _SHORTENED)
         total -= sizes[i] - count_tokens(short)
         out[i] = out[i].model_copy(update={"content": short})
     return out
@@ -143,10 +143,10 @@ def transcript(messages: Sequence[AnyMessage], most: int) -> str:
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
         lines.append(f"[m{i}] {message.type}{name}: {message.text}{calls}")
     text = "\n".join(lines)
-    # Letters are no tokens: a script of its own may take several times as many.
+    # Letters are no tokens: some scripts take several times as many.
     return fenced(bounded(text, min(most * 4, max(400, len(text) * most // max(count_tokens(text), 1)))))
 
 
 def fenced(text: str) -> str:
-    """Somebody else's words, unable to open or close a tag of a prompt."""
+    """Somebody else's text, unable to open or close a tag of a prompt."""
     return _TAG.sub("‹", text)

@@ -18,7 +18,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
 from langgraph_reflexion.driver import Wait, Waits
-from langgraph_reflexion.nodes.calling import INJECTED, in_thread, is_async, takes
+from langgraph_reflexion.nodes.calling import INJECTED, accepts, in_thread, is_async
 from langgraph_reflexion.nodes.models.history import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson
@@ -32,20 +32,20 @@ class Instructions:
 
     def __init__(self, prompt: Prompt) -> None:
         self._system: SystemMessage | None = None
-        self._made: Runnable[Any, Any] | None = None
+        self._runnable: Runnable[Any, Any] | None = None
         self._waits = False
         if isinstance(prompt, str):
             self._system = SystemMessage(content=prompt)
         elif isinstance(prompt, SystemMessage):
             self._system = prompt
         elif isinstance(prompt, Runnable):
-            self._made, self._waits = prompt, True
+            self._runnable, self._waits = prompt, True
         elif callable(prompt) and not isinstance(prompt, type):
-            if not takes(prompt, None, besides=INJECTED):
+            if not accepts(prompt, None, besides=INJECTED):
                 raise ValueError(f"`prompt` as a function takes the state, and {prompt!r} does not")
             self._waits = is_async(prompt)
-            doors: Any = (None, prompt) if self._waits else (prompt, None)
-            self._made = RunnableCallable(*doors, name="Prompt", trace=False)
+            functions: Any = (None, prompt) if self._waits else (prompt, None)
+            self._runnable = RunnableCallable(*functions, name="Prompt", trace=False)
         elif prompt is not None:
             raise ValueError(
                 f"`prompt` is text, a SystemMessage, a function of the state or a Runnable, got {prompt!r}"
@@ -55,13 +55,13 @@ class Instructions:
         self, conversation: Sequence[AnyMessage], view: Callable[[], Any], config: RunnableConfig
     ) -> Waits[list[AnyMessage]]:
         """What the model is to see of the conversation, the caller's instructions included."""
-        if self._made is None:
+        if self._runnable is None:
             return [self._system, *conversation] if self._system is not None else list(conversation)
-        made, state = self._made, view()
+        runnable, state = self._runnable, view()
         if self._waits:
-            given = yield Wait(lambda: made.invoke(state, config), lambda: made.ainvoke(state, config))
+            given = yield Wait(lambda: runnable.invoke(state, config), lambda: runnable.ainvoke(state, config))
         else:
-            given = yield in_thread(lambda: made.invoke(state, config))
+            given = yield in_thread(lambda: runnable.invoke(state, config))
         return as_messages(given)
 
 
@@ -92,10 +92,11 @@ def under_system(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMess
 
 
 LONGEST_CAUSE = 400
+"""Characters of the failure's evidence in the block: its first lines; the whole stands in the failure's turn."""
 
-SAYS_WHEN = re.compile(r"(?:when|whenever|if|while)\b|[当若]|如果", re.IGNORECASE)
+_SAYS_WHEN = re.compile(r"(?:when|whenever|if|while)\b|[当若]|如果", re.IGNORECASE)
 
-HEADINGS = {
+_HEADINGS = {
     "rule": "Rules",
     "pattern": "Patterns",
     "strategy": "What worked",
@@ -106,22 +107,22 @@ HEADINGS = {
 
 def at_start(recalled: Sequence[Recalled], words: Prompts) -> str:
     """The lessons recalled before the first decision, or nothing."""
-    lessons = [one.lesson for one in recalled if one.shown and one.step == 0]
-    return words.render("lessons", lessons=_listed(lessons)) if lessons else ""
+    lessons = [found.lesson for found in recalled if found.shown and found.step == 0]
+    return words.render("lessons", lessons=_list(lessons)) if lessons else ""
 
 
 def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence[Failure]) -> str:
-    """The lessons recalled since, under the failure that called for them."""
-    lessons = [one.lesson for one in recalled if one.shown and one.step > 0]
+    """The lessons recalled after a failure, under the failure that called for them."""
+    lessons = [found.lesson for found in recalled if found.shown and found.step > 0]
     if not lessons:
         return ""
     cause = causes[-1].evidence if causes else "see below"
-    return words.render("lessons_after", lessons=_listed(lessons), cause=_one_line(bounded(cause, LONGEST_CAUSE)))
+    return words.render("lessons_after", lessons=_list(lessons), cause=_one_line(bounded(cause, LONGEST_CAUSE)))
 
 
-def _listed(lessons: Sequence[Lesson]) -> str:
+def _list(lessons: Sequence[Lesson]) -> str:
     lines: list[str] = []
-    for kind, heading in HEADINGS.items():
+    for kind, heading in _HEADINGS.items():
         of_kind = [lesson for lesson in lessons if lesson.kind == kind]
         if of_kind:
             lines += [f"{heading}:", *(_line(lesson) for lesson in of_kind)]
@@ -136,9 +137,9 @@ def _line(lesson: Lesson) -> str:
 
 
 def _occasion(text: str, label: str, shorter: str) -> str:
-    """When a lesson holds, or not, under its label; one that says `when` itself needs less of it."""
-    said = _one_line(text).rstrip(" .。")
-    return f" {shorter if SAYS_WHEN.match(said) else label}{said}." if said else ""
+    """When a lesson holds, or not, under its label; a text that begins with `when` needs a shorter one."""
+    text = _one_line(text).rstrip(" .。")
+    return f" {shorter if _SAYS_WHEN.match(text) else label}{text}." if text else ""
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The form an answer must have: read from the model's text, or put into shape by one more call."""
+"""The response format: an answer is read from the model's text, or put into shape by one more call."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import within
-from langgraph_reflexion.nodes.exceptions import misfits, model_fault, status_of, told
-from langgraph_reflexion.nodes.models.asking import Meter, Spent, asked, let_pass, metered, unheard
+from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
+from langgraph_reflexion.nodes.models.asking import Meter, Spent, ask, metered, quiet, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas, rebuilt
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.tools.arguments import json_schema_check
@@ -59,14 +59,14 @@ class ResponseForm:
             raise ValueError(
                 f"`response_format` is a pydantic model, TypedDict, dataclass or JSON schema, got {given!r}"
             )
-        said = getattr(given, "__name__", None) or self.json_schema.get("title") or "response"
-        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", str(said))[:64]
+        name = getattr(given, "__name__", None) or self.json_schema.get("title") or "response"
+        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", str(name))[:64]
 
     @property
     def kinds(self) -> tuple[type, ...]:
         """The classes its values may be of."""
-        some = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
-        return tuple(one for one in some if isinstance(one, type))
+        members = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
+        return tuple(member for member in members if isinstance(member, type))
 
     def bound(self) -> dict[str, Any]:
         """What binds the form to a request of a provider that enforces schemas."""
@@ -119,15 +119,15 @@ class ResponseForm:
         structured = self._structured(model)
         if structured is not None:
             meter = Meter()
-            quiet = metered(unheard(config, "shape"), meter)
+            silent = metered(quiet(config, "shape"), meter)
             try:
                 value = yield within(
-                    seconds(), lambda: structured.invoke(asking, quiet), lambda: structured.ainvoke(asking, quiet)
+                    seconds(), lambda: structured.invoke(asking, silent), lambda: structured.ainvoke(asking, silent)
                 )
             except Exception as fault:
-                let_pass(fault)
+                raise_control_flow(fault)
                 if model_fault(fault) != "setting":
-                    return None, told(fault), meter.spent if meter.spent[3] else [0, 0, 0, 1]
+                    return None, describe(fault), meter.spent if meter.spent[3] else [0, 0, 0, 1]
                 if status_of(fault) in (401, 403):
                     raise
             else:
@@ -135,12 +135,12 @@ class ResponseForm:
                 return fitted, wrong, meter.spent
         in_words = [*asking[:-1], HumanMessage(with_form(instruction, self.json_schema, words))]
         try:
-            reply = yield from asked(model, in_words, config, seconds=seconds(), aside="shape")
+            reply = yield from ask(model, in_words, config, seconds=seconds(), aside="shape")
         except Exception as fault:
-            let_pass(fault)
+            raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            return None, told(fault), [0, 0, 0, 1]
+            return None, describe(fault), [0, 0, 0, 1]
         value, wrong = self.read(reply.message.text)
         return value, wrong, reply.spent
 
@@ -149,16 +149,16 @@ class ResponseForm:
         is_model = isinstance(self.type, type) and issubclass(self.type, BaseModel)
         schema = self.type if is_model else {**self.json_schema, "title": self.name}
         try:
-            return rebuilt(model, lambda one: cast("Any", one).with_structured_output(schema))
+            return rebuilt(model, lambda inner: cast("Any", inner).with_structured_output(schema))
         except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, words are left
-            let_pass(fault)
+            raise_control_flow(fault)
             return None
 
 
 def as_format(name: str, schema: dict[str, Any], *, strict: bool = False) -> dict[str, Any]:
     """What binds a schema to a request of a provider that enforces schemas."""
-    held = {"name": name, "schema": schema, **({"strict": True} if strict else {})}
-    return {"response_format": {"type": "json_schema", "json_schema": held}}
+    named = {"name": name, "schema": schema, **({"strict": True} if strict else {})}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def with_form(question: str, schema: dict[str, Any], words: Prompts) -> str:
@@ -169,7 +169,7 @@ def with_form(question: str, schema: dict[str, Any], words: Prompts) -> str:
 def is_form(thing: Any) -> bool:
     """Whether answers can be validated against this."""
     if get_origin(thing) in (Union, UnionType):
-        return all(is_form(one) for one in get_args(thing))
+        return all(is_form(member) for member in get_args(thing))
     if is_typeddict(thing) or typing_extensions.is_typeddict(thing):
         return True
     return isinstance(thing, type) and (issubclass(thing, BaseModel) or is_dataclass(thing))

@@ -13,7 +13,7 @@ from langgraph.graph.message import push_message
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import hears_tokens
-from langgraph_reflexion.nodes.models.asking import Reply, asked, received, unheard
+from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.text.json_text import TangledError, Torn, after_thinking, unescape, values_in
 
@@ -28,23 +28,23 @@ def asked_for_object(
 ) -> Waits[Reply]:
     """Ask for one object; where somebody listens to tokens, stream those of its `final`."""
     if not hears_tokens(config):
-        return (yield from asked(model, messages, config, seconds=seconds))
-    quiet = unheard(config, "decide")
+        return (yield from ask(model, messages, config, seconds=seconds))
+    silent = quiet(config, "decide")
 
     def sync() -> AIMessage:
         reply = _StreamedReply()
-        for chunk in model.stream(list(messages), quiet):
+        for chunk in model.stream(list(messages), silent):
             reply.add(chunk)
         return reply.message()
 
     async def later() -> AIMessage:
         reply = _StreamedReply()
-        async for chunk in model.astream(list(messages), quiet):
+        async for chunk in model.astream(list(messages), silent):
             reply.add(chunk)
         return reply.message()
 
     message = yield within(seconds, sync, later)
-    return received(message)
+    return reply_of(message)
 
 
 class _StreamedReply:
