@@ -12,11 +12,11 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.auditors import AuditKit
-from langgraph_reflexion.graph.given import must_be
 from langgraph_reflexion.graph.learning import AfterRun
+from langgraph_reflexion.graph.parts import must_be
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.calling import takes
-from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.prompts import Prompts
 
 
@@ -56,7 +56,7 @@ def after_run(
     if on_done is not None and (not callable(on_done) or not takes(on_done, {})):
         raise ValueError(f"`on_done` is a function of what was found, got {on_done!r}")
     policy = memory if isinstance(memory, MemoryPolicy) else None
-    home = Memory(policy, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC)) if policy else None
+    home = AgentMemory(policy, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC)) if policy else None
     settings = AuditKit(
         build=create_reflexion_agent,
         model=model,

@@ -3,77 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from langchain_core.messages import SystemMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolCallTransformer, ToolNode
 from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
+from langgraph.types import Checkpointer
+from typing_extensions import TypeVar
 
-from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
+from langgraph_reflexion.context import Context, Limits, MemoryPolicy
 from langgraph_reflexion.graph.auditors import AuditKit
-from langgraph_reflexion.graph.given import controls_named, model_for, must_fit, speech_for, warn_of_unused
-from langgraph_reflexion.graph.layout import Graph, Way, laid_out
+from langgraph_reflexion.graph.layout import (
+    Branch,
+    allow_our_types,
+    bound,
+    build_graph,
+    shapes_of,
+    with_messages,
+)
 from langgraph_reflexion.graph.learning import AfterRun
+from langgraph_reflexion.graph.parts import Parts, check_settings, must_be_one_of, parts_of, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of, with_messages
 from langgraph_reflexion.nodes.ask import ask
-from langgraph_reflexion.nodes.auditing.self_check import look_back
+from langgraph_reflexion.nodes.auditing.self_check import observe_and_look_back
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.checking import named
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import finish
-from langgraph_reflexion.nodes.kit import Kit, View
-from langgraph_reflexion.nodes.models.bindings import Model, Offer, plain
-from langgraph_reflexion.nodes.models.choice import Choice
-from langgraph_reflexion.nodes.models.prompt import Instructions
-from langgraph_reflexion.nodes.models.protocols import Json, Reader, Speech
-from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.models.bindings import plain
+from langgraph_reflexion.nodes.models.protocols import Json
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
-from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import Step, WaitingStep
 from langgraph_reflexion.nodes.tool import run_tool
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.wrap_up import wrap_up
-from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Decision
+from langgraph_reflexion.state import State
+
+if TYPE_CHECKING:
+    from langgraph._internal._typing import StateLike
 
 AGENT = "reflexion_agent"
+ContextT = TypeVar("ContextT", bound="StateLike | None", default=Context)
+"""The caller's context, `Context` by default."""
 MODES = ("off", "after", "inline", "both")
+
+ModelLike: TypeAlias = "str | BaseChatModel | Runnable[Any, Any]"
+"""A chat model, bound or with fallbacks too, or its name."""
+Tool: TypeAlias = "BaseTool | Callable[..., Any] | dict[str, Any]"
+Protocol: TypeAlias = "Literal['auto', 'tools', 'json'] | Callable[[AIMessage], Decision]"
 
 
 def create_reflexion_agent(
-    model: Any,
-    tools: Iterable[Any] | ToolNode | None = (),
+    model: ModelLike | Mapping[str, ModelLike] | Callable[[Any, Any], Any],
+    tools: Iterable[Tool] | ToolNode | None = (),
     *,
     prompt: str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None = None,
     checks: Sequence[Callable[..., Any]] = (),
     response_format: Any = None,
-    reflector: Any = None,
-    fallback: Any = None,
+    reflector: ModelLike | None = None,
+    fallback: ModelLike | None = None,
     controls: Sequence[str] | None = None,
-    approve: Sequence[str] = (),
+    approve: Sequence[str] | Mapping[str, Any] = (),
     deny: Sequence[str] = (),
     limits: Limits = Limits(),  # noqa: B008 — frozen
     memory: MemoryPolicy = MemoryPolicy(),  # noqa: B008 — frozen
-    protocol: Any = "auto",
-    self_reflection: Any = "off",
+    protocol: Protocol = "auto",
+    self_reflection: Literal["off", "after", "inline", "both"] | AfterRun = "off",
     prompts: str | Path | None = None,
     state_schema: type | None = None,
-    context_schema: type | None = Context,
-    checkpointer: Any = None,
+    context_schema: type[ContextT] | None = Context,  # type: ignore[assignment] # the type variable's own default
+    checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     name: str | None = None,
     clock: Callable[[], datetime] | None = None,
-) -> Graph:
+    system_prompt: str | SystemMessage | None = None,
+) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A LangGraph agent that learns from its own failures.
 
     Without lessons, failures, checks or a response format it is a plain ReAct agent: the same requests, the same
@@ -89,7 +105,7 @@ def create_reflexion_agent(
         reflector: Another model for reflections.
         fallback: A model that is asked once for the best possible answer when a run cannot go on.
         controls: Which of `replan` and `ask_user` the model may use.
-        approve: Names of tools that run only by leave of a person.
+        approve: Names of tools that a person must approve first.
         deny: Names of tools that are not offered and never run.
         limits: How far a run may go.
         memory: What is remembered, how much of it is shown, and where.
@@ -99,107 +115,109 @@ def create_reflexion_agent(
         prompts: A folder whose files replace the shipped prompts of the same name.
         state_schema: A TypedDict or pydantic model with more fields for the state.
         context_schema: What a run is given beside its messages; `Context` or a class of your own.
-        checkpointer: As on any graph.
+        checkpointer: As for any graph.
         store: Where lessons live; without one the running graph's store, else memory for the agent's life.
         name: The graph's name, put on its messages.
-        clock: What time it is, as an aware datetime.
+        clock: Returns the time as an aware datetime.
+        system_prompt: The name that `create_agent` has for `prompt`.
     """
-    if not isinstance(self_reflection, AfterRun) and self_reflection not in MODES:
-        raise ValueError(
-            f"`self_reflection` is {', '.join(map(repr, MODES))} or an `after_run(...)`, got {self_reflection!r}"
-        )
-    must_fit(limits, memory, store, clock, name, checkpointer, context_schema)
+    if not isinstance(self_reflection, AfterRun):
+        must_be_one_of(self_reflection, MODES, "self_reflection")
+    if prompt is not None and system_prompt is not None:
+        raise ValueError("`system_prompt` is another name for `prompt`: give one of them")
+    check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     state_schema = with_messages(state_schema)
-    ticking = aware(clock)
-    words = Prompts(prompts)
-    form = None if response_format is None else ResponseForm(response_format)
-    allowed = controls_named(controls)
-    toolbox = toolbox_of(tools, allowed or (), approve, deny)
-    speech = speech_for(model, toolbox, protocol, allowed, words)
-    offer = _offer(toolbox, speech)
-    binding = partial(_form_of, form if speech.binds else None, bool(offer))
-    home = Memory(memory, name or AGENT, store, InMemoryStore(), ticking)
-    learner = _learner(self_reflection, model, home, words, speech)
-    kit = Kit(
-        name=name,
-        choice=Choice(model, offer, binding, toolbox.node.tools_by_name),
-        speech=speech,
-        toolbox=toolbox,
-        instructions=Instructions(prompt),
-        words=words,
-        checks=named(checks),
-        form=form,
-        reflector=model_for(reflector, "reflector"),
-        fallback=model_for(fallback, "fallback"),
+    parts = parts_of(
+        model,
+        tools,
+        prompt=prompt if system_prompt is None else system_prompt,
+        checks=checks,
+        response_format=response_format,
+        reflector=reflector,
+        fallback=fallback,
+        controls=controls,
+        approve=approve,
+        deny=deny,
         limits=limits,
-        memory=home,
-        view=View(state_schema),
-        clock=ticking,
-        afterwards=learner.audits.begin if learner is not None and not learner.waits else None,
-        steps_after=1 if learner is not None and learner.waits else 0,
+        memory=memory,
+        protocol=protocol,
+        prompts=prompts,
+        state_schema=state_schema,
+        store=store,
+        agent=name or AGENT,
+        name=name,
+        clock=clock,
     )
-    warn_of_unused(limits, checks)
-    inside = (learner if learner is not None and learner.waits else None, self_reflection in ("inline", "both"))
-    return _compiled(kit, shapes_of(state_schema, form), context_schema, checkpointer, store, name or AGENT, *inside)
+    warn_of_unused_score(limits, checks)
+    learn = _after_run(self_reflection, model, parts)
+    return _compile(
+        parts,
+        state_schema,
+        context_schema,
+        checkpointer,
+        store,
+        name or AGENT,
+        learn,
+        looks_back=self_reflection in ("inline", "both"),
+    )
 
 
-def _learner(mode: Any, model: Any, home: Memory, words: Prompts, speech: Speech) -> AfterRun | None:
-    """The auditors of this agent, keeping what they find where it keeps its lessons."""
+def _after_run(mode: Any, model: Any, parts: Parts) -> AfterRun | None:
+    """The auditors of this agent; they keep what they find where it keeps its lessons."""
     if isinstance(mode, AfterRun):
-        return mode.in_agent(home)
+        return mode.in_agent(parts.memory)
     if mode not in ("after", "both"):
         return None
-    models = {name: _alone(one) for name, one in model.items()} if isinstance(model, Mapping) else _alone(model)
-    protocol = "json" if isinstance(speech, Json) else "auto"
-    build = create_reflexion_agent
-    return AfterRun(AuditKit(build, models, home=home, words=words, protocol=protocol, in_agent=True))
+    models = {name: _without_tools(one) for name, one in model.items()} if isinstance(model, Mapping) else model
+    return AfterRun(
+        AuditKit(
+            create_reflexion_agent,
+            _without_tools(models),
+            home=parts.memory,
+            words=parts.actor.prompts,
+            protocol="json" if isinstance(parts.actor.protocol, Json) else "auto",
+            in_agent=True,
+        )
+    )
 
 
-def _alone(model: Any) -> Any:
-    """The model without the agent's tools, where it came bound to them."""
+def _without_tools(model: Any) -> Any:
+    """The model without the agent's tools, if it came bound to them."""
     return plain(model) if isinstance(model, Runnable) else model
 
 
-def _with_a_step_to_spare(route: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same route with a step of LangGraph's limit kept for `learn`."""
-    return lambda state: route({**state, "remaining_steps": state["remaining_steps"] - 1})
-
-
-def _offer(toolbox: Toolbox, speech: Speech) -> Offer | None:
-    """What is bound to the model; None where it is taken as it comes."""
-    if isinstance(speech, Reader):
-        return None
-    return (*toolbox.offered, *speech.offered()) if speech.binds else ()
-
-
-def _form_of(form: ResponseForm | None, beside_tools: bool, model: Model) -> dict[str, Any]:
-    """What binds the response form to a request, where the model's provider enforces schemas."""
-    return form.bound() if form is not None and form.is_bound_to(model, beside_tools=beside_tools) else {}
-
-
-def _compiled(
-    kit: Kit,
-    shapes: Shapes,
+def _compile(
+    parts: Parts,
+    state_schema: type | None,
     context_schema: type | None,
-    checkpointer: Any,
+    checkpointer: Checkpointer,
     store: BaseStore | None,
     name: str,
     learn: AfterRun | None,
-    inline: bool,
-) -> Graph:
-    routes = Routes(kit.limits, kit.now, kit.toolbox.approve)
-    steps = (
-        Step("begin", partial(begin, kit)),
-        WaitingStep("recall", partial(recall, kit)),
-        WaitingStep("decide", partial(decide, kit)),
-        WaitingStep("tool", partial(run_tool, kit)),
-        WaitingStep("observe", partial(look_back, kit)) if inline else Step("observe", partial(observe, kit)),
-        Step("ask", partial(ask, kit)),
-        WaitingStep("check", partial(check, kit)),
-        WaitingStep("reflect", partial(reflect, kit)),
-        WaitingStep("remember", partial(remember, kit)),
-        WaitingStep("wrap_up", partial(wrap_up, kit)),
-        WaitingStep("finish", partial(finish, kit)),
+    *,
+    looks_back: bool,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    waits = learn is not None and learn.waits
+    budget = replace(parts.budget, steps_after=1) if waits else parts.budget
+    actor, tools, evaluator, memory = parts.actor, parts.tools, parts.evaluator, parts.memory
+    after_run = learn.audits.begin if learn is not None and not waits else None
+    routes = Routes(budget, tools.approve)
+    given = partial(bound, store)
+    observing = (tools, budget, actor.prompts)
+    nodes = (
+        Step("begin", given(begin, actor, memory, budget)),
+        WaitingStep("recall", given(recall, memory, tools, budget)),
+        WaitingStep("decide", given(decide, actor, tools, budget)),
+        WaitingStep("tool", given(run_tool, tools, actor.view, budget)),
+        WaitingStep("observe", given(observe_and_look_back, parts.reflector, actor, *observing))
+        if looks_back
+        else Step("observe", given(observe, *observing)),
+        Step("ask", given(ask, actor.protocol, tools, budget)),
+        WaitingStep("check", given(check, evaluator, actor, budget)),
+        WaitingStep("reflect", given(reflect, parts.reflector, actor, tools, memory, budget)),
+        WaitingStep("remember", given(remember, memory, evaluator, tools, budget)),
+        WaitingStep("wrap_up", given(wrap_up, parts.fallback, actor, budget)),
+        WaitingStep("finish", given(finish, actor, tools, evaluator, memory, budget, after_run)),
     )
     edges = (
         (START, "begin"),
@@ -207,9 +225,9 @@ def _compiled(
         ("tool", "observe"),
         ("remember", "recall"),
         ("wrap_up", "finish"),
-        ("finish", END if learn is None else "learn"),
+        ("finish", "learn" if waits else END),
     )
-    ways: list[Way] = [
+    branches: list[Branch] = [
         ("begin", routes.after_begin, ["recall", "reflect"]),
         ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up"]),
         ("ask", routes.after_ask, ["tool", "decide", "wrap_up", "finish"]),
@@ -217,16 +235,18 @@ def _compiled(
         ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
     ]
-    if learn is not None:
-        ways = [(source, _with_a_step_to_spare(route), targets) for source, route, targets in ways]
-    graph = laid_out(shapes, context_schema, steps, edges, ways)
-    if learn is not None:
+    graph = build_graph(shapes_of(state_schema, evaluator.form), context_schema, nodes, edges, branches)
+    if learn is not None and waits:
         graph.add_node("learn", learn)
         graph.add_edge("learn", END)
-    checkpointer = reading_back(checkpointer, kit.form)
-    compiled = graph.compile(checkpointer=checkpointer, store=store, name=name, transformers=[ToolCallTransformer])
-    if kit.name is not None:
-        # Where LangChain's own agents tell whose tokens are streamed. Not by `with_config`: its copy forgets the types
-        # that a parent's checkpointer may read back.
-        compiled.config = {"metadata": {"lc_agent_name": kit.name}}
+    compiled = graph.compile(
+        checkpointer=allow_our_types(checkpointer, evaluator.form),
+        store=store,
+        name=name,
+        transformers=[ToolCallTransformer],
+    )
+    if actor.name is not None:
+        # Where LangChain's own agents say whose tokens are streamed. Not by `with_config`: its copy loses the types
+        # that a parent's checkpointer may restore.
+        compiled.config = {"metadata": {"lc_agent_name": actor.name}}
     return compiled

@@ -17,11 +17,11 @@ from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.driver import Waits, run_async, run_sync
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.auditing.auditor import Auditor, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.replies import fault_in
 from langgraph_reflexion.nodes.auditing.yard import Yard
-from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import WaitingStep
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
@@ -57,7 +57,7 @@ class AuditKit:
     model: Any
     notebook: ErrorNotebook | None = None
     book: LessonBook | None = None
-    home: Memory | None = None
+    home: AgentMemory | None = None
     """Whose namespaces are filled for each run: an agent's memory, or a policy of the caller's."""
     limits: Limits = Limits()  # noqa: RUF009 — frozen
     root: Any = None

@@ -14,12 +14,12 @@ from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.graph.given import must_fit
 from langgraph_reflexion.graph.layout import Graph
+from langgraph_reflexion.graph.parts import check_settings
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.calling import takes
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.choice import model_named
-from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import WaitingStep
 
 
@@ -70,7 +70,7 @@ def create_distill_graph(
         name: What the graph is called.
         clock: The time, as an aware datetime.
     """
-    must_fit(Limits(), memory, store, clock, name, None, context_schema)
+    check_settings(Limits(), memory, store, clock, name, None, context_schema)
     if model is not None and not isinstance(model, (str, Runnable)) and not (callable(model) and takes(model, 0, 0)):
         raise ValueError(f"`model` is a chat model, a name or a function of (state, runtime), got {model!r}")
     fallback, ticking = InMemoryStore(), aware(clock)
@@ -79,8 +79,8 @@ def create_distill_graph(
         agent = str(state.get("agent") or "")
         if memory.namespace is None and not agent.strip():
             raise ValueError('say whose lessons: {"agent": NAME}, the name of an agent')
-        home = Memory(memory, agent, store, fallback, ticking)
-        place = home.place(config)
+        home = AgentMemory(memory, agent, store, fallback, ticking)
+        place = home.namespace_for(config)
         if place is None:
             raise ValueError(f"the context does not fill every field of the namespace {memory.namespace}")
         book, words = home.book_at(place, config), _chosen(model, state, config)

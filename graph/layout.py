@@ -1,29 +1,71 @@
-"""Layout: a graph as three tables say it, of its steps, its edges, and the routes between them."""
+"""What a graph is built from: its schemas, its nodes, its edges, and the routes between them."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast
+from dataclasses import is_dataclass
+from functools import partial
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    NotRequired,
+    Required,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
+import typing_extensions
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.managed import RemainingSteps
+from langgraph.managed.base import is_managed_value
+from langgraph.store.base import BaseStore
+from pydantic import BaseModel, create_model
+from typing_extensions import TypedDict
 
-from langgraph_reflexion.graph.schemas import Shapes
+from langgraph_reflexion.nodes.host import with_store
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.step import Route, Step
+from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
+from langgraph_reflexion.state import HELD, Channels, Crossing, Input, Named, Output, Recalled
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
-"""A graph that is compiled."""
+"""A compiled graph."""
 
-Way: TypeAlias = tuple[str, Callable[[Any], Any], list[str]]
-"""A step, the route that chooses what follows it, and all that may follow."""
+Branch: TypeAlias = tuple[str, Callable[[Any], Any], list[str]]
+"""A node, the route that chooses what follows it, and every node that may follow."""
+
+KEPT: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
+"""Our types that a checkpoint holds; what they contain is saved as plain data."""
 
 
-def laid_out(
+class Shapes(NamedTuple):
+    """The schemas a graph is built with: three of its own, and what its routes read."""
+
+    state: type
+    input: type
+    output: type
+    crossing: type
+
+
+def build_graph(
     shapes: Shapes,
     context_schema: type | None,
-    steps: Sequence[Step],
+    nodes: Sequence[Step],
     edges: Sequence[tuple[str, str]],
-    ways: Sequence[Way],
+    branches: Sequence[Branch],
 ) -> StateGraph[Any, Any, Any, Any]:
     """The graph, not yet compiled."""
     graph = StateGraph(
@@ -32,10 +74,100 @@ def laid_out(
         input_schema=cast("Any", shapes.input),
         output_schema=cast("Any", shapes.output),
     )
-    for step in steps:
-        graph.add_node(cast("str", step.name), step)
+    for node in nodes:
+        graph.add_node(cast("str", node.name), node)
     for source, target in edges:
         graph.add_edge(source, target)
-    for source, route, targets in ways:
+    for source, route, targets in branches:
         graph.add_conditional_edges(source, Route(f"after_{source}", route, shapes.crossing), targets)
     return graph
+
+
+def bound(store: BaseStore | None, function: Callable[..., Any], *parts: Any) -> Callable[[Any, RunnableConfig], Any]:
+    """A node as a function of state and config, with its parts; the caller's own code in it sees the agent's store."""
+    if store is None:
+        return partial(function, *parts)
+    return lambda state, config: function(*parts, state, with_store(config, store))
+
+
+def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
+    """Our schemas with the caller's fields; `messages` and their fields go in and out, never what is private."""
+    theirs = _fields_of(state_schema)
+    given = {name: hint for name, hint in theirs.items() if not _is_managed(hint) and not _is_omitted(hint, "input")}
+    given_back = {
+        name: hint for name, hint in theirs.items() if not _is_managed(hint) and not _is_omitted(hint, "output")
+    }
+    answer = (
+        {"structured_response": form.type | None if isinstance(form.type, type) else Any} if form is not None else {}
+    )
+    if form is None and not theirs:
+        return Shapes(Channels, Input, Output, Crossing)
+    talk = {"messages": theirs["messages"]} if "messages" in theirs else {}
+    return Shapes(
+        _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
+        _typed("Input", {**get_type_hints(Input, include_extras=True), **given}),
+        _typed("Output", {**get_type_hints(Output, include_extras=True), **given_back, **answer}),
+        _typed("Crossing", {**get_type_hints(Crossing, include_extras=True), **talk}),
+    )
+
+
+def allow_our_types(checkpointer: Any, form: ResponseForm | None) -> Any:
+    """The checkpointer, with our types on the list of those it may restore, if it keeps one."""
+    if not isinstance(checkpointer, BaseCheckpointSaver):
+        return checkpointer
+    if not isinstance(checkpointer.serde, (JsonPlusSerializer, EncryptedSerializer)):
+        return checkpointer
+    answer = form.kinds if form is not None else ()
+    return checkpointer.with_allowlist({(one.__module__, one.__name__) for one in (*KEPT, *answer)})
+
+
+def with_messages(schema: type | None) -> type | None:
+    """The caller's state schema, checked, with `messages` added if it declares only other fields."""
+    if schema is None:
+        return None
+    is_object = isinstance(schema, type) and (issubclass(schema, BaseModel) or is_dataclass(schema))
+    if not is_object and not is_typeddict(schema) and not typing_extensions.is_typeddict(schema):
+        raise ValueError(f"`state_schema` is a TypedDict, pydantic model or dataclass, got {schema!r}")
+    fields = get_type_hints(schema, include_extras=True)
+    if "messages" in fields or not is_object:
+        return schema
+    if not issubclass(schema, BaseModel):
+        raise ValueError(f"`state_schema` needs `messages` to be a state: {schema!r}")
+    return create_model(schema.__name__, __base__=schema, messages=(list[AnyMessage], ...))
+
+
+def _fields_of(schema: type | None) -> dict[str, Any]:
+    if schema is None:
+        return {}
+    fields = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
+    if not fields:
+        raise ValueError(f"`state_schema` declares no fields: {schema!r}")
+    if taken := sorted(set(fields) & (HELD | set(get_type_hints(Named)) | {"outcome", "feedback", "run"})):
+        raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent keeps for itself; rename it")
+    if "remaining_steps" in fields:  # ready-made agents' schemas call it a number; it is LangGraph's to fill
+        fields["remaining_steps"] = RemainingSteps
+    return {name: hint for name, hint in fields.items() if name != "messages" or _has_own_reducer(hint)}
+
+
+def _has_own_reducer(hint: Any) -> bool:
+    """Whether the caller has a reducer of their own for messages; plain adding is left to LangGraph's."""
+    reducer = hint.__metadata__[-1] if get_origin(hint) is Annotated else None
+    return callable(reducer) and reducer not in (add_messages, operator.add)
+
+
+def _bare(hint: Any) -> Any:
+    return _bare(get_args(hint)[0]) if get_origin(hint) in (Required, NotRequired) else hint
+
+
+def _is_managed(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and any(is_managed_value(extra) for extra in hint.__metadata__)
+
+
+def _is_omitted(hint: Any, where: str) -> bool:
+    """Whether LangChain's mark on a field keeps it out of the input or the output."""
+    marks = hint.__metadata__ if get_origin(hint) is Annotated else ()
+    return any(type(mark).__name__ == "OmitFromSchema" and getattr(mark, where) for mark in marks)
+
+
+def _typed(name: str, fields: dict[str, Any]) -> type:
+    return TypedDict(name, fields, total=False)  # type: ignore[operator, no-any-return]

@@ -19,11 +19,11 @@ from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.jobs import Job
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.auditing.keeping import Papers
 from langgraph_reflexion.nodes.auditing.questions import as_messages, plain_failures, since_the_task
 from langgraph_reflexion.nodes.begin import run_id
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.state import laid_open
 
 MOST_NOTEBOOKS = 64
@@ -48,7 +48,7 @@ class Audits:
             notebook = self._notebook(home, tuple(namespace), config)
         return Papers(notebook, book or home.book_at(namespace, config))
 
-    def _notebook(self, home: Memory, namespace: tuple[str, ...], config: RunnableConfig) -> ErrorNotebook:
+    def _notebook(self, home: AgentMemory, namespace: tuple[str, ...], config: RunnableConfig) -> ErrorNotebook:
         store = home.store(config)
         key = (id(store), namespace)
         if key not in self._notebooks:
@@ -72,7 +72,7 @@ class Audits:
         if about is not None and self.settings.in_agent:
             place = about["namespace"]
         else:
-            place = home.place(config) if home is not None else None
+            place = home.namespace_for(config) if home is not None else None
         return Audited(
             messages=messages,
             start=ids.index(task) if task is not None and task in ids else since_the_task(messages),
@@ -84,7 +84,7 @@ class Audits:
     def alone(self, messages: Any, session: str) -> Audited:
         """A transcript by itself: all of it is the run."""
         home = self.settings.home
-        namespace = home.place({}) if home is not None else None
+        namespace = home.namespace_for({}) if home is not None else None
         return Audited(messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace)
 
     # ------------------------------------------------------------ in the background
@@ -170,7 +170,7 @@ class AfterRun(RunnableCallable):
         whole.add_edge("after_run", END)
         return whole.compile(name=graph.name)
 
-    def in_agent(self, home: Memory) -> AfterRun:
+    def in_agent(self, home: AgentMemory) -> AfterRun:
         """The same as the end of an agent of ours; what was given no place of its own is kept in the agent's memory."""
         mine = self.audits.settings
         if mine.notebook is not None or mine.book is not None or mine.home is not None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langgraph.types import Send
 
-from langgraph_reflexion.context import Limits
-from langgraph_reflexion.nodes.ask import needs_leave
-from langgraph_reflexion.nodes.tally import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, may_reflect, spent_out, worth_going_on
+from langgraph_reflexion.nodes.ask import needs_approval
+from langgraph_reflexion.nodes.budget import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, Budget
 from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.state import AtCrossing, edited_in, last_turn, waiting_in
@@ -18,26 +17,25 @@ from langgraph_reflexion.state import AtCrossing, edited_in, last_turn, waiting_
 
 @dataclass(frozen=True)
 class Routes:
-    """The edges of one agent: its limits, its clock, and the tools that need leave to run."""
+    """The routes of one graph: its budget, and the tools that a person must approve."""
 
-    limits: Limits
-    now: Callable[[], float]
+    budget: Budget
     approve: frozenset[str]
     again: str = "decide"
-    """Where another answer is made: a trial's worker makes it in `attempt`."""
+    """The node that makes another answer; in a trial it is `attempt`."""
     recalling: str = "recall"
-    """Where a run begins."""
+    """The node a run begins with."""
     remembering: str = "remember"
-    """Where a reflection goes on: without memory, both are where an answer is made."""
+    """The node after a reflection. Without memory, both are the node that makes an answer."""
     judged: bool = False
-    """Whether `attempt` has asked the checks itself."""
+    """Whether `attempt` runs the checks itself."""
 
     def after_begin(self, state: AtCrossing) -> str:
         """Feedback is reflected on first."""
-        return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else self.recalling
+        return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else self.recalling
 
     def after_decide(self, state: AtCrossing) -> str | list[Send]:
-        """Calls run or wait for leave, a question is asked, an answer checked, a bad decision reflected on."""
+        """Calls run or wait for approval, a question is asked, an answer checked, a bad decision reflected on."""
         turn, answers = last_turn(state["messages"])
         waiting = waiting_in(state)
         if turn is not None and (calls := open_calls(turn, answers)):
@@ -49,16 +47,16 @@ class Routes:
         if state["stop"]:
             return "wrap_up"
         if state["failure"] is not None:
-            may = may_reflect(state, self.limits) and spent_out(state, self.limits, self.now()) is None
+            may = self.budget.may_reflect(state) and self.budget.exhausted(state) is None
             return "reflect" if may else "wrap_up"
-        return "wrap_up" if spent_out(state, self.limits, self.now()) else "decide"
+        return "wrap_up" if self.budget.exhausted(state) else "decide"
 
     def _towards_tools(self, state: AtCrossing, calls: Sequence[ToolCall]) -> str | list[Send]:
         if waiting_in(state) is not None:
             return "ask"
-        if state["remaining_steps"] < STEPS_FOR_TOOLS:
+        if self.budget.steps_left(state) < STEPS_FOR_TOOLS:
             return "wrap_up"
-        if any(needs_leave(call, self.approve, state["blocked"]) for call in calls):
+        if any(needs_approval(call, self.approve, state["blocked"]) for call in calls):
             return "ask"
         return self._sent(state, calls)
 
@@ -79,7 +77,7 @@ class Routes:
         turn, answers = last_turn(state["messages"])
         if turn is not None and (calls := open_calls(turn, answers)):
             return self._sent(state, calls)
-        return "wrap_up" if spent_out(state, self.limits, self.now()) else "decide"
+        return "wrap_up" if self.budget.exhausted(state) else "decide"
 
     def after_observe(self, state: AtCrossing) -> str:
         """A handover leaves, a direct answer is checked, a failure reflected on while there is room."""
@@ -87,9 +85,9 @@ class Routes:
             return "finish"
         if state["decision"] is not None:
             return "check"
-        if spent_out(state, self.limits, self.now()):
+        if self.budget.exhausted(state):
             return "wrap_up"
-        return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "decide"
+        return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else "decide"
 
     def after_attempt(self, state: AtCrossing) -> str:
         """An answer is checked; without one the worker tries again, reflected on first where it said itself why."""
@@ -100,20 +98,20 @@ class Routes:
             return self.after_check(state)
         if waiting is not None or edited_in(state) is not None:
             return "check"
-        if spent_out(state, self.limits, self.now()):
+        if self.budget.exhausted(state):
             return "wrap_up"
-        return "reflect" if state["failure"] is not None and may_reflect(state, self.limits) else "attempt"
+        return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else "attempt"
 
     def after_check(self, state: AtCrossing) -> str:
         """An answer that is not refused ends the run; a refused one is reflected on, or tried again without."""
-        if state["failure"] is None or state["remaining_steps"] < STEPS_TO_WRAP_UP:
+        if state["failure"] is None or self.budget.steps_left(state) < STEPS_TO_WRAP_UP:
             return "finish"
         attempts = state["attempts"]
-        if not worth_going_on(attempts, self.limits) or len(attempts) >= self.limits.max_attempts:
+        if not self.budget.is_improving(attempts) or len(attempts) >= self.budget.limits.max_attempts:
             return "wrap_up"
-        if spent_out(state, self.limits, self.now()):
+        if self.budget.exhausted(state):
             return "wrap_up"
-        return "reflect" if may_reflect(state, self.limits) else self.again
+        return "reflect" if self.budget.may_reflect(state) else self.again
 
     def after_reflect(self, state: AtCrossing) -> str:
         """On, unless there is nothing to change."""

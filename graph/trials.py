@@ -9,37 +9,48 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
-from langgraph_reflexion.graph.given import model_for, must_be_one_of, must_fit, warn_of_unused
-from langgraph_reflexion.graph.layout import Graph, laid_out
+from langgraph_reflexion.graph.agent import ContextT, ModelLike
+from langgraph_reflexion.graph.layout import allow_our_types, bound, build_graph, shapes_of
+from langgraph_reflexion.graph.parts import (
+    Parts,
+    check_settings,
+    model_for,
+    must_be_one_of,
+    warn_of_unused_score,
+)
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.schemas import Shapes, reading_back, shapes_of
+from langgraph_reflexion.nodes.actor import Actor, View
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
+from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial, attempt_and_check
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
-from langgraph_reflexion.nodes.attempt import judged_attempt
 from langgraph_reflexion.nodes.begin import begin
+from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.checking import named
+from langgraph_reflexion.nodes.checks import Evaluator, named
 from langgraph_reflexion.nodes.finish import finish
-from langgraph_reflexion.nodes.kit import Kit, Strategy, Style, TrialKit, View
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.choice import Choice, Only
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import recall
-from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
-from langgraph_reflexion.nodes.remembering import Memory
 from langgraph_reflexion.nodes.step import Step, WaitingStep
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.worker import worker_of
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.state import State
 
 UNCOUNTED = 10**9
+"""`max_steps` of a trial: its steps are its attempts, which are counted by themselves."""
 
 
 def create_trial_graph(
@@ -52,17 +63,17 @@ def create_trial_graph(
     output: Callable[..., Any] | None = None,
     retries: int = 0,
     reflection: Literal["structured", "free"] = "structured",
-    reflector: Any = None,
-    fallback: Any = None,
+    reflector: ModelLike | None = None,
+    fallback: ModelLike | None = None,
     limits: Limits = Limits(),  # noqa: B008 — frozen
     memory: MemoryPolicy = MemoryPolicy(),  # noqa: B008 — frozen
     prompts: str | Path | None = None,
-    context_schema: type | None = Context,
-    checkpointer: Any = None,
+    context_schema: type[ContextT] | None = Context,  # type: ignore[assignment] # the type variable's own default
+    checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     name: str = "trials",
     clock: Callable[[], datetime] | None = None,
-) -> Graph:
+) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A graph that lets a worker try until the checks accept its answer, or trying again is no use.
 
     `{"messages": [...]}` goes in; `messages` with the answer, and `outcome`, come out. A first attempt is asked with
@@ -84,77 +95,79 @@ def create_trial_graph(
         memory: What is remembered, how much of it is shown, and where.
         prompts: A folder whose files replace the shipped prompts of the same name.
         context_schema: What a run is given beside its messages; `Context` or a class of your own.
-        checkpointer: As on any graph.
+        checkpointer: As for any graph.
         store: Where lessons live; without one the running graph's store, else memory for the graph's life.
         name: The graph's name; its lessons live under `("reflexion", name)` unless `memory` says otherwise.
-        clock: What time it is, as an aware datetime.
+        clock: Returns the time as an aware datetime.
     """
-    must_fit(limits, memory, store, clock, name, checkpointer, context_schema)
+    check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be_one_of(strategy, get_args(Strategy), "strategy")
     must_be_one_of(attempt, get_args(Style), "attempt")
     must_be_one_of(reflection, ("structured", "free"), "reflection")
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise ValueError(f"`retries` must be a number of 0 or more, got {retries!r}")
-    trial = TrialKit(worker_of(worker, input, output), strategy, attempt, retries, limits.max_steps)
+    trial = Trial(worker_of(worker, input, output), strategy, attempt, retries, limits.max_steps)
     model = model_for(reflector, "reflector") or trial.worker.model
     if strategy == "reflexion" and model is None:
         raise ValueError("`strategy='reflexion'` needs a model to reflect: give `reflector=`")
-    judges = named(checks)
-    if model is None and (asking := [one.name for one in judges if one.wants_model]):
-        raise ValueError(f"The check {asking[0]!r} has no model, and the worker is none: give it one, or `reflector=`")
+    evaluator = Evaluator(named(checks))
+    if model is None and (asking := [check.name for check in evaluator.checks if check.wants_model]):
+        raise ValueError(
+            f"The check {asking[0]!r} has no model, and the worker is not one: give it one, or `reflector=`"
+        )
+    warn_of_unused_score(limits, checks)
     reflects = strategy in ("reflexion", "both") and model is not None
-    ticking = aware(clock)
-    kit = Kit(
-        name=None,
-        choice=Choice(_no_model) if model is None else Only(model),
-        speech=Native(()),
-        toolbox=toolbox_of((), (), (), ()),
-        instructions=Instructions(None),
-        words=Prompts(prompts),
-        checks=judges,
-        form=None,
-        reflector=model,
-        fallback=model_for(fallback, "fallback"),
-        # The steps of a trial are its attempts; a strategy that does not reflect has no reflections to spend.
-        limits=limits.model_copy(
-            update={"max_steps": UNCOUNTED, "max_reflections": limits.max_reflections if reflects else 0}
+    # A strategy that does not reflect has no reflections to spend.
+    counted = {"max_steps": UNCOUNTED, "max_reflections": limits.max_reflections if reflects else 0}
+    now = aware(clock)
+    parts = Parts(
+        actor=Actor(
+            choice=Choice(_no_model) if model is None else Only(model),
+            protocol=Native(()),
+            instructions=Instructions(None),
+            prompts=Prompts(prompts),
+            view=View(None),
         ),
-        memory=Memory(memory, name, store, InMemoryStore(), ticking),
-        view=View(None),
-        clock=ticking,
-        reflecting="free" if reflection == "free" else "trial",
+        tools=toolbox_of((), (), (), ()),
+        evaluator=evaluator,
+        reflector=Reflector(model, "free" if reflection == "free" else "trial"),
+        fallback=model_for(fallback, "fallback"),
+        memory=AgentMemory(memory, name, store, InMemoryStore(), now),
+        budget=Budget(limits.model_copy(update=counted), now),
     )
-    warn_of_unused(limits, checks)
-    return _compiled(kit, trial, shapes_of(None, None), context_schema, checkpointer, store, name)
+    return _compile(parts, trial, context_schema, checkpointer, store, name)
 
 
 def _no_model(_state: Any, _runtime: Any) -> Model:
-    raise ValueError("The worker is no chat model, and there is no `reflector=`")
+    raise ValueError("The worker is not a chat model, and there is no `reflector=`")
 
 
-def _compiled(
-    kit: Kit,
-    trial: TrialKit,
-    shapes: Shapes,
+def _compile(
+    parts: Parts,
+    trial: Trial,
     context_schema: type | None,
-    checkpointer: Any,
+    checkpointer: Checkpointer,
     store: BaseStore | None,
     name: str,
-) -> Graph:
-    # A trial without memory has no steps of it: most of what a short step costs is the step itself.
-    remembers = kit.memory.policy.read or kit.memory.policy.write
-    recalling, remembering = ("recall", "remember") if remembers else ("attempt", "attempt")
-    judged = bool(kit.checks) and all(one.in_place for one in kit.checks)
-    routes = Routes(kit.limits, kit.now, frozenset(), "attempt", recalling, remembering, judged)
-    steps = (
-        Step("begin", partial(begin, kit)),
-        *((WaitingStep("recall", partial(recall, kit)),) if remembers else ()),
-        WaitingStep("attempt", partial(judged_attempt if judged else attempt_node, kit, trial)),
-        WaitingStep("check", partial(check, kit)),
-        WaitingStep("reflect", partial(reflect, kit)),
-        *((WaitingStep("remember", partial(remember, kit)),) if remembers else ()),
-        WaitingStep("wrap_up", partial(wrap_up, kit)),
-        WaitingStep("finish", partial(finish, kit)),
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
+    # Without memory its nodes are left out: most of what a short node costs is the step itself.
+    remembers = memory.policy.read or memory.policy.write
+    start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
+    in_place = bool(evaluator.checks) and all(check.in_place for check in evaluator.checks)
+    routes = Routes(budget, frozenset(), "attempt", start, after_reflection, in_place)
+    given = partial(bound, store)
+    nodes = (
+        Step("begin", given(begin, actor, memory, budget)),
+        *((WaitingStep("recall", given(recall, memory, tools, budget)),) if remembers else ()),
+        WaitingStep("attempt", given(attempt_and_check, trial, evaluator, actor, budget))
+        if in_place
+        else WaitingStep("attempt", given(attempt_node, trial, actor, budget)),
+        WaitingStep("check", given(check, evaluator, actor, budget)),
+        WaitingStep("reflect", given(reflect, parts.reflector, actor, tools, memory, budget)),
+        *((WaitingStep("remember", given(remember, memory, evaluator, tools, budget)),) if remembers else ()),
+        WaitingStep("wrap_up", given(wrap_up, parts.fallback, actor, budget)),
+        WaitingStep("finish", given(finish, actor, tools, evaluator, memory, budget, None)),
     )
     edges = (
         (START, "begin"),
@@ -162,16 +175,16 @@ def _compiled(
         ("wrap_up", "finish"),
         ("finish", END),
     )
-    ways = (
-        ("begin", routes.after_begin, [recalling, "reflect"]),
+    branches = (
+        ("begin", routes.after_begin, [start, "reflect"]),
         ("attempt", routes.after_attempt, ["check", "attempt", "reflect", "wrap_up", "finish"]),
         ("check", routes.after_check, ["finish", "reflect", "attempt", "wrap_up"]),
-        ("reflect", routes.after_reflect, [remembering, "wrap_up"]),
+        ("reflect", routes.after_reflect, [after_reflection, "wrap_up"]),
     )
-    graph = laid_out(shapes, context_schema, steps, edges, ways)
-    compiled = graph.compile(checkpointer=reading_back(checkpointer, None), store=store, name=name)
+    graph = build_graph(shapes_of(None, None), context_schema, nodes, edges, branches)
+    compiled = graph.compile(checkpointer=allow_our_types(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:
-        # LangGraph looks for sub-graphs inside the runnables that it knows: this one is told of it.
+        # LangGraph looks for sub-graphs inside the runnables it knows; it has to be told of this one.
         compiled.nodes["attempt"].subgraphs = [inner]
     return compiled

@@ -1,19 +1,22 @@
-"""Attempt: let the worker try, once; what it raises uses the attempt up and is never judged."""
+"""Attempt: one call of a trial's worker, and what its prompt shows of the attempts before."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.call_budget import CallBudget, WorkerError
+from langgraph_reflexion.nodes.actor import Actor
+from langgraph_reflexion.nodes.budget import Budget, count_repeats, tokens_in
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
 from langgraph_reflexion.nodes.check import check
+from langgraph_reflexion.nodes.checks import Evaluator, complaints, mistakes
 from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.exceptions import (
     is_passing,
@@ -24,116 +27,199 @@ from langgraph_reflexion.nodes.exceptions import (
     tool_error_class,
 )
 from langgraph_reflexion.nodes.host import emit, emit_failure, is_first_step, was_resumed
-from langgraph_reflexion.nodes.kit import Kit, TrialKit
+from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, let_pass, plus, spent_on
-from langgraph_reflexion.nodes.notes import prompted
-from langgraph_reflexion.nodes.tally import attempt_of, counted, marked, overspent, paid, times_seen, tokens
-from langgraph_reflexion.nodes.worker import WorkerReply
-from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import State, Update, Waiting, last_id
+from langgraph_reflexion.nodes.models.history import bounded, fenced, paired, transcript
+from langgraph_reflexion.nodes.reflect import KEPT_PATCHES
+from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Attempt, Failure
+from langgraph_reflexion.state import State, Update, Waiting, last_id, task_in
+
+Strategy = Literal["none", "last_trial", "reflexion", "both"]
+"""What a later attempt knows of those before."""
+Style = Literal["fresh", "improve"]
 
 BROKEN = ("model_error", "deadline", "token_budget")
 """Ends of an agent that say nothing about how it went about its task."""
+WORK_TOKENS = 2_000
+"""Tokens of the last attempt's transcript in the next prompt."""
+LONGEST_ANSWER = 8_000
 
 
-def attempt(kit: Kit, trial: TrialKit, state: State, config: RunnableConfig) -> Waits[Update]:
+@dataclass(frozen=True)
+class Trial:
+    """What a trial graph has that no agent has."""
+
+    worker: Worker
+    strategy: Strategy
+    style: Style
+    retries: int
+    max_steps: int
+
+
+def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """One call of the worker: an answer for the checks, or the failure that it ended in."""
     if was_resumed(config):
-        state = {**state, "resumed_at": kit.now()}
-    if (late := overspent(state, kit.limits, kit.now())) is not None:
-        return {"decision": None, "stop": late}
-    meter, budget = Meter(), kit.limits.token_budget
-    allowed = CallBudget(trial.max_steps, None if budget is None else budget - tokens(state["tally"]), meter)
-    prompt, text = prompted(kit, trial, state)
-    if is_first_step(config):  # of one attempt, whatever was said before a pause or a crash counts too
-        said = yield from trial.worker.said_before(kit.inside(config), prompt)
-        allowed.taken, meter.spent = len(said), reduce(plus, map(spent_on, said), meter.spent)
+        state = {**state, "resumed_at": budget.now()}
+    if (reason := budget.overspent(state)) is not None:
+        return {"decision": None, "stop": reason}
+    meter, most = Meter(), budget.limits.token_budget
+    calls = CallBudget(trial.max_steps, None if most is None else most - tokens_in(state["tally"]), meter)
+    prompt, text = _prompt(trial, actor.prompts, budget, state)
+    if is_first_step(config):  # what an attempt said before a pause or a crash counts too
+        earlier = yield from trial.worker.said_before(config, prompt)
+        calls.taken, meter.spent = len(earlier), reduce(plus, map(spent_on, earlier), meter.spent)
     try:
-        work = yield from _work(kit, trial, state, config, prompt, text, allowed)
+        work = yield from _call(trial, budget, state, config, prompt, text, calls)
     except NeedsAsyncError:
         raise
     except Exception as fault:
         let_pass(fault)
         if trial.worker.takes == "messages" and model_fault(fault) == "setting":
             raise
-        _tell(config, state, prompt, None, meter, told(fault))
-        if allowed.is_over:
-            return _out_of_steps(kit, trial, state, config, meter)
-        return (yield from _fallen(kit, trial, state, config, fault, meter))
-    if (before := _told(work))[3] > meter.spent[3]:
-        meter.spent = before
+        _emit_step(config, state, prompt, None, meter, told(fault))
+        if calls.is_over:
+            return _out_of_steps(trial, budget, state, config, meter)
+        return (yield from _raised(trial, budget, state, config, fault, meter))
+    if (reported := _reported_cost(work))[3] > meter.spent[3]:
+        meter.spent = reported
     if work.message is not None and meter.spent[3]:
-        meter.spent = paid(kit.limits, [*prompt, *work.steps], Reply(work.message, meter.spent))
-    _tell(config, state, prompt, work, meter, None)
-    update = _begun(kit, state, meter, work.steps)
+        meter.spent = budget.cost([*prompt, *work.steps], Reply(work.message, meter.spent))
+    _emit_step(config, state, prompt, work, meter, None)
+    update = _after_call(budget, state, meter, work.steps)
     if work.outcome is not None and work.outcome.status == "failure":
-        if allowed.is_over:
-            return _out_of_steps(kit, trial, state, config, meter, work.steps)
-        return update | _given_up(kit, state, config, work, update)
+        if calls.is_over:
+            return _out_of_steps(trial, budget, state, config, meter, work.steps)
+        return update | _given_up(budget, state, config, work, update)
     asks = work.outcome is not None and work.outcome.status == "needs_input"
-    message = _under_own_id(state, work)
+    message = _with_unique_id(state, work)
     waiting = Waiting(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
     return update | {"decision": waiting}
 
 
-def judged_attempt(kit: Kit, trial: TrialKit, state: State, config: RunnableConfig) -> Waits[Update]:
+def attempt_and_check(
+    trial: Trial, evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig
+) -> Waits[Update]:
     """The same, with the verdicts on the answer: for checks that need no step of their own."""
-    update = yield from attempt(kit, trial, state, config)
+    update = yield from attempt(trial, actor, budget, state, config)
     waiting = update.get("decision")
     if waiting is None or waiting["action"] == "ask_user":
         return update
-    return update | (yield from check(kit, cast("State", {**state, **update}), config))
+    return update | (yield from check(evaluator, actor, budget, cast("State", {**state, **update}), config))
 
 
-def _work(
-    kit: Kit,
-    trial: TrialKit,
+def _prompt(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> tuple[list[AnyMessage], str]:
+    """The conversation with the notes as a user turn before the task; and notes and task as one text."""
+    messages = paired(state["messages"])
+    notes, task = _notes(trial, prompts, budget, state), task_in(state)
+    if not notes:
+        return messages, task
+    at = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], HumanMessage)), 0)
+    # Before the task, not in it: the task stays the last thing the user said, word for word.
+    turn = HumanMessage(notes, id=f"{state['about']['id']}-notes-{state['tally']['steps'] + 1}")
+    return [*messages[:at], turn, *messages[at:]], f"{notes}\n\n{task}"
+
+
+def _notes(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> str:
+    """Lessons, the reflections on earlier attempts, and the last attempt, as the strategy says; may be empty."""
+    feedback = state["aside"]["hint"] if state["aside"] is not None and not state["attempts"] else ""
+    made = state["reflections"][-KEPT_PATCHES:] if trial.strategy in ("reflexion", "both") else []
+    advice = "\n\n".join(fenced(reflection.as_text()) for reflection in made)
+    parts = [
+        block.at_start(state["recalled"], prompts),
+        block.after_failure(state["recalled"], prompts, state["failures"]),
+        feedback,
+        prompts.render("trial_advice", reflections=advice) if made else "",
+    ]
+    last = _last_attempt(state)
+    if last is not None and trial.style == "improve" and last.answer is not None:
+        parts.append(_to_improve(prompts, budget, last))
+    elif last is not None and (trial.strategy in ("last_trial", "both") or trial.style == "improve"):
+        parts.append(_failed_attempt(prompts, budget, state, last))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _last_attempt(state: State) -> Attempt | None:
+    """The latest attempt of which there is something to show."""
+    attempts = state["attempts"]
+    if attempts and (state["work"] or state["failure"] is not None):
+        return attempts[-1]
+    return next((attempt for attempt in reversed(attempts) if attempt.answer is not None), None)
+
+
+def _failed_attempt(prompts: Prompts, budget: Budget, state: State, last: Attempt) -> str:
+    work = f"<transcript>\n{transcript(state['work'], WORK_TOKENS)}\n</transcript>" if state["work"] else ""
+    found = mistakes(last.verdicts, budget.limits.success_score)
+    if not last.verdicts:
+        found = [failure.evidence for failure in last.failures]
+    found = found or [prompts.render("trial_plainly")]
+    return prompts.render(
+        "trial_failed",
+        transcript=work,
+        answer=fenced(bounded(last.answer or "none", LONGEST_ANSWER)),
+        mistakes="\n".join(f"{i}. {fenced(mistake)}" for i, mistake in enumerate(found, 1)),
+    )
+
+
+def _to_improve(prompts: Prompts, budget: Budget, last: Attempt) -> str:
+    success = budget.limits.success_score
+    plainly = "" if mistakes(last.verdicts, success) else prompts.render("trial_plainly")
+    return prompts.render(
+        "trial_improve",
+        answer=fenced(bounded(last.answer or "none", LONGEST_ANSWER)),
+        feedback="\n".join(filter(None, [fenced(complaints(last.verdicts, success)), plainly])),
+    )
+
+
+def _call(
+    trial: Trial,
+    budget: Budget,
     state: State,
     config: RunnableConfig,
     prompt: list[AnyMessage],
     text: str,
-    allowed: CallBudget,
+    calls: CallBudget,
 ) -> Waits[WorkerReply]:
-    tally = state["tally"]
     view: dict[str, Any] = {
         "messages": prompt,
-        "attempt": tally["attempts"] + 1,
+        "attempt": state["tally"]["attempts"] + 1,
         "attempts": state["attempts"],
         "reflections": state["reflections"],
     }
     worker = trial.worker
     given = yield from worker.given(prompt, text, view)
-    left = [kit.left(state), kit.limits.tool_timeout]
-    seconds = min((one for one in left if one is not None), default=None)
-    final = yield from worker.called(given, kit.inside(config), seconds, allowed)
+    limits = (budget.left(state), budget.limits.tool_timeout)
+    seconds = min((limit for limit in limits if limit is not None), default=None)
+    final = yield from worker.called(given, config, seconds, calls)
     work = yield from worker.read(final, prompt)
     if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
         raise WorkerError("it gave no answer")
     return work
 
 
-def _told(work: WorkerReply) -> Spent:
-    """What a graph says that it cost: where it went on from its own checkpoint, the meter heard the rest alone."""
+def _reported_cost(work: WorkerReply) -> Spent:
+    """What a graph reports as its cost: if it resumed from its own checkpoint, the meter counted only the rest."""
     if work.outcome is not None:
         whole = work.outcome.usage + work.outcome.usage.reflection
         return [whole.input, whole.output, whole.total, whole.calls]
-    said = [one for one in (*work.steps, work.message) if isinstance(one, AIMessage) and one.usage_metadata]
-    return reduce(plus, map(spent_on, said), [0, 0, 0, 0])
+    replies = [m for m in (*work.steps, work.message) if isinstance(m, AIMessage) and m.usage_metadata]
+    return reduce(plus, map(spent_on, replies), [0, 0, 0, 0])
 
 
-def _begun(kit: Kit, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
-    """What every attempt leaves, whatever came of it."""
+def _after_call(budget: Budget, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
+    """What every call of the worker leaves, whatever came of it."""
     update: Update = {
         "asked_on": last_id(state),
-        "tally": counted(state, kit.now(), spent=meter.spent, steps=1),
+        "tally": budget.tally(state, spent=meter.spent, steps=1),
         "resumed_at": state["resumed_at"],
     }
     update |= {name: None for name in ("decision", "failure") if state.get(name) is not None}
     return update | ({"work": steps} if steps or state["work"] else {})
 
 
-def _fallen(
-    kit: Kit, trial: TrialKit, state: State, config: RunnableConfig, fault: Exception, meter: Meter
+def _raised(
+    trial: Trial, budget: Budget, state: State, config: RunnableConfig, fault: Exception, meter: Meter
 ) -> Waits[Update]:
     """The worker raised or took too long: tried again as often as asked, else the attempt is used up."""
     mark = fingerprint("tool_error", trial.worker.name, told(fault))
@@ -144,77 +230,75 @@ def _fallen(
         tool=trial.worker.name,
         error_class=tool_error_class(fault),
         fingerprint=mark,
-        repeats=times_seen(mark, state["failures"]),
+        repeats=count_repeats(mark, state["failures"]),
     )
     emit_failure(config, failure)
     failures = [*state["failures"], failure]
     tried = len(failures) - state["tally"]["mark"]["failures"]
     if tried <= trial.retries:
-        left = kit.left(state)
+        left = budget.left(state)
         wait = pause_before(fault, tried - 1) if is_passing(fault) else 0.0
         if wait and (left is None or wait < left):
             yield pause(wait)
-        return _begun(kit, state, meter, []) | {"failures": failures}
-    update = _begun(kit, state, meter, [])
-    return update | _used_up(kit, state, update, failures, "model_error", failure.evidence)
+        return _after_call(budget, state, meter, []) | {"failures": failures}
+    update = _after_call(budget, state, meter, [])
+    return update | _used_up(budget, state, update, failures, "model_error", failure.evidence)
 
 
 def _out_of_steps(
-    kit: Kit, trial: TrialKit, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
+    trial: Trial, budget: Budget, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
 ) -> Update:
     """No answer within the steps of an attempt: the worker's way is at fault, so it is reflected on."""
     why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
-    return _unanswered(
-        kit, state, config, _begun(kit, state, meter, list(steps)), Failure(signal="no_progress", evidence=why)
-    )
+    update = _after_call(budget, state, meter, list(steps))
+    return _unanswered(budget, state, config, update, Failure(signal="no_progress", evidence=why))
 
 
-def _given_up(kit: Kit, state: State, config: RunnableConfig, work: WorkerReply, update: Update) -> Update:
-    """An agent that says itself that it failed: not judged, and reflected on where that tells something."""
+def _given_up(budget: Budget, state: State, config: RunnableConfig, work: WorkerReply, update: Update) -> Update:
+    """An agent whose own outcome is a failure: not judged, and reflected on if it says something about the task."""
     outcome = work.outcome
     assert outcome is not None
     last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
     evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
     if outcome.stop_reason in BROKEN:
         failure = last.model_copy(update={"evidence": evidence, "step": update["tally"]["steps"]})
-        return update | _used_up(kit, state, update, [*state["failures"], failure], "model_error", evidence)
-    return _unanswered(kit, state, config, update, last.model_copy(update={"evidence": evidence}))
+        return update | _used_up(budget, state, update, [*state["failures"], failure], "model_error", evidence)
+    return _unanswered(budget, state, config, update, last.model_copy(update={"evidence": evidence}))
 
 
-def _unanswered(kit: Kit, state: State, config: RunnableConfig, update: Update, failure: Failure) -> Update:
-    """An attempt that failed by the worker's own doing."""
+def _unanswered(budget: Budget, state: State, config: RunnableConfig, update: Update, failure: Failure) -> Update:
+    """An attempt that failed because of what the worker did."""
     mark = failure.fingerprint or fingerprint(failure.signal, failure.tool, failure.evidence)
-    place = {"step": update["tally"]["steps"], "fingerprint": mark, "repeats": times_seen(mark, state["failures"])}
+    place = {"step": update["tally"]["steps"], "fingerprint": mark, "repeats": count_repeats(mark, state["failures"])}
     failure = failure.model_copy(update=place)
     emit_failure(config, failure)
-    ends = _used_up(kit, state, update, [*state["failures"], failure], "max_attempts", failure.evidence)
+    ends = _used_up(budget, state, update, [*state["failures"], failure], "max_attempts", failure.evidence)
     return update | ends | {"failure": failure}
 
 
-def _used_up(kit: Kit, state: State, update: Update, failures: list[Failure], stop: str, why: str) -> Update:
+def _used_up(budget: Budget, state: State, update: Update, failures: list[Failure], stop: str, why: str) -> Update:
     """The attempt without an answer, and the end of the trial where it was the last."""
-    now = kit.now()
-    tally = counted({**state, "tally": update["tally"]}, now, attempts=1)
-    used = attempt_of({**state, "failures": failures}, tally, now, answer=None, score=None, verdicts=[])
+    tally = budget.tally({**state, "tally": update["tally"]}, attempts=1)
+    used, tally = budget.end_attempt({**state, "failures": failures}, tally, answer=None, score=None, verdicts=[])
     attempts = [*state["attempts"], used]
-    ends: Update = {"failures": failures, "attempts": attempts, "tally": marked(tally, now, len(failures))}
-    if len(attempts) >= kit.limits.max_attempts:
-        ends |= {"stop": overspent(state, kit.limits, now, tally) or stop, "reason": f"The trial stopped: {why}"}
+    ends: Update = {"failures": failures, "attempts": attempts, "tally": tally}
+    if len(attempts) >= budget.limits.max_attempts:
+        ends |= {"stop": budget.overspent(state, tally) or stop, "reason": f"The trial stopped: {why}"}
     return ends
 
 
-def _under_own_id(state: State, work: WorkerReply) -> AIMessage:
-    """The answer as a message that takes the place of nothing said before."""
+def _with_unique_id(state: State, work: WorkerReply) -> AIMessage:
+    """The answer as a message that replaces no earlier one."""
     about, tally = state["about"], state["tally"]
     own = f"{about['id']}-answer-{tally['steps'] + 1}"
     if work.message is None or work.message.tool_calls or work.message.text != work.answer:
         return AIMessage(work.answer, id=own)
-    if work.message.id is None or any(one.id == work.message.id for one in state["messages"]):
+    if work.message.id is None or any(message.id == work.message.id for message in state["messages"]):
         return work.message.model_copy(update={"id": own})
     return work.message
 
 
-def _tell(
+def _emit_step(
     config: RunnableConfig,
     state: State,
     prompt: list[AnyMessage],
@@ -222,7 +306,7 @@ def _tell(
     meter: Meter,
     fault: str | None,
 ) -> None:
-    """The record of this attempt, for whoever listens; it is not kept in the state."""
+    """The record of this attempt as an event; it is not kept in the state."""
     emit(
         config,
         "step",

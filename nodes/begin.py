@@ -1,8 +1,7 @@
-"""Begin: a clean sheet for this run, and a conversation in which no call is left open."""
+"""Begin: a clean state for this run, and a conversation in which no call is left open."""
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import HumanMessage, RemoveMessage
@@ -10,77 +9,72 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.nodes.actor import Actor
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
+from langgraph_reflexion.nodes.budget import Budget, new_tally
 from langgraph_reflexion.nodes.host import conf, emit_failure, has_parent, runtime_of
-from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models.history import bounded, fenced, is_paired, paired
-from langgraph_reflexion.nodes.tally import fresh
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import BLANK, HELD, About, Aside, State, Update, task_of
 
 FEWEST_STEPS = 6
+"""LangGraph steps of the shortest run: begin, recall, decide, check, finish, and the one it wants to spare."""
 LONGEST_FEEDBACK = 8_000
+"""Characters of feedback, the same as of a check's complaints."""
 
 
-def begin(kit: Kit, state: State, config: RunnableConfig) -> Update:
-    """Everything private as it is at the start of a run: what the run before left on this thread is put away."""
-    fewest = FEWEST_STEPS + kit.steps_after
+def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, config: RunnableConfig) -> Update:
+    """Reset every private field: what an earlier run left on this thread is cleared."""
+    fewest = FEWEST_STEPS + budget.steps_after
     limit = config.get("recursion_limit") or fewest
     if limit < fewest:
-        raise ValueError(
-            f"`recursion_limit` must be {fewest} or more, got {limit}: a run of one decision needs as many"
-        )
+        raise ValueError(f"`recursion_limit` must be {fewest} or more, got {limit}: a run of one decision needs that many")
     given = list(state.get("messages") or [])
     feedback = state.get("feedback") or ""
     if not isinstance(feedback, str):
-        raise ValueError(f"`feedback` is a text, got {feedback!r}")
+        raise ValueError(f"`feedback` must be text, got {feedback!r}")
     feedback = bounded(feedback.strip(), LONGEST_FEEDBACK)
-    is_whole = is_paired(given)
-    if not feedback and not (given if is_whole else paired(given)):  # answers to no call are no conversation
+    was_paired = is_paired(given)
+    if not feedback and not (given if was_paired else paired(given)):  # answers to no call are no conversation
         raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
-    context = runtime_of(config).context
-    if kit.choice.example is not None:
-        kit.choice.named_in(context)  # a name that no model has is refused before a call
-    kit.view.of({**state, "messages": given})  # what does not fit the caller's own schema is refused before a call
-    now, run = kit.now(), run_id(config)
-    spoken = [*given, HumanMessage(feedback, id=f"{run}-feedback")] if feedback and not _has_new_word(given) else given
-    word = _task_message(spoken)
+    if actor.choice.example is not None:
+        actor.choice.named_in(runtime_of(config).context)  # refuse an unknown model name before any call
+    actor.view.of({**state, "messages": given})  # refuse what does not fit the caller's schema before any call
+    now, run = budget.now(), run_id(config)
+    conversation = given
+    if feedback and not (given and isinstance(given[-1], HumanMessage)):
+        conversation = [*given, HumanMessage(feedback, id=f"{run}-feedback")]
+    task = next((message for message in reversed(conversation) if isinstance(message, HumanMessage)), None)
     update: Update = {
-        **_clean(state, now),
+        **_cleared(state),
+        "tally": new_tally(now),
+        "resumed_at": now,
         "about": About(
             id=run,
-            task="" if word is not None and word.id else task_of(spoken),
-            task_id=word.id if word is not None else None,
+            task="" if task is not None and task.id else task_of(conversation),
+            task_id=task.id if task is not None else None,
             started=now,
-            namespace=kit.memory.place(config),
+            namespace=memory.namespace_for(config),
             before=_run_before(state) if feedback else None,
         ),
     }
-    if not is_whole:
-        update["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *paired(spoken)]
-    elif len(spoken) > len(given):
-        update["messages"] = spoken[-1:]
+    if not was_paired:
+        update["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *paired(conversation)]
+    elif len(conversation) > len(given):
+        update["messages"] = conversation[-1:]
     if feedback:
         failure = Failure(signal="feedback", evidence=feedback, fingerprint=fingerprint("feedback", None, feedback))
         emit_failure(config, failure)
-        hint = kit.words.render("feedback", feedback=fenced(feedback))
+        hint = actor.prompts.render("feedback", feedback=fenced(feedback))
         update |= {"failure": failure, "failures": [failure], "aside": Aside(turn=[], hint=hint, later=hint)}
     if state.get("structured_response") is not None:
         update["structured_response"] = None
     return update
 
 
-def _clean(state: State, now: float) -> Update:
-    """What a run on a thread finds of the one before, put away; what was never written stays unwritten."""
-    left = {name: value for name, value in BLANK.items() if name not in HELD and state.get(name)}
-    return {**left, "tally": fresh(now), "resumed_at": now}
-
-
-def _has_new_word(messages: list[Any]) -> bool:
-    return bool(messages) and isinstance(messages[-1], HumanMessage)
-
-
-def _task_message(messages: list[Any]) -> HumanMessage | None:
-    return next((one for one in reversed(messages) if isinstance(one, HumanMessage)), None)
+def _cleared(state: State) -> Update:
+    """What an earlier run left in channels of their own; a field that was never written stays unwritten."""
+    return {name: value for name, value in BLANK.items() if name not in HELD and state.get(name)}
 
 
 def _run_before(state: State) -> str | None:
@@ -89,7 +83,7 @@ def _run_before(state: State) -> str | None:
 
 
 def run_id(config: RunnableConfig) -> str:
-    """LangGraph's id of the run; inside a parent, one of this agent's own that follows from it."""
+    """LangGraph's id of this run, else a new one; an agent in a parent graph gets one of its own."""
     info = runtime_of(config).execution_info
     given = info.run_id if info is not None else None
     if given is None:

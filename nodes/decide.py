@@ -1,4 +1,4 @@
-"""Decide: ask the model for one decision, and again in the same round while it cannot stand."""
+"""Decide: ask the model for one decision, and again in the same round while it is invalid."""
 
 from __future__ import annotations
 
@@ -11,60 +11,62 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.nodes.actor import Actor, ask_for_decision
+from langgraph_reflexion.nodes.budget import Budget, count_repeats
 from langgraph_reflexion.nodes.exceptions import told_as_a_sentence
 from langgraph_reflexion.nodes.host import emit, emit_failure
-from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.models.asking import Reply, plus, refusal_in
+from langgraph_reflexion.nodes.models.asking import Reply, plus
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.history import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED
-from langgraph_reflexion.nodes.prompting import replied
-from langgraph_reflexion.nodes.tally import counted, overspent, paid, times_seen
+from langgraph_reflexion.nodes.models.replies import refusal_in
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Decision, Failure
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
 
 USAGE = ("input", "output", "total", "calls")
 LONGEST_NAME = 200
-NOTED = "Noted. Go on by the new plan."
+"""Characters of an unknown tool's name that are quoted."""
+REPLAN_NOTED = "Noted. Go on by the new plan."
 
 
 @dataclass(frozen=True)
-class Stood:
-    """A decision that stands, and the message it came in."""
+class Valid:
+    """A valid decision, and the message it came in."""
 
     decision: Decision
     message: AIMessage
     refused: bool = False
+    """Whether the model refused to answer."""
 
 
-def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
-    """One decision; where none can stand, the failures of this round."""
-    if (late := overspent(state, kit.limits, kit.now())) is not None:
-        return {"decision": None, "stop": late}
-    config = kit.inside(config)
-    model, _ = yield from kit.choice.chosen(kit.view.of(state), config)
+def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
+    """One decision; if every try is invalid, the failures of this round."""
+    if (reason := budget.overspent(state)) is not None:
+        return {"decision": None, "stop": reason}
+    model, _ = yield from actor.choice.chosen(actor.view.of(state), config)
     spent, failures, aside = [0, 0, 0, 0], list[Failure](), state.get("aside")
     step = state["tally"]["steps"] + 1
-    for _again in range(1 + kit.limits.decision_retries):
-        prompt, reply = yield from replied(kit, state, config, model, aside)
+    for _ in range(1 + budget.limits.decision_retries):
+        prompt, reply = yield from ask_for_decision(actor, budget, state, config, model, aside)
         if isinstance(reply, Exception):
-            return _unasked(kit, state, reply, spent, failures)
-        reply = reply._replace(spent=paid(kit.limits, prompt, reply))
+            return _model_error(budget, state, reply, spent, failures)
+        reply = reply._replace(spent=budget.cost(prompt, reply))
         spent = plus(spent, reply.spent)
-        # The same in every run of the same story, and another for each call of a thread.
+        # The same in every run with the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
-        read = _read(kit, reply.message, stem)
-        _tell(config, state, step, prompt, reply, read)
-        if isinstance(read, Stood):
-            return _stood(kit, state, read, spent, failures)
-        read = replace(read, message=bounded(read.message, QUOTED))
-        failure = _failure(read, reply.message, step, [*state["failures"], *failures])
+        result = _read(actor, tools, reply.message, stem)
+        _emit_step(config, state, step, prompt, reply, result)
+        if isinstance(result, Valid):
+            return _accepted(budget, state, result, spent, failures)
+        result = replace(result, message=bounded(result.message, QUOTED))
+        failure = _failure(result, reply.message, step, [*state["failures"], *failures])
         failures.append(failure)
         emit_failure(config, failure, reply.message.id)
-        turn = kit.speech.spoilt(with_ids(reply.message), read.message)
-        hint = kit.words.render("invalid", reason=fenced(read.message))
+        turn = actor.protocol.spoilt(with_ids(reply.message), result.message)
+        hint = actor.prompts.render("invalid", reason=fenced(result.message))
         aside = Aside(turn=turn, hint=hint, later=aside["later"] if aside else "")
-        if overspent(state, kit.limits, kit.now(), counted(state, kit.now(), spent=spent)):
+        if budget.overspent(state, budget.tally(state, spent=spent)):
             break
     return {
         "decision": None,
@@ -72,126 +74,123 @@ def decide(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         "failures": [*state["failures"], *failures],
         "aside": aside,
         "asked_on": last_id(state),
-        "tally": counted(state, kit.now(), spent=spent, steps=1),
+        "tally": budget.tally(state, spent=spent, steps=1),
     }
 
 
-def _read(kit: Kit, reply: AIMessage, stem: str) -> Stood | Invalid:
+def _read(actor: Actor, tools: Toolbox, reply: AIMessage, stem: str) -> Valid | Invalid:
+    """The decision in a reply, if it is valid."""
     refusal = refusal_in(reply)
     if refusal is not None and not reply.tool_calls:
-        said = reply.model_copy(update={"content": refusal, "name": kit.name or reply.name})
-        return Stood(Decision(action="finish", final=refusal), said, refused=True)
+        message = reply.model_copy(update={"content": refusal, "name": actor.name or reply.name})
+        return Valid(Decision(action="finish", final=refusal), message, refused=True)
     reply = with_ids(reply)
-    decision = kit.speech.read(reply)
+    decision = actor.protocol.read(reply)
     if isinstance(decision, Invalid):
         return decision
-    if fault := _fault_in(kit, decision):
-        return fault
-    message = kit.speech.kept(reply, decision, stem)
+    if problem := _problem_with(actor, tools, decision):
+        return problem
+    message = actor.protocol.kept(reply, decision, stem)
     if decision.calls and decision.calls != message.tool_calls:
         decision = decision.model_copy(update={"calls": message.tool_calls})
-    return Stood(decision, message.model_copy(update={"name": kit.name}) if kit.name else message)
+    return Valid(decision, message.model_copy(update={"name": actor.name}) if actor.name else message)
 
 
-def _fault_in(kit: Kit, decision: Decision) -> Invalid | None:
-    """What the rules between a decision and the agent's tools say against it."""
-    if decision.action in CONTROLS and decision.action not in kit.speech.controls:
-        return Invalid("rule_violation", f"the action `{decision.action}` is not one of this agent's")
+def _problem_with(actor: Actor, tools: Toolbox, decision: Decision) -> Invalid | None:
+    """Why the agent's controls and tools do not allow a decision, or None."""
+    if decision.action in CONTROLS and decision.action not in actor.protocol.controls:
+        return Invalid("rule_violation", f"the action `{decision.action}` is not available to this agent")
     for call in decision.calls:
         name = call["name"]
-        if not kit.toolbox.has(name):
-            known = ", ".join(kit.toolbox.names) or "none"
+        if not tools.has(name):
+            known = ", ".join(tools.names) or "none"
             return Invalid(
                 "unknown_tool", f"there is no tool {name!r}; the tools are: {known}", bounded(name, LONGEST_NAME)
             )
-        if name in kit.toolbox.denied:
+        if name in tools.denied:
             continue
-        if fault := kit.toolbox.arguments.fault_in(name, call["args"]):
+        if fault := tools.arguments.fault_in(name, call["args"]):
             return Invalid("schema_error", f"the input of {name!r} does not fit: {fault}", name)
     return None
 
 
-def _failure(read: Invalid, reply: AIMessage, step: int, before: Sequence[Failure]) -> Failure:
+def _failure(invalid: Invalid, reply: AIMessage, step: int, earlier: Sequence[Failure]) -> Failure:
     calls = [*reply.tool_calls, *reply.invalid_tool_calls]
     raw = reply.text if not calls else f"{reply.text} {[(call['name'], call['args']) for call in calls]}".strip()
-    mark = fingerprint(read.signal, read.tool, read.message)
+    mark = fingerprint(invalid.signal, invalid.tool, invalid.message)
     return Failure(
-        signal=read.signal,
-        evidence=f"{read.message}\nThe reply was: {bounded(raw, QUOTED) or '(nothing)'}",
+        signal=invalid.signal,
+        evidence=f"{invalid.message}\nThe reply was: {bounded(raw, QUOTED) or '(nothing)'}",
         step=step,
-        tool=read.tool,
+        tool=invalid.tool,
         fingerprint=mark,
-        repeats=times_seen(mark, before),
+        repeats=count_repeats(mark, earlier),
     )
 
 
-def _stood(kit: Kit, state: State, stood: Stood, spent: list[int], failures: list[Failure]) -> Update:
-    """A decision that stands: calls and questions go into `messages`, an answer waits for its checks."""
-    decision, message = stood.decision, _under_own_id(state, stood.message)
-    # Clearing what is clear already would cost a write to each channel, at every step.
+def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], failures: list[Failure]) -> Update:
+    """A valid decision: calls and questions go into `messages`, an answer waits for its checks."""
+    decision, message = valid.decision, _with_unique_id(state, valid.message)
+    # Only what is set is cleared: each write to a channel costs time and space in every checkpoint.
     update: Update = {name: None for name in ("decision", "failure", "aside") if state.get(name) is not None}
     if state["aside"] is not None and (later := state["aside"]["later"]) and decision.action != "finish":
         update["aside"] = Aside(turn=[], hint=later, later=later)
-    update |= {"asked_on": last_id(state), "tally": counted(state, kit.now(), spent=spent, steps=1)}
+    update |= {"asked_on": last_id(state), "tally": budget.tally(state, spent=spent, steps=1)}
     if failures:
         update["failures"] = [*state["failures"], *failures]
     text = decision.final or ""
     if decision.action == "finish":
-        update["decision"] = Waiting(action="finish", text=text, message=message, refused=stood.refused)
+        update["decision"] = Waiting(action="finish", text=text, message=message, refused=valid.refused)
     elif decision.action == "tool_call":
         update["messages"] = [message]
-        if (ending := _said_again(state, message)) is not None:
-            update["decision"] = ending
+        if _repeats_last_turn(state, message):
+            _, answers = last_turn(state["messages"])
+            update["decision"] = Waiting(action="finish", text=answers[-1].text, message=None, refused=False)
     elif decision.action == "replan":
         call = message.tool_calls[0]
-        update["messages"] = [message, ToolMessage(NOTED, tool_call_id=call["id"], name=call["name"])]
+        update["messages"] = [message, ToolMessage(REPLAN_NOTED, tool_call_id=call["id"], name=call["name"])]
     else:
         update["messages"] = [message]
         update["decision"] = Waiting(action="ask_user", text=text, message=None, refused=False)
     return update
 
 
-def _said_again(state: State, message: AIMessage) -> Waiting | None:
-    """The end of a run whose model said its last turn once more, id and calls alike: the results are there already."""
+def _repeats_last_turn(state: State, message: AIMessage) -> bool:
+    """Whether the model sent its last turn again, ids and calls alike: the results are there, so the run ends."""
     turn, answers = last_turn(state["messages"])
     if turn is None or turn.id != message.id or not message.tool_calls or message.tool_calls != turn.tool_calls:
-        return None
-    if {*call_ids(message)} - {one.tool_call_id for one in answers}:
-        return None
-    return Waiting(action="finish", text=answers[-1].text, message=None, refused=False)
+        return False
+    return not {*call_ids(message)} - {answer.tool_call_id for answer in answers}
 
 
-def _under_own_id(state: State, message: AIMessage) -> AIMessage:
-    """A model may give one id to all that it says: what it says now takes the place of nothing said before.
-
-    The last turn alone may be said again, as on any agent.
-    """
-    if message.id is None or all(one.id != message.id for one in state["messages"]):
+def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
+    """A model may give one id to all its messages; an old message is never replaced, except by a repeated turn."""
+    if message.id is None or all(earlier.id != message.id for earlier in state["messages"]):
         return message
-    if _said_again(state, message) is not None:
+    if _repeats_last_turn(state, message):
         return message
     return message.model_copy(update={"id": f"{message.id}-{state['about']['id']}-{state['tally']['steps'] + 1}"})
 
 
-def _unasked(kit: Kit, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
-    """The model could not be asked: the run is kept and ends, by its deadline if that is what was reached."""
-    now = kit.now()
-    late = overspent(state, kit.limits, now)
+def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
+    """The model could not be asked: the run is kept and ends, as `deadline` if that is what was reached."""
+    late = budget.overspent(state)
     return {
         "decision": None,
         "failures": [*state["failures"], *failures],
         "asked_on": last_id(state),
         "stop": late or "model_error",
         "reason": "" if late else f"The model could not be asked: {told_as_a_sentence(fault)}",
-        "tally": counted(state, now, spent=spent, steps=1),
+        "tally": budget.tally(state, spent=spent, steps=1),
     }
 
 
-def _tell(
-    config: RunnableConfig, state: State, step: int, prompt: list[AnyMessage], reply: Reply, read: Stood | Invalid
+def _emit_step(
+    config: RunnableConfig, state: State, step: int, prompt: list[AnyMessage], reply: Reply, result: Valid | Invalid
 ) -> None:
-    """The record of this round, for whoever listens; it is not kept in the state."""
-    decided: Any = read.decision if isinstance(read, Stood) else None
+    """The record of this round as an event; it is not kept in the state."""
+    decision: Any = result.decision if isinstance(result, Valid) else None
+    refused = isinstance(result, Valid) and result.refused
     emit(
         config,
         "step",
@@ -200,9 +199,9 @@ def _tell(
         run_id=state["about"]["id"],
         asked=prompt,
         answered=reply.message,
-        read=dict(decided) if decided is not None else None,
-        decided="refusal" if isinstance(read, Stood) and read.refused else decided.action if decided else "invalid",
-        fault=read.message if isinstance(read, Invalid) else None,
+        read=dict(decision) if decision is not None else None,
+        decided="refusal" if refused else decision.action if decision else "invalid",
+        fault=result.message if isinstance(result, Invalid) else None,
         model=(reply.message.response_metadata or {}).get("model_name"),
         usage=dict(zip(USAGE, reply.spent, strict=True)),
     )

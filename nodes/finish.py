@@ -1,8 +1,8 @@
-"""Finish: the answer becomes a message, the run an outcome and an episode, and the lessons shown get their credit."""
+"""Finish: the answer becomes a message, the run an outcome and an episode, and the lessons shown are credited."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -12,21 +12,26 @@ from langgraph.types import Command
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import topic_of
-from langgraph_reflexion.nodes.contrast import what_worked
+from langgraph_reflexion.nodes.actor import Actor
+from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, time_to_write
+from langgraph_reflexion.nodes.ask import question_call
+from langgraph_reflexion.nodes.budget import Budget, usage_of
+from langgraph_reflexion.nodes.checks import Evaluator, together
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.models.asking import is_cut, withheld
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import has_failed
-from langgraph_reflexion.nodes.remembering import best_effort, to_write
-from langgraph_reflexion.nodes.tally import elapsed, usage_of
-from langgraph_reflexion.nodes.verdicts import together
-from langgraph_reflexion.nodes.wrap_up import best_of, cut_short
+from langgraph_reflexion.nodes.remember import remember_success
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.nodes.wrap_up import best_of, wrap_up_without_model
 from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
 from langgraph_reflexion.state import State, Update, last_turn, task_in
 
 LONGEST_TASK = 4_000
 """Characters of a task that an episode keeps."""
+
+
+AfterRun = Callable[[Any, RunnableConfig], Waits[None]]
+"""Starts what nobody waits for when a run is over."""
 
 
 class Ending(NamedTuple):
@@ -36,35 +41,45 @@ class Ending(NamedTuple):
     stop_reason: StopReason
 
 
-def finish(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update | Command[Any]]:
+def finish(
+    actor: Actor,
+    tools: Toolbox,
+    evaluator: Evaluator,
+    memory: AgentMemory,
+    budget: Budget,
+    after_run: AfterRun | None,
+    state: State,
+    config: RunnableConfig,
+) -> Waits[Update | Command[Any]]:
     """The last update of a run; where a tool handed over, the parent's `Command`."""
     if _is_refused(state):
-        state = cast("State", {**state, **cut_short(kit, state)})
-    ending = _ending(kit, state)
-    messages = _last_messages(kit, state, ending)
-    book = kit.memory.book_to_write(state, config)
+        state = cast("State", {**state, **wrap_up_without_model(budget, state)})
+    ending = _ending(budget, state)
+    messages = _last_messages(actor, tools, state, ending)
+    book = memory.book_to_write(state, config)
     if book is not None and ending.status == "success":
-        state = cast("State", {**state, "lessons_written": (yield from what_worked(kit, state, config, book))})
-    outcome = _outcome(kit, state, ending)
+        written = yield from remember_success(memory, evaluator, budget, state, config, book)
+        state = cast("State", {**state, "lessons_written": written})
+    outcome = _outcome(evaluator, budget, state, ending)
     if book is not None:
+        seconds = time_to_write(budget.left(state))
         if (before := state["about"]["before"]) is not None:
-            # The user says that the run before was wrong: what it won is lost, whatever becomes of this one.
-            lost = either(book.feedback, book.afeedback, before)
-            yield from best_effort("feedback", lost, to_write(kit.left(state)))
-        count = either(book.credit, book.acredit, _episode(kit, state, outcome))
-        yield from best_effort("credit", count, to_write(kit.left(state)))
+            # The user says the run before was wrong: its win becomes a loss, whatever comes of this run.
+            yield from best_effort("feedback", either(book.feedback, book.afeedback, before), seconds)
+        episode = _episode(budget, state, outcome)
+        yield from best_effort("credit", either(book.credit, book.acredit, episode), seconds)
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handover(state, messages, outcome)
     messages = _in_order(state, messages)
-    if kit.afterwards is not None:
+    if after_run is not None:
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
-        yield from kit.afterwards({**state, "messages": whole, "outcome": outcome}, config)
+        yield from after_run({**state, "messages": whole, "outcome": outcome}, config)
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
 
 
 def _in_order(state: State, messages: list[AnyMessage]) -> list[AnyMessage]:
-    """The last messages; where an edit has parted calls from their answers, all messages in their order."""
+    """The last messages; if an edit separated calls from their answers, all messages in their order."""
     whole = cast("list[AnyMessage]", add_messages(cast("Any", state["messages"]), cast("Any", messages)))
     return messages if is_paired(whole) else [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *paired(whole)]
 
@@ -75,7 +90,7 @@ def _is_refused(state: State) -> bool:
     return failure is not None and failure.signal == "check_failed" and not state["stop"] and not state["handoffs"]
 
 
-def _ending(kit: Kit, state: State) -> Ending:
+def _ending(budget: Budget, state: State) -> Ending:
     if state["handoffs"]:
         return Ending("unverified", "handed_off")
     waiting = state["decision"]
@@ -83,18 +98,18 @@ def _ending(kit: Kit, state: State) -> Ending:
         return Ending("needs_input", "asked_user")
     if (stop := state.get("stop")) is not None:
         return Ending("failure", stop)
-    accepted, _ = together(state["verdicts"], kit.limits.success_score)
+    accepted, _ = together(state["verdicts"], budget.limits.success_score)
     return Ending("success", "accepted") if accepted else Ending("unverified", "unchecked")
 
 
-def _last_messages(kit: Kit, state: State, ending: Ending) -> list[AnyMessage]:
-    """What the conversation still lacks: answers to calls that did not run, and the run's last word."""
+def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -> list[AnyMessage]:
+    """What the conversation still lacks: answers to calls that did not run, and the run's last message."""
     turn, answers = last_turn(state["messages"])
     waiting = state["decision"]
     if waiting is not None and waiting["action"] == "ask_user" and turn is not None:
         if not turn.tool_calls:
             return []
-        if len(turn.tool_calls) == 1 and kit.is_question(turn.tool_calls[0]["name"]) and not answers:
+        if len(turn.tool_calls) == 1 and question_call(actor.protocol, tools, turn) is not None and not answers:
             return [AIMessage(waiting["text"], id=turn.id, name=turn.name)]
     answered = {answer.tool_call_id for answer in answers}
     calls = calls_in(turn) if turn is not None else []
@@ -105,12 +120,12 @@ def _last_messages(kit: Kit, state: State, ending: Ending) -> list[AnyMessage]:
         return [*out, waiting["message"]]
     if ending.stop_reason in ("accepted", "unchecked"):  # a tool's direct answer stands in the conversation already
         return out
-    return [*out, AIMessage(waiting["text"], id=f"{state['about']['id']}-end", name=kit.name)]
+    return [*out, AIMessage(waiting["text"], id=f"{state['about']['id']}-end", name=actor.name)]
 
 
-def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
+def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending) -> Outcome:
     tally, attempts = state["tally"], state["attempts"]
-    chosen = _chosen(state, ending)
+    chosen, form = _chosen(state, ending), evaluator.form
     structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
     spent = usage_of(tally["spent"])
     return Outcome(
@@ -118,9 +133,9 @@ def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
         status=ending.status,
         stop_reason=ending.stop_reason,
         answer=chosen.answer if chosen is not None else None,
-        structured=kit.form.plain(structured) if kit.form is not None and structured is not None else None,
+        structured=form.plain(structured) if form is not None and structured is not None else None,
         score=chosen.score if chosen is not None else None,
-        reason=state["reason"] or _flaw(state),
+        reason=state["reason"] or _shortcoming(state),
         attempts=attempts,
         failures=state["failures"],
         reflections=state["reflections"],
@@ -128,12 +143,12 @@ def _outcome(kit: Kit, state: State, ending: Ending) -> Outcome:
         lessons_written=state["lessons_written"],
         memory=next((one.why for one in state["recalled"] if one.why), ""),
         usage=Spending(**spent.model_dump(), reflection=usage_of(tally["reflecting"])),
-        seconds=elapsed(state, kit.now()),
+        seconds=budget.elapsed(state),
     )
 
 
-def _flaw(state: State) -> str:
-    """What the provider told of the answer that is taken all the same."""
+def _shortcoming(state: State) -> str:
+    """What is wrong with an answer that is taken all the same."""
     waiting = state["decision"]
     if waiting is None or waiting["message"] is None:
         return ""
@@ -145,7 +160,7 @@ def _flaw(state: State) -> str:
 
 
 def _chosen(state: State, ending: Ending) -> Attempt | None:
-    """The attempt whose answer the outcome tells: the accepted one, else the fallback's, else the best."""
+    """The attempt whose answer the outcome gives: the accepted one, else the fallback's, else the best."""
     waiting = state["decision"]
     if ending.status == "needs_input" and waiting is not None:
         return Attempt(answer=waiting["text"])
@@ -156,7 +171,7 @@ def _chosen(state: State, ending: Ending) -> Attempt | None:
     return best_of(state["attempts"])
 
 
-def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
+def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
     success = {"success": True, "failure": False}.get(outcome.status)
     return Episode(
         id=outcome.run_id,
@@ -175,7 +190,7 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
         memory=outcome.memory,
         failures=outcome.failures,
         reflections=outcome.reflections,
-        created_at=kit.clock(),
+        created_at=budget.clock(),
         seconds=outcome.seconds,
         status=outcome.status,
         stop_reason=outcome.stop_reason,
@@ -183,53 +198,53 @@ def _episode(kit: Kit, state: State, outcome: Outcome) -> Episode:
 
 
 def _came_back(failures: Sequence[Failure], at: int) -> bool:
-    """Whether the failure that was the latest of so many came back after a lesson had been written of it."""
+    """Whether the failure that a lesson was written about, the last of `at`, came back after that."""
     mark = failures[at - 1].fingerprint if 0 < at <= len(failures) else ""
     return bool(mark) and any(one.fingerprint == mark for one in failures[at:])
 
 
 def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:
-    """The tools' leave for the parent, with the turn, all its answers and the outcome added."""
+    """The tools' commands to the parent as one, with the turn, all its answers and the outcome added."""
     turn, answers = last_turn(state["messages"])
     ours: list[AnyMessage] = [*([turn] if turn is not None else []), *answers, *messages]
     fields: dict[str, Any] = {}
     gotos: list[Any] = []
     for handoff in state["handoffs"]:
         for key, value in handoff["update"]:
-            fields[key] = _joined(fields.get("messages", []), said_in(value)) if key == "messages" else value
+            fields[key] = _joined(fields.get("messages", []), _messages_of(value)) if key == "messages" else value
         goto = handoff["goto"]
         gotos += [goto] if isinstance(goto, str) or not isinstance(goto, (list, tuple)) else list(goto)
-    update = {**fields, "messages": merged(fields.get("messages", []), ours), "outcome": outcome}
+    update = {**fields, "messages": _merged(fields.get("messages", []), ours), "outcome": outcome}
     return Command(graph=Command.PARENT, goto=gotos, update=update)
 
 
-def said_in(value: Any) -> list[AnyMessage]:
+def _messages_of(value: Any) -> list[AnyMessage]:
     """The messages of an update, in whatever form `add_messages` takes them."""
     return cast("list[AnyMessage]", convert_to_messages(value if isinstance(value, list) else [value]))
 
 
 def _joined(first: list[AnyMessage], more: list[AnyMessage]) -> list[AnyMessage]:
-    """Two hand-overs' messages; each may tell the whole conversation."""
+    """Two handoffs' messages; each may hold the whole conversation."""
     known = {message.id for message in first} - {None}
     return [*first, *(message for message in more if message.id not in known)]
 
 
-def merged(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]:
-    """The handover's messages with our turn whole in them: its calls, then every answer, then what follows."""
+def _merged(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]:
+    """The handoff's messages with our whole turn in them: its calls, then every answer, then what follows."""
     if not ours:
         return theirs
     turn = ours[0]
     answered = {one.tool_call_id for one in ours if isinstance(one, ToolMessage)}
-    told = [_is_of(message, turn, answered) for message in theirs]
-    at = next((i for i, one in enumerate(theirs) if told[i] and isinstance(one, AIMessage)), 0)
-    rest = [(i, message) for i, message in enumerate(theirs) if not told[i]]
+    is_ours = [_belongs_to(message, turn, answered) for message in theirs]
+    at = next((i for i, message in enumerate(theirs) if is_ours[i] and isinstance(message, AIMessage)), 0)
+    rest = [(i, message) for i, message in enumerate(theirs) if not is_ours[i]]
     before = [message for i, message in rest if i < at or isinstance(message, RemoveMessage)]
     after = [message for i, message in rest if i >= at and not isinstance(message, RemoveMessage)]
     return [*before, *ours, *after]
 
 
-def _is_of(message: AnyMessage, turn: AnyMessage, answered: set[str]) -> bool:
-    """Whether a message of the handover is our turn, or a copy of it with fewer calls, or one of its answers."""
+def _belongs_to(message: AnyMessage, turn: AnyMessage, answered: set[str]) -> bool:
+    """Whether a message of the handoff is our turn, a copy of it with fewer calls, or one of its answers."""
     if isinstance(message, ToolMessage):
         return message.tool_call_id in answered
     return message.id == turn.id or any(str(call["id"]) in answered for call in getattr(message, "tool_calls", ()))

@@ -10,11 +10,12 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.nodes.budget import Budget, count_repeats
 from langgraph_reflexion.nodes.host import emit_failure
-from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models.history import bounded, fenced
-from langgraph_reflexion.nodes.tally import may_reflect, times_seen
 from langgraph_reflexion.nodes.tools.loops import Loop, Seen, extend, key_of, loop_in
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import ErrorClass, Failure, Signal
 from langgraph_reflexion.state import Aside, Blocked, State, Update, Waiting, last_turn
 
@@ -31,26 +32,26 @@ class RanCall(NamedTuple):
     seen: Seen
 
 
-def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
+def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, config: RunnableConfig) -> Update:
     """The failure of this turn, if there is one, and the trail with this turn on it."""
     turn, answers = last_turn(state["messages"])
     if turn is None:
         return {}
     update = _without_what_was_replaced(state)
     ran = [_ran(state, call, answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
-    keys = [one.seen.key for one in ran]
-    blocked = _asked_again(state["blocked"], keys)
-    fresh = [one for one in ran if one.seen.key not in state["blocked"]]
-    failures = [one.error for one in fresh if one.error is not None]
-    seen = [one.seen for one in fresh]
+    keys = [result.seen.key for result in ran]
+    blocked = _count_requests(state["blocked"], keys)
+    fresh = [result for result in ran if result.seen.key not in state["blocked"]]
+    failures = [result.error for result in fresh if result.error is not None]
+    seen = [result.seen for result in fresh]
     trail = extend(state["trail"], seen) if seen else state["trail"]
-    loop = loop_in(trail, kit.limits.loop_threshold) if seen else None
+    loop = loop_in(trail, budget.limits.loop_threshold) if seen else None
     if loop is not None:
         failures.append(_looped(state, loop, fresh[-1]))
-        if not may_reflect(state, kit.limits):
+        if not budget.may_reflect(state):
             blocked |= to_block(state, loop)
             trail = []
-    if any(key in state["blocked"] and blocked[key]["asked"] >= kit.limits.loop_threshold for key in keys):
+    if any(key in state["blocked"] and blocked[key]["asked"] >= budget.limits.loop_threshold for key in keys):
         update["stop"] = "loop"
         update["reason"] = "The model kept asking for a call that had been repeated without anything new."
     if blocked != state["blocked"]:
@@ -59,11 +60,11 @@ def observe(kit: Kit, state: State, config: RunnableConfig) -> Update:
     if failures:
         failure = failures[-1] if loop is not None else failures[0]
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
-        if loop is not None:  # an error stands in the conversation, a loop has to be told
-            update["aside"] = _with_hint(state, kit.words.render("failed", evidence=fenced(failure.evidence)))
-        for one in failures:  # the turn stands in the conversation, and so do its tokens
-            emit_failure(config, one)
-    elif (direct := _direct(kit, turn, answers)) is not None:
+        if loop is not None:  # an error is in the conversation already, a loop is not
+            update["aside"] = _with_hint(state, prompts.render("failed", evidence=fenced(failure.evidence)))
+        for failure in failures:
+            emit_failure(config, failure)
+    elif (direct := _direct_answer(tools, turn, answers)) is not None:
         update["decision"] = direct
     return update
 
@@ -75,9 +76,9 @@ def _with_hint(state: State, hint: str) -> Aside:
 
 
 def _without_what_was_replaced(state: State) -> Update:
-    """Calls may stand where an answer waited, or a failure or an end did, because a person put them there.
+    """A person may have put calls in place of a waiting answer, a failure or an end: those are cleared.
 
-    What a person changed in a turn's calls is done with the turn: some servers give the same ids again in the next.
+    Edited calls are cleared with the turn: some servers give the same ids again in the next.
     """
     replaced: Update = {name: None for name in ("decision", "failure", "stop") if state.get(name) is not None}
     if (aside := state["aside"]) is not None and (aside["turn"] or not aside["later"]):
@@ -104,10 +105,10 @@ def _rejected(answer: ToolMessage) -> bool:
     return isinstance(answer.artifact, dict) and bool(answer.artifact.get("rejected"))
 
 
-def _asked_again(blocked: Mapping[str, Blocked], keys: Sequence[str]) -> dict[str, Blocked]:
-    """The blocked calls, those of this turn asked for once more."""
+def _count_requests(blocked: Mapping[str, Blocked], keys: Sequence[str]) -> dict[str, Blocked]:
+    """The blocked calls, with this turn's requests for them counted."""
     asked = Counter(keys)
-    return {key: Blocked(asked=one["asked"] + asked[key], result=one["result"]) for key, one in blocked.items()}
+    return {key: Blocked(asked=old["asked"] + asked[key], result=old["result"]) for key, old in blocked.items()}
 
 
 def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
@@ -127,7 +128,7 @@ def _texts_in(value: object) -> list[str]:
     if isinstance(value, str):
         return [value] if value.strip() else []
     held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in held for text in _texts_in(one)]
+    return [text for item in held for text in _texts_in(item)]
 
 
 def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
@@ -154,7 +155,7 @@ def _failure(
         tool=tool,
         error_class=error_class,
         fingerprint=mark,
-        repeats=times_seen(mark, state["failures"]),
+        repeats=count_repeats(mark, state["failures"]),
     )
 
 
@@ -177,10 +178,10 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     return out
 
 
-def _direct(kit: Kit, turn: AIMessage, answers: Sequence[ToolMessage]) -> Waiting | None:
-    """The answer that a tool gives in the model's place."""
+def _direct_answer(tools: Toolbox, turn: AIMessage, answers: Sequence[ToolMessage]) -> Waiting | None:
+    """The answer of a tool with `return_direct`."""
     for answer in answers:
         called = next((call["name"] for call in turn.tool_calls if call["id"] == answer.tool_call_id), None)
-        if called in kit.toolbox.direct and answer.status != "error":
+        if called in tools.direct and answer.status != "error":
             return Waiting(action="finish", text=answer.text, message=None, refused=False)
     return None

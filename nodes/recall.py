@@ -8,67 +8,66 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Floor, LessonBook, likeness, topic_of, tries_again, withheld
+from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
+from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.kit import Kit
-from langgraph_reflexion.nodes.remembering import best_effort
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.state import Recalled, State, Update, task_in
 
 
-def recall(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
-    """What is recalled, shown or withheld, beside what this run has recalled before."""
-    book = kit.memory.book_to_read(state, config)
+def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The lessons recalled so far, with those that fit now: by task at the start, by failure after one."""
+    book = memory.book_to_read(state, config)
     if book is None:
         return {}
-    known = state["recalled"]
-    found: list[Recalled] = []
-    first = state["tally"]["steps"] == 0
-    if first:
-        found += yield from parted(kit, book, state, (yield from lessons_for(kit, book, state, None, [])) or [], 0)
+    known, found, step = state["recalled"], list[Recalled](), state["tally"]["steps"]
     failure = state.get("failure")
+    moments: list[tuple[Failure | None, int]] = [(None, 0)] if step == 0 else []
     if failure is not None:
-        seen = [one.lesson.id for one in [*known, *found]]
-        step = max(1, state["tally"]["steps"])
-        fit = (yield from lessons_for(kit, book, state, failure, seen)) or []
-        found += yield from parted(kit, book, state, fit, step)
+        moments.append((failure, max(1, step)))
+    for cause, at in moments:
+        seen = [one.lesson.id for one in (*known, *found)]
+        lessons = yield from find_lessons(book, tools, budget, state, cause, seen)
+        found += yield from choose_shown(memory, book, budget, state, lessons, at)
     if not found:
         return {}
     why = next((one.why for one in found if one.why), "")
     shown = [one.lesson for one in found if one.shown]
     if shown or why:
-        told = [{"id": one.id, "kind": one.kind, "text": one.text, "when": one.when} for one in shown]
-        emit(config, "recalled", lessons=told, step=found[-1].step, **({"why": why} if why else {}))
+        fields = [{"id": one.id, "kind": one.kind, "text": one.text, "when": one.when} for one in shown]
+        emit(config, "recalled", lessons=fields, step=found[-1].step, **({"why": why} if why else {}))
     return {"recalled": [*known, *found]}
 
 
-def lessons_for(
-    kit: Kit, book: LessonBook, state: State, failure: Failure | None, seen: Sequence[str]
-) -> Waits[list[Lesson] | None]:
-    """The lessons that fit, less those seen before, those this run wrote, and what its patches say already."""
-    task, names = task_in(state), kit.toolbox.names
-    topic = topic_of(task)
-    leave = [*seen, *state["lessons_written"]]
-    wait = either(book.recall, book.arecall, task, names, failure, topic, exclude=leave)
-    found: list[Lesson] | None = yield from best_effort("recall", wait, kit.left(state))
-    most = kit.limits.stuck_similarity
-    return found and [one for one in found if all(likeness(one.text, patch) <= most for patch in state["patch"])]
+def find_lessons(
+    book: LessonBook, tools: Toolbox, budget: Budget, state: State, failure: Failure | None, seen: Sequence[str]
+) -> Waits[list[Lesson]]:
+    """The lessons that fit, without those in `seen`, those this run wrote, and what its patches already say."""
+    task = task_in(state)
+    exclude = [*seen, *state["lessons_written"]]
+    wait = either(book.recall, book.arecall, task, tools.names, failure, topic_of(task), exclude=exclude)
+    found: list[Lesson] = (yield from best_effort("recall", wait, budget.left(state))) or []
+    most = budget.limits.stuck_similarity
+    return [lesson for lesson in found if all(likeness(lesson.text, patch) <= most for patch in state["patch"])]
 
 
-def parted(kit: Kit, book: LessonBook, state: State, lessons: Sequence[Lesson], step: int) -> Waits[list[Recalled]]:
-    """Each lesson, shown, withheld for comparison, or held back where lessons do no good."""
+def choose_shown(
+    memory: AgentMemory, book: LessonBook, budget: Budget, state: State, lessons: Sequence[Lesson], step: int
+) -> Waits[list[Recalled]]:
+    """Each lesson: shown, withheld for comparison, or held back where lessons do no good."""
     if not lessons:
         return []
-    run, share = state["about"]["id"], kit.memory.policy.control_share
-    below = Floor()
+    run, share = state["about"]["id"], memory.policy.control_share
+    floor = Floor()
     if not tries_again(run):
-        topic = topic_of(task_in(state))
-        wait = either(book.floor, book.afloor, topic, lessons)
-        below = (yield from best_effort("recall", wait, kit.left(state))) or below
+        wait = either(book.floor, book.afloor, topic_of(task_in(state)), lessons)
+        floor = (yield from best_effort("recall", wait, budget.left(state))) or floor
     return [
-        Recalled(lesson=one, shown=False, step=step, why=below.why)
-        if one.id in below.held
-        else Recalled(lesson=one, shown=not withheld(one, run, share), step=step)
-        for one in lessons
+        Recalled(lesson=lesson, shown=False, step=step, why=floor.why)
+        if lesson.id in floor.held
+        else Recalled(lesson=lesson, shown=not withheld(lesson, run, share), step=step)
+        for lesson in lessons
     ]
 
 
@@ -77,4 +76,4 @@ def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:
     bound = recalled.lesson.trigger.fingerprint if recalled.lesson.trigger else None
     if not recalled.shown or not bound:
         return False
-    return any(one.fingerprint == bound and one.step > recalled.step for one in failures)
+    return any(failure.fingerprint == bound and failure.step > recalled.step for failure in failures)

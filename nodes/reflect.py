@@ -1,33 +1,43 @@
-"""Reflect: find the cause of a failure and say it once, in a fixed structure, deeper each time."""
+"""Reflect: find the cause of a failure, once, in a fixed structure, deeper each time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
+from typing import Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import concrete, likeness, spares_a_reflection
+from langgraph_reflexion.nodes.actor import Actor
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
+from langgraph_reflexion.nodes.ask import can_ask_user
+from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import model_fault, told
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models.asking import Spent, asked, let_pass, plus
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
-from langgraph_reflexion.nodes.models.history import bounded
+from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.observe import to_block
-from langgraph_reflexion.nodes.recall import has_failed, lessons_for, parted
-from langgraph_reflexion.nodes.reflecting.question import question
-from langgraph_reflexion.nodes.reflecting.reading import read_freely, read_reflection, reply_schema
-from langgraph_reflexion.nodes.tally import counted, overspent, paid, usage_of
+from langgraph_reflexion.nodes.recall import choose_shown, find_lessons, has_failed
+from langgraph_reflexion.nodes.reflection_reply import read_freely, read_reflection, reply_schema
 from langgraph_reflexion.nodes.tools.loops import loop_in
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Failure, Reflection
-from langgraph_reflexion.state import State, Update
+from langgraph_reflexion.state import State, Update, shown_in, task_in
 
 KEPT_PATCHES = 3
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
+TRANSCRIPT_TOKENS = 4_000
+QUICK_TOKENS = 1_500
+"""Tokens of the transcript in a quick reflection, which looks at the failed decision alone."""
+LATEST = 50
+"""Messages that a reflection on feedback looks back over: the run it speaks of is an earlier one."""
 ENDS: Mapping[str, Update] = MappingProxyType(
     {
         "said before": {
@@ -40,66 +50,89 @@ ENDS: Mapping[str, Update] = MappingProxyType(
 """What ends the run, by why a reflection is not followed."""
 
 
-def reflect(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
-    """A known lesson for this very failure, else one reflection, or the word that there is nothing to change."""
+@dataclass(frozen=True)
+class Reflector:
+    """Who reflects, and in which form."""
+
+    model: Model | None = None
+    """None asks the agent's own model."""
+    form: Literal["run", "trial", "free"] = "run"
+    """Within a run, between trials, or in the model's own words."""
+
+    def model_for(self, actor: Actor, state: State, config: RunnableConfig) -> Waits[Model]:
+        """The model that is asked."""
+        return self.model if self.model is not None else (yield from actor.plain_model(state, config))
+
+
+def reflect(
+    reflector: Reflector,
+    actor: Actor,
+    tools: Toolbox,
+    memory: AgentMemory,
+    budget: Budget,
+    state: State,
+    config: RunnableConfig,
+) -> Waits[Update]:
+    """A known lesson for this very failure, else one reflection, or the finding that there is nothing to change."""
     failure = state["failure"]
     if failure is None:
         return {}
-    anew: Update = {"trail": []}
-    if (yield from _is_known(kit, state, config, failure)):
-        return anew
-    config = kit.inside(config)
-    model = kit.reflector if kit.reflector is not None else (yield from kit.model_alone(state, config))
+    update: Update = {"trail": []}  # counting towards a loop starts again
+    if (yield from _is_known(memory, tools, budget, state, config, failure)):
+        return update
+    model = yield from reflector.model_for(actor, state, config)
     earlier = state["reflections"]
-    depth = depth_of(kit, state, failure)
-    reflection, why, spent = yield from _reflection(kit, state, config, model, failure, depth)
+    depth = _depth(budget, state, failure)
+    asks_user = can_ask_user(actor.protocol, tools)
+    question = partial(_question, reflector, actor, asks_user, state, failure)
+    reflection, why, spent = yield from _ask(reflector, actor, budget, state, config, model, failure, depth, question)
     count, metas = 1, int(depth == "meta")
-    alike = reflection is not None and _says_again(kit, reflection, earlier)
+    alike = reflection is not None and _is_alike(budget, reflection, earlier)
     may_change = alike and not state["tally"]["meta"] and depth != "meta"
-    left = state["tally"]["reflections"] + count < kit.limits.max_reflections
-    if may_change and left and not _is_late(kit, state, spent):
-        _tell(config, state, reflection, "said before", ENDS["said before"]["reason"], spent)
-        reflection, why, more = yield from _reflection(kit, state, config, model, failure, "meta", spent)
+    is_one_left = state["tally"]["reflections"] + 1 < budget.limits.max_reflections
+    if may_change and is_one_left and not _is_late(budget, state, spent):
+        _emit(config, state, reflection, "said before", ENDS["said before"]["reason"], spent)
+        reflection, why, more = yield from _ask(
+            reflector, actor, budget, state, config, model, failure, "meta", question, spent
+        )
         spent, count, metas = plus(spent, more), 2, 1
-        alike = reflection is not None and _says_again(kit, reflection, earlier)
-    update: Update = {
-        **anew,
-        "tally": counted(state, kit.now(), reflecting=spent, reflections=count, meta=metas),
-    }
+        alike = reflection is not None and _is_alike(budget, reflection, earlier)
+    update["tally"] = budget.tally(state, reflecting=spent, reflections=count, meta=metas)
     if reflection is None:
-        _tell(config, state, None, "unreadable", why, spent)
-        # As if none had been left for this failure: what was repeated is not run again.
-        loop = loop_in(state["trail"], kit.limits.loop_threshold) if failure.signal == "loop" else None
+        _emit(config, state, None, "unreadable", why, spent)
+        # As if none had been left for this failure: a repeated call is not run again.
+        loop = loop_in(state["trail"], budget.limits.loop_threshold) if failure.signal == "loop" else None
         return update if loop is None else {**update, "blocked": {**state["blocked"], **to_block(state, loop)}}
     update["reflections"] = [*earlier, reflection]
     update["tally"]["advised"] = [*state["tally"]["advised"], len(state["attempts"])]
     dropped = "said before" if alike else None if concrete(reflection.patch_prompt) else "no plan"
-    _tell(config, state, reflection, dropped, ENDS[dropped]["reason"] if dropped else "", spent)
+    _emit(config, state, reflection, dropped, ENDS[dropped]["reason"] if dropped else "", spent)
     if dropped is not None:
         return update | ENDS[dropped]
     return update | {"patch": [*state["patch"], reflection.patch_prompt][-KEPT_PATCHES:]}
 
 
-def _is_known(kit: Kit, state: State, config: RunnableConfig, failure: Failure) -> Waits[bool]:
-    """Whether memory has a lesson for this fingerprint that this run has not been shown yet, and that mostly helped."""
-    book = kit.memory.book_to_read(state, config)
+def _is_known(
+    memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig, failure: Failure
+) -> Waits[bool]:
+    """Whether memory has a lesson for this fingerprint that this run has not been shown yet and that mostly helped."""
+    book = memory.book_to_read(state, config)
     if book is None or not failure.fingerprint:
         return False
     seen = [one.lesson.id for one in state["recalled"]]
-    lessons = (yield from lessons_for(kit, book, state, failure, seen)) or []
+    lessons = yield from find_lessons(book, tools, budget, state, failure, seen)
     bound = [one for one in lessons if one.trigger is not None and one.trigger.fingerprint == failure.fingerprint]
-    good = [one for one in bound if spares_a_reflection(one)]
-    return any(one.shown for one in (yield from parted(kit, book, state, good, 1)))
+    good = [lesson for lesson in bound if spares_a_reflection(lesson)]
+    return any(one.shown for one in (yield from choose_shown(memory, book, budget, state, good, 1)))
 
 
-def depth_of(kit: Kit, state: State, failure: Failure) -> Depth:
+def _depth(budget: Budget, state: State, failure: Failure) -> Depth:
     """Deeper with each reflection of the run, and once more where a known lesson was shown and failed."""
-    tally = state["tally"]
+    tally, cap = state["tally"], budget.limits.max_depth
     if not tally["meta"] and _has_not_helped(state):
         return "meta"
-    failed_lesson = any(has_failed(one, [failure]) for one in state["recalled"])
-    level = min(tally["reflections"] + int(failed_lesson), len(DEPTHS) - 1)
-    cap = kit.limits.max_depth
+    lesson_failed = any(has_failed(one, [failure]) for one in state["recalled"])
+    level = min(tally["reflections"] + int(lesson_failed), len(DEPTHS) - 1)
     return DEPTHS[min(level, DEPTHS.index(cap) if cap in DEPTHS else len(DEPTHS) - 1)]
 
 
@@ -109,62 +142,138 @@ def _has_not_helped(state: State) -> bool:
     return len(state["reflections"]) >= 2 and len(scores) >= 3 and max(scores[-2:]) <= max(scores[:-2])
 
 
-def _says_again(kit: Kit, reflection: Reflection, earlier: Sequence[Reflection]) -> bool:
-    """Whether an earlier reflection said the same."""
-    if not concrete(reflection.patch_prompt):
-        return False
-    return any(likeness(reflection.patch_prompt, one.patch_prompt) > kit.limits.stuck_similarity for one in earlier)
+def _is_alike(budget: Budget, reflection: Reflection, earlier: Sequence[Reflection]) -> bool:
+    """Whether an earlier reflection gave the same plan."""
+    plan, most = reflection.patch_prompt, budget.limits.stuck_similarity
+    return concrete(plan) and any(likeness(plan, one.patch_prompt) > most for one in earlier)
 
 
-def _reflection(
-    kit: Kit,
+def _ask(
+    reflector: Reflector,
+    actor: Actor,
+    budget: Budget,
     state: State,
     config: RunnableConfig,
     model: Model,
     failure: Failure,
     depth: Depth,
-    before: Spent | None = None,
+    question: Callable[[Depth], str],
+    spent_before: Spent | None = None,
 ) -> Waits[tuple[Reflection | None, str, Spent]]:
-    """One reflection, asked for once more where it cannot be read, or why there is none; with what it cost."""
-    free = kit.reflecting == "free"
+    """One reflection, asked for again if it cannot be read, or why there is none; and what it cost."""
+    free = reflector.form == "free"
     native = knows_schemas(model) and not free
-    schema = reply_schema(between_trials=kit.reflecting == "trial")
-    asked_for = question(kit, state, failure, depth)
-    in_words = asked_for if free else with_form(asked_for, schema, kit.words)
-    asking = model.bind(**as_format("Reflection", schema)) if native else model
-    messages: list[AnyMessage] = [HumanMessage(asked_for if native else in_words)]
+    schema = reply_schema(between_trials=reflector.form == "trial")
+    text = question(depth)
+    with_schema = text if free else with_form(text, schema, actor.prompts)
+    bound = model.bind(**as_format("Reflection", schema)) if native else model
+    messages: list[AnyMessage] = [HumanMessage(text if native else with_schema)]
     spent: Spent = [0, 0, 0, 0]
     reason = ""
     for again in (False, True):
-        if again and _is_late(kit, state, plus(before or [0, 0, 0, 0], spent)):
+        if again and _is_late(budget, state, plus(spent_before or [0, 0, 0, 0], spent)):
             break
         try:
-            reply = yield from asked(asking, messages, config, seconds=kit.left(state), aside="reflect")
+            reply = yield from asked(bound, messages, config, seconds=budget.left(state), aside="reflect")
         except Exception as fault:
             let_pass(fault)
             spent, reason = plus(spent, [0, 0, 0, 1]), told(fault)
             if model_fault(fault) == "setting":
                 if not native:
                     raise
-                asking, native, messages = model, False, [HumanMessage(in_words)]
+                bound, native, messages = model, False, [HumanMessage(with_schema)]
             continue
-        spent = plus(spent, paid(kit.limits, messages, reply))
+        spent = plus(spent, budget.cost(messages, reply))
         read = read_freely if free else read_reflection
         reflection, reason = read(reply.message.text, failure, depth)
         if reflection is not None:
             return reflection, "", spent
-        said = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
-        messages = [messages[0], *said, HumanMessage(kit.words.render("repair", reason=reason))]
+        reply_shown = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
+        messages = [messages[0], *reply_shown, HumanMessage(actor.prompts.render("repair", reason=reason))]
     return None, reason, spent
 
 
-def _is_late(kit: Kit, state: State, spent: Spent) -> bool:
-    """Whether time or tokens are up, what this very reflection cost included."""
-    now = kit.now()
-    return overspent(state, kit.limits, now, counted(state, now, reflecting=spent)) is not None
+def _is_late(budget: Budget, state: State, spent: Spent) -> bool:
+    """Whether time or tokens are up, with what this very reflection cost."""
+    return budget.overspent(state, budget.tally(state, reflecting=spent)) is not None
 
 
-def _tell(
+def _question(reflector: Reflector, actor: Actor, asks_user: bool, state: State, failure: Failure, depth: Depth) -> str:
+    """What went wrong, and everything that may explain it."""
+    prompts = actor.prompts
+    hidden = state["aside"]["turn"] if state["aside"] else []
+    last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
+    earlier = "\n\n".join(reflection.as_text() for reflection in state["reflections"]) or "none"
+    more = [_depth_text(actor, state, depth), _failed_lessons(actor, asks_user, state, failure)]
+    return prompts.render(
+        "reflect_free" if reflector.form == "free" else "reflect",
+        task=fenced(bounded(task_in(state), 4_000)),
+        decision=fenced(_decision_text(last)),
+        evidence=fenced(failure.evidence),
+        transcript=transcript(
+            _messages_of_run(state, failure), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
+        ),
+        earlier=fenced(earlier),
+        depth="\n\n".join(filter(None, more)),
+        signal=failure.signal,
+        more=prompts.render("reflect_trial") if reflector.form == "trial" else "",
+    )
+
+
+def _decision_text(message: AnyMessage | None) -> str:
+    if message is None:
+        return "none"
+    calls = [f"{call['name']}({call['args']})" for call in getattr(message, "tool_calls", [])]
+    return bounded("\n".join([message.text, *calls]).strip() or "nothing", 4_000)
+
+
+def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
+    """The messages since the task; after feedback also what it speaks of, which came before the task."""
+    messages = shown_in(state)
+    if failure.signal == "feedback":
+        return messages[-LATEST:]
+    task_id = state["about"]["task_id"]
+    since = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].id == task_id), 0) if task_id else 0
+    return messages[since:]
+
+
+def _depth_text(actor: Actor, state: State, depth: Depth) -> str:
+    if depth == "meta":
+        return actor.prompts.render("depth_meta", history=fenced(_history(state)))
+    if depth == "deep":
+        return actor.prompts.render("depth_deep", attempts=fenced(_attempts(state)) or "see the transcript")
+    return actor.prompts.render(f"depth_{depth}")
+
+
+def _failed_lessons(actor: Actor, asks_user: bool, state: State, failure: Failure) -> str:
+    """The lessons that were shown against this very failure and did not prevent it."""
+    failed = [one.lesson.text for one in state["recalled"] if has_failed(one, [failure])]
+    if not failed:
+        return ""
+    ask = f" {actor.prompts.render('lesson_failed_ask')}" if asks_user else ""
+    return actor.prompts.render("lesson_failed", lessons=fenced("\n".join(f"- {text}" for text in failed)), ask=ask)
+
+
+def _attempts(state: State) -> str:
+    return "\n".join(
+        f"Attempt {i}: {bounded(attempt.answer or 'no answer', 1_000)}"
+        + (f" (score {attempt.score:g})" if attempt.score is not None else "")
+        for i, attempt in enumerate(state["attempts"], 1)
+    )
+
+
+def _history(state: State) -> str:
+    """Every reflection, and the scores before and after it."""
+    scores = ["none" if attempt.score is None else f"{attempt.score:g}" for attempt in state["attempts"]]
+    lines = []
+    for i, (made, at) in enumerate(zip(state["reflections"], state["tally"]["advised"], strict=True), 1):
+        before, after = (", ".join(some) or "none yet" for some in (scores[:at], scores[at:]))
+        cause = f"{made.root_cause}. {made.explanation}"
+        lines.append(f"Advice {i}: {made.patch_prompt} (cause: {cause}; scores before: {before}; after: {after})")
+    return "\n".join([*lines, _attempts(state)])
+
+
+def _emit(
     config: RunnableConfig, state: State, reflection: Reflection | None, dropped: str | None, why: str, spent: Spent
 ) -> None:
     emit(

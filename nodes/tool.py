@@ -1,4 +1,4 @@
-"""Tool: run one call, within its time, again while its tool says that may help; its result is bounded."""
+"""Tool: run one call within its time limit, again after a transient error; its result is bounded."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.actor import View
+from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
 from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, is_passing, pause_before, told, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
-from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models.asking import let_pass
 from langgraph_reflexion.nodes.models.history import bounded
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, last_turn
 from langgraph_reflexion.text.json_text import whole
@@ -33,58 +35,65 @@ class Sent(TypedDict):
     blocked: str | None
 
 
-def run_tool(kit: Kit, sent: Sent | State, config: RunnableConfig) -> Waits[Update | list[Any]]:
+def run_tool(
+    tools: Toolbox, view: View, budget: Budget, sent: Sent | State, config: RunnableConfig
+) -> Waits[Update | list[Any]]:
     """The answer to one call, whatever came of it; given a whole state, to each open call of its last turn."""
     if "messages" in sent:
-        return (yield from _whole_turn(kit, cast("State", sent), config))
+        return (yield from _whole_turn(tools, view, budget, cast("State", sent), config))
     sent = cast("Sent", sent)
     call = sent["call"]
-    if call["name"] in kit.toolbox.denied:
+    if call["name"] in tools.denied:
         why = f"Denied: the tool {call['name']!r} is not allowed here and did not run."
-        return {"messages": [failed(call, why, "permission")]}
+        return {"messages": [error_message(call, why, "permission")]}
     if sent["blocked"] is not None:
         why = f"Not run again: this very call was repeated without anything new. Its last result was: {sent['blocked']}"
         return {"messages": [ToolMessage(why, tool_call_id=call["id"], name=call["name"])]}
-    resumed_at = kit.now() if was_resumed(config) else None
-    state = kit.view.now(config) if kit.toolbox.needs_state(call["name"]) else {}
-    result = yield from _result(kit, call, state, kit.inside(config), resumed_at)
-    update = _told(kit, call, result, config)
+    resumed_at = budget.now() if was_resumed(config) else None
+    state = view.now(config) if tools.needs_state(call["name"]) else {}
+    result = yield from _run(tools, budget, call, state, config, resumed_at)
+    update = _update_for(view, call, result, config)
     if sent["edited"]:
         update = _as_edited(call, update)
-    return update if resumed_at is None else _resumed(update, resumed_at)
+    if resumed_at is None:
+        return update
+    return [*update, {"resumed_at": resumed_at}] if isinstance(update, list) else {**update, "resumed_at": resumed_at}
 
 
-def _whole_turn(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
-    """The answers to a turn's open calls, for somebody who tries this node alone, as any agent's."""
+def _whole_turn(tools: Toolbox, view: View, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The answers to a turn's open calls, for a caller who runs this node alone."""
     turn, answers = last_turn(state["messages"])
     answered, messages = {answer.tool_call_id for answer in answers}, list[Any]()
     for call in turn.tool_calls if turn is not None else []:
         if call["id"] not in answered:
-            result = yield from _result(kit, call, kit.view.of(state), kit.inside(config))
-            update = _told(kit, call, result, config)
+            result = yield from _run(tools, budget, call, view.of(state), config)
+            update = _update_for(view, call, result, config)
             messages += update["messages"] if isinstance(update, dict) else update
     return {"messages": messages}
 
 
-def _result(
-    kit: Kit, call: ToolCall, state: Any, config: RunnableConfig, resumed_at: float | None = None
+def _run(
+    tools: Toolbox, budget: Budget, call: ToolCall, state: Any, config: RunnableConfig, resumed_at: float | None = None
 ) -> Waits[Any]:
-    """What the tool gave, or the exception that outlasted its repeats."""
-    kit.toolbox.must_be_given(call["name"], state, config)
+    """The tool's result, or the exception that outlasted its retries."""
+    tools.must_be_given(call["name"], state, config)
     attempt = 0
     while True:
+        left = _time_left(budget, config, resumed_at)
+        limits = (budget.limits.tool_timeout, left)
+        seconds = min((limit for limit in limits if limit is not None), default=None)
         try:
-            return (yield kit.toolbox.run(call, state, config, _seconds(kit, config, resumed_at)))
+            return (yield tools.run(call, state, config, seconds))
         except Exception as fault:
             let_pass(fault)
             if is_bad_resume(fault):
                 raise
-            if _needs_await(kit.toolbox.node.tools_by_name.get(call["name"]), fault):
+            if _needs_await(tools.node.tools_by_name.get(call["name"]), fault):
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
-            if attempt == kit.limits.tool_retries or not is_passing(fault) or resumed_at is not None:
+            if attempt == budget.limits.tool_retries or not is_passing(fault) or resumed_at is not None:
                 return fault
             wait = pause_before(fault, attempt)
-            left = _left(kit, config, resumed_at)
+            left = _time_left(budget, config, resumed_at)
             if wait > LONGEST_PAUSE or (left is not None and wait >= left):
                 return fault
             yield pause(wait)
@@ -105,49 +114,41 @@ def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
     return in_its_door and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
-def _seconds(kit: Kit, config: RunnableConfig, resumed_at: float | None) -> float | None:
-    """The time a call may take: its own limit, and what is left of the run's."""
-    limits = (kit.limits.tool_timeout, _left(kit, config, resumed_at))
-    return min((one for one in limits if one is not None), default=None)
-
-
-def _left(kit: Kit, config: RunnableConfig, resumed_at: float | None) -> float | None:
-    """What is left of the run's deadline; a person's time is not of the run."""
-    books = values_now(config, ("run",)).get("run") if kit.limits.deadline is not None else None
-    if not books:
+def _time_left(budget: Budget, config: RunnableConfig, resumed_at: float | None) -> float | None:
+    """Seconds left of the run's deadline; the time a person took is not counted."""
+    private = values_now(config, ("run",)).get("run") if budget.limits.deadline is not None else None
+    if not private:
         return None
-    if resumed_at is not None:
-        books = {**books, "resumed_at": resumed_at}
-    return kit.left(books)
+    return budget.left(private if resumed_at is None else {**private, "resumed_at": resumed_at})
 
 
-def _told(kit: Kit, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:
-    """What is written of a result: messages as they are, a `Command`'s own fields, a handover for `finish`."""
+def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:
+    """What is written of a result: messages, the fields of a `Command`, a handoff for `finish`."""
     if isinstance(result, Exception):
-        return {"messages": [failed(call, f"Error: {told(result)}", tool_error_class(result), result)]}
+        return {"messages": [error_message(call, f"Error: {told(result)}", tool_error_class(result), result)]}
     if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
-        # Made elsewhere, by an agent behind the tool, say: whatever call it answered there, here it answers this one.
+        # Made elsewhere, by an agent behind the tool for example: whichever call it answered there, it answers this.
         result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
     results = result if isinstance(result, list) else [result]
-    if refused := _refused(call, results, config):
-        return {"messages": [refused]}
+    if refusal := _refused(call, results, config):
+        return {"messages": [refusal]}
     messages: list[Any] = []
     handoffs: list[Handoff] = []
     commands: list[Any] = []
-    for one in results:
-        if isinstance(one, ToolMessage):
-            messages.append(bounded_message(one))
-        elif one.graph == Command.PARENT:
-            handoffs.append(Handoff(goto=one.goto, update=updates_of(one), call_id=str(call["id"])))
-            messages.append(_handed(call, one))
+    for item in results:
+        if isinstance(item, ToolMessage):
+            messages.append(_bounded_message(item))
+        elif item.graph == Command.PARENT:
+            handoffs.append(Handoff(goto=item.goto, update=updates_of(item), call_id=str(call["id"])))
+            messages.append(_handed_over(call, item))
         else:
-            commands.append(Command(update={key: value for key, value in updates_of(one) if key in kit.view.fields}))
+            commands.append(Command(update={key: value for key, value in updates_of(item) if key in view.fields}))
     update = {key: value for key, value in (("messages", messages), ("handoffs", handoffs)) if value}
     return [*commands, update] if commands else update
 
 
 def updates_of(command: Command[Any]) -> list[tuple[str, Any]]:
-    """What a `Command` writes, field by field, whatever form it was given in."""
+    """What a `Command` writes, field by field, in whatever form it was given."""
     update = command.update
     if update is None:
         return []
@@ -160,20 +161,20 @@ def updates_of(command: Command[Any]) -> list[tuple[str, Any]]:
 
 def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> ToolMessage | None:
     """The answer to a call whose `Command` may not be followed, or None."""
-    for one in results:
-        if not isinstance(one, Command):
+    for command in results:
+        if not isinstance(command, Command):
             continue
-        if one.graph == Command.PARENT and not has_parent(config):
+        if command.graph == Command.PARENT and not has_parent(config):
             why = "Refused: the tool hands over to a parent graph, and this agent runs in none."
-            return failed(call, why, "exception")
-        if one.graph != Command.PARENT and one.goto:
-            why = "Refused: a tool may update the state, but `goto` inside the agent is not for it to say."
-            return failed(call, why, "exception")
+            return error_message(call, why, "exception")
+        if command.graph != Command.PARENT and command.goto:
+            why = "Refused: a tool may update the state, but it may not choose the next node with `goto`."
+            return error_message(call, why, "exception")
     return None
 
 
-def _handed(call: ToolCall, command: Command[Any]) -> ToolMessage:
-    """The answer to a call that hands over: the tool's own, else one that says so."""
+def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
+    """The answer to a call that hands over: the tool's own, else a plain one."""
     for value in (value for key, value in updates_of(command) if key == "messages"):
         for message in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
@@ -181,13 +182,13 @@ def _handed(call: ToolCall, command: Command[Any]) -> ToolMessage:
     return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"], id=f"handed-{call['id']}")
 
 
-def failed(call: ToolCall, why: str, error_class: ErrorClass, fault: BaseException | None = None) -> ToolMessage:
+def error_message(call: ToolCall, why: str, error_class: ErrorClass, fault: BaseException | None = None) -> ToolMessage:
     """The answer to a call that failed; the artifact, which no model sees, says how."""
     how = {"error_class": error_class, "exception": type(fault).__name__ if fault is not None else ""}
     return ToolMessage(bounded(why), tool_call_id=call["id"], name=call["name"], status="error", artifact=how)
 
 
-def bounded_message(message: ToolMessage) -> ToolMessage:
+def _bounded_message(message: ToolMessage) -> ToolMessage:
     """A result as it is, or with its overlong texts cut."""
     content = message.content
     if isinstance(content, str):
@@ -204,20 +205,18 @@ def _with_text(part: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any
 
 
 def _as_edited(call: ToolCall, update: Update | list[Any]) -> Update | list[Any]:
-    """The same, with a word before the result that a person changed the call."""
+    """The same, with a note before the result that a person changed the call."""
     if isinstance(update, list):
         return [_as_edited(call, part) if isinstance(part, dict) else part for part in update]
     note = EDITED.format(name=call["name"], args=call["args"])
-    return {**update, "messages": [_noted(one, call, note) for one in update.get("messages", [])]}
+    return {**update, "messages": [_noted(message, call, note) for message in update.get("messages", [])]}
 
 
 def _noted(message: Any, call: ToolCall, note: str) -> Any:
     if not isinstance(message, ToolMessage) or message.tool_call_id != call["id"]:
         return message
     content = message.content
-    said: Any = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
-    return message.model_copy(update={"content": said})
-
-
-def _resumed(update: Update | list[Any], now: float) -> Update | list[Any]:
-    return [*update, {"resumed_at": now}] if isinstance(update, list) else {**update, "resumed_at": now}
+    content_noted: Any = (
+        f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
+    )
+    return message.model_copy(update={"content": content_noted})

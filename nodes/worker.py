@@ -1,4 +1,4 @@
-"""A worker: whatever makes an answer of a task, how it is called, and what it gave."""
+"""A worker: whatever makes an answer to a task, how it is called, and how many model calls it may make."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, NamedTuple, cast
 
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
@@ -20,25 +21,81 @@ from pydantic_core import to_json
 
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.nodes.call_budget import CallBudget, Counted, CountedLater, WorkerError
 from langgraph_reflexion.nodes.calling import (
     INJECTED,
     NeedsAsyncError,
-    at_hand,
-    awaited,
-    calling,
+    accepts,
+    await_result,
+    call_function,
     in_thread,
     is_async,
-    takes,
+    sync_result,
     within,
 )
 from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.models.asking import metered, under
+from langgraph_reflexion.nodes.models.asking import Meter, metered, under
 from langgraph_reflexion.nodes.models.bindings import Model, leaves, plain
 from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None
+
+
+class WorkerError(Exception):
+    """The worker ended without an answer."""
+
+
+class CallBudget:
+    """Counts the model calls of one attempt, and refuses the one after the last, or after the last token."""
+
+    def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
+        self.most, self.taken = most, 0
+        self.meter, self._tokens = meter, tokens
+
+    @property
+    def is_over(self) -> bool:
+        """Whether one more was asked for than there are."""
+        return self.taken > self.most
+
+    def step(self, tags: Sequence[str] | None) -> None:
+        """Count a call that is about to be made, or refuse it."""
+        if self._tokens is not None and self.meter.spent[2] >= self._tokens:
+            raise WorkerError("the token budget was spent before it had an answer")
+        if "nostream" in (tags or ()):  # an agent's calls to reflect or to judge are no steps of it
+            return
+        self.taken += 1
+        if self.is_over:
+            raise WorkerError(f"it made no answer in {self.most} model calls")
+
+
+class _Counted(BaseCallbackHandler):
+    """Counts in the callbacks of a sync call."""
+
+    raise_error = run_inline = ignore_chain = True
+
+    def __init__(self, allowed: CallBudget) -> None:
+        self.allowed = allowed
+
+    def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        self.allowed.step(tags)
+
+    def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        self.allowed.step(tags)
+
+
+class _CountedAsync(AsyncCallbackHandler):
+    """The same for an async call, where a handler that raises inline would leave other coroutines unawaited."""
+
+    raise_error = ignore_chain = True
+
+    def __init__(self, allowed: CallBudget) -> None:
+        self.allowed = allowed
+
+    async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        self.allowed.step(tags)
+
+    async def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
+        self.allowed.step(tags)
 
 
 class WorkerReply(NamedTuple):
@@ -82,7 +139,7 @@ class Worker:
     def given(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
         """What it is called with."""
         if self.input is not None:
-            return (yield calling(repr(self.input), self.input, text, view))
+            return (yield call_function(repr(self.input), self.input, text, view))
         if self.takes == "text":
             return text
         return {"messages": prompt} if self.takes == "state" else prompt
@@ -94,17 +151,17 @@ class Worker:
         def sync() -> Any:
             if self.only_async:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
-            inside = metered(config, allowed.meter, Counted(allowed))
+            inside = metered(config, allowed.meter, _Counted(allowed))
             try:
                 with under(inside):
-                    return at_hand(f"The worker {self.name!r}", made.invoke(given, inside))
+                    return sync_result(f"The worker {self.name!r}", made.invoke(given, inside))
             except TypeError as fault:  # LangGraph's word for a node that has the other door alone
                 if str(fault).startswith("No synchronous function provided"):
                     raise NeedsAsyncError(f"The worker {self.name!r}") from fault
                 raise
 
         async def later() -> Any:
-            inside = metered(config, allowed.meter, CountedLater(allowed))
+            inside = metered(config, allowed.meter, _CountedAsync(allowed))
             with under(inside):
                 return await made.ainvoke(given, inside)
 
@@ -133,7 +190,7 @@ class Worker:
         outcome = outcome if isinstance(outcome, Outcome) else None
         last: Any = new[-1] if new else None
         if self.output is not None:
-            said = yield calling(repr(self.output), self.output, final)
+            said = yield call_function(repr(self.output), self.output, final)
         elif outcome is not None and outcome.status == "needs_input":
             said = outcome.answer
         elif (formed := field_of(final, "structured_response")) is not None and not isinstance(last, AIMessage):
@@ -161,7 +218,7 @@ def _messages_in(final: Any) -> list[BaseMessage] | None:
 def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker:
     """The worker in any form a caller may give it; what cannot work is an error here."""
     for name, mapper, given_to in (("input", input, ("prompt", "state")), ("output", output, ("final_state",))):
-        if mapper is not None and (not callable(mapper) or not takes(mapper, *given_to)):
+        if mapper is not None and (not callable(mapper) or not accepts(mapper, *given_to)):
             raise ValueError(f"`{name}` is a function of ({', '.join(given_to)}), got {mapper!r}")
     if isinstance(given, StateGraph):
         raise ValueError(f"`worker` is a graph that is not compiled: give `graph.compile()`, got {given!r}")
@@ -173,7 +230,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
         raise ValueError(
             f"`worker` is a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
         )
-    if not takes(given, "prompt", besides=INJECTED):
+    if not accepts(given, "prompt", besides=INJECTED):
         raise ValueError(f"`worker` is a function of one prompt, and {given!r} does not take it")
     name = str(getattr(given, "__name__", type(given).__name__))
     only_async = is_async(given)
@@ -186,7 +243,7 @@ def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runn
     @wraps(given)
     async def later(*args: Any, **kwargs: Any) -> Any:
         # A loop's own pool is small, and twenty trials at once may all be waiting in this function.
-        return await awaited(in_thread(lambda: given(*args, **kwargs), own=True).later())
+        return await await_result(in_thread(lambda: given(*args, **kwargs), own=True).later())
 
     return RunnableCallable(None if only_async else given, given if only_async else later, name=name, trace=False)
 

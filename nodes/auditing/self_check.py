@@ -10,16 +10,19 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.actor import Actor
+from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.kit import Kit
 from langgraph_reflexion.nodes.models.asking import Spent, asked, let_pass
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.tally import counted, spent_out, usage_of
+from langgraph_reflexion.nodes.reflect import Reflector
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import Aside, State, Update, task_in
 
 TRANSCRIPT_TOKENS = 3_000
@@ -44,17 +47,25 @@ class SelfCheck(BaseModel):
         return not self.on_track and self.next_action.strip().strip(".!").lower() in STOPS
 
 
-def look_back(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
-    """What came of the turn's calls, and where it is time for it, what a self-check says of the run."""
-    update = observe(kit, state, config)
+def observe_and_look_back(
+    reflector: Reflector,
+    actor: Actor,
+    tools: Toolbox,
+    budget: Budget,
+    prompts: Prompts,
+    state: State,
+    config: RunnableConfig,
+) -> Waits[Update]:
+    """What came of the turn's calls, and when it is time for it, what a self-check says of the run."""
+    update = observe(tools, budget, prompts, state, config)
     after: State = {**state, **update}  # type: ignore[typeddict-item] # an update holds fields of the state
-    if not _is_due(kit, state, update) or after["decision"] is not None or state["handoffs"]:
+    if not _is_due(budget, state, update) or after["decision"] is not None or state["handoffs"]:
         return update
-    if spent_out(after, kit.limits, kit.now()) is not None:
+    if budget.exhausted(after) is not None:
         return update
-    model = kit.reflector if kit.reflector is not None else (yield from kit.model_alone(state, config))
-    check, spent = yield from _asked(kit, after, config, model)
-    update["tally"] = counted(state, kit.now(), reflecting=spent)
+    model = yield from reflector.model_for(actor, state, config)
+    check, spent = yield from _asked(prompts, budget, after, config, model)
+    update["tally"] = budget.tally(state, reflecting=spent)
     emit(
         config,
         "self_check",
@@ -63,16 +74,16 @@ def look_back(kit: Kit, state: State, config: RunnableConfig) -> Waits[Update]:
         check=check.model_dump(mode="json") if check is not None else None,
         usage=usage_of(spent).model_dump(),
     )
-    return {**update, **_said(kit, after, check)} if check is not None else update
+    return {**update, **_consequence(prompts, budget, after, check)} if check is not None else update
 
 
-def _is_due(kit: Kit, state: State, update: Update) -> bool:
-    failed = any(one.signal == "tool_error" for one in update.get("failures", []))
-    before = any(one.signal == "tool_error" for one in state["failures"])
-    return bool(state["tally"]["steps"] % kit.limits.inline_every == 0 or (failed and not before))
+def _is_due(budget: Budget, state: State, update: Update) -> bool:
+    failed = any(failure.signal == "tool_error" for failure in update.get("failures", []))
+    before = any(failure.signal == "tool_error" for failure in state["failures"])
+    return bool(state["tally"]["steps"] % budget.limits.inline_every == 0 or (failed and not before))
 
 
-def _said(kit: Kit, state: State, check: SelfCheck) -> Update:
+def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfCheck) -> Update:
     """What follows for the run: nothing, a note, a call for another plan, or its end."""
     issues = [bounded(" ".join(one.split()), LONGEST) for one in check.issues[:MOST_ISSUES] if one.strip()]
     if check.hopeless:
@@ -84,9 +95,9 @@ def _said(kit: Kit, state: State, check: SelfCheck) -> Update:
     advice = [f"Next: {action}"] if action else []
     if check.should_replan:
         advice.append("Make another plan before you go on.")
-    note = kit.words.render(
+    note = prompts.render(
         "on_track",
-        left=_steps_left(kit, state),
+        left=_steps_left(budget, state),
         issues=fenced("\n".join(f"- {one}" for one in issues)),
         action=fenced(" ".join(advice)),
     )
@@ -95,28 +106,30 @@ def _said(kit: Kit, state: State, check: SelfCheck) -> Update:
     return {"aside": Aside(turn=[], hint=hint, later=before["later"] if before is not None else "")}
 
 
-def _steps_left(kit: Kit, state: State) -> int:
-    return max(0, kit.limits.max_steps - state["tally"]["steps"])
+def _steps_left(budget: Budget, state: State) -> int:
+    return max(0, budget.limits.max_steps - state["tally"]["steps"])
 
 
-def _asked(kit: Kit, state: State, config: RunnableConfig, model: Model) -> Waits[tuple[SelfCheck | None, Spent]]:
+def _asked(
+    prompts: Prompts, budget: Budget, state: State, config: RunnableConfig, model: Model
+) -> Waits[tuple[SelfCheck | None, Spent]]:
     """One question. A reply that cannot be read is no reason to ask again: the run goes on without it."""
-    question = kit.words.render(
+    question = prompts.render(
         "self_check",
         task=fenced(bounded(task_in(state), 4_000)),
         failures=fenced("\n".join(f"- {bounded(one.evidence, LONGEST)}" for one in state["failures"][-5:])) or "none",
         transcript=transcript(state["messages"], TRANSCRIPT_TOKENS),
         taken=state["tally"]["steps"],
-        left=_steps_left(kit, state),
+        left=_steps_left(budget, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
     native = knows_schemas(model)
     if not native:
-        question = with_form(question, schema, kit.words)
+        question = with_form(question, schema, prompts)
     asking = model.bind(**as_format("SelfCheck", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     try:
-        reply = yield from asked(asking, messages, kit.inside(config), seconds=kit.left(state), aside="self_check")
+        reply = yield from asked(asking, messages, config, seconds=budget.left(state), aside="self_check")
     except Exception as fault:
         let_pass(fault)
         if model_fault(fault) == "setting" and not native:

@@ -188,7 +188,7 @@ def test_a_policy_out_of_range_is_named_with_its_value(name: str, value: Any) ->
     ],
 )
 def test_what_is_no_store_no_clock_and_no_name_is_refused(setting: str, value: object) -> None:
-    with pytest.raises(ValueError, match=rf"`{setting}` is a .*, got {value!r}"):
+    with pytest.raises(ValueError, match=rf"`{setting}` must be a .*, got {value!r}"):
         make(**{setting: value})
 
 
@@ -202,7 +202,7 @@ def test_what_is_no_store_no_clock_and_no_name_is_refused(setting: str, value: o
     ],
 )
 def test_what_is_nearly_right_is_refused_with_the_way_out(setting: str, value: object, way_out: str) -> None:
-    with pytest.raises(ValueError, match=rf"`{setting}` is a .*: {way_out}"):
+    with pytest.raises(ValueError, match=rf"`{setting}` must be a .*: {way_out}"):
         make(**{setting: value})
 
 
@@ -217,8 +217,8 @@ def test_a_clock_that_tells_no_aware_time_is_refused_before_any_call(told: Any) 
     [
         ("model", r"`model` as a function takes \(state, runtime\), and <function print_three"),
         ("prompt", "`prompt` as a function takes the state, and <function print_three"),
-        ("protocol", "`protocol` takes an AIMessage and gives a Decision, and <function print_three"),
-        ("clock", "`clock` is a function of nothing .*, got <function print_three"),
+        ("protocol", "`protocol` takes an AIMessage and returns a Decision, and <function print_three"),
+        ("clock", "`clock` must be a function of no arguments .*, got <function print_three"),
     ],
 )
 def test_a_function_that_cannot_be_called_as_it_will_be_is_refused_at_once(setting: str, said: str) -> None:
@@ -236,19 +236,19 @@ def test_an_async_reader_is_refused() -> None:
     async def read(message: Any) -> Any:
         return message
 
-    with pytest.raises(ValueError, match="A reader given as `protocol` is no async function"):
+    with pytest.raises(ValueError, match="A reader given as `protocol` must not be async"):
         make(protocol=read)
 
 
 @pytest.mark.parametrize("feedback", [3, ["wrong"], {"text": "wrong"}])
 def test_feedback_that_is_no_text_is_refused(feedback: object) -> None:
-    with pytest.raises(ValueError, match="`feedback` is a text, got"):
+    with pytest.raises(ValueError, match="`feedback` must be text, got"):
         make().invoke({**HELLO, "feedback": feedback})
 
 
 @pytest.mark.parametrize(("setting", "value"), [("limits", {"max_steps": 3}), ("memory", {"read": False})])
 def test_settings_are_values_and_not_dictionaries(setting: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"`{setting}` is a"):
+    with pytest.raises(ValueError, match=f"`{setting}` must be a"):
         make(**{setting: value})
 
 
@@ -339,7 +339,7 @@ def test_what_is_no_folder_of_prompts_is_told(folder: Any) -> None:
     ],
 )
 def test_what_the_auditors_cannot_take_is_refused_by_its_name(setting: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"`{setting}` is a "):
+    with pytest.raises(ValueError, match=f"`{setting}` (is|must be) a "):
         after_run(ScriptedModel([]), **{setting: value})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from langgraph_reflexion.driver import Waits, run_async, run_sync
-from langgraph_reflexion.nodes.checking import NamedCheck, named
+from langgraph_reflexion.nodes.checks import NamedCheck, named
 from langgraph_reflexion.schemas import Run, Verdict
 
 Judge = Callable[[Any, Run], Waits[Any]]

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.prebuilt import ToolNode
 
 from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
-from langgraph_reflexion.nodes.checking import named
+from langgraph_reflexion.nodes.checks import named
 from langgraph_reflexion.nodes.models.choice import model_named
 
 NO_KEY = "not-needed"

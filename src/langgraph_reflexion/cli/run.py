@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -44,7 +44,7 @@ class Wish:
     model: str
     base_url: str | None = None
     tools: str | None = None
-    protocol: str = "auto"
+    protocol: Literal["auto", "tools", "json"] = "auto"
     max_steps: int | None = None
     deadline: float | None = None
     store: str | None = None

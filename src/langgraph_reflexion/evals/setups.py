@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from langgraph_reflexion.nodes.kit import Strategy
+from langgraph_reflexion.nodes.attempt import Strategy
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The nodes' way to the lesson book: whose store, which namespace, and a broken store that costs no answer."""
+"""The agent's way to its lesson book: which store, which namespace, and a broken store that costs no answer."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ from langgraph_reflexion.nodes.models.asking import let_pass
 logger = logging.getLogger(__name__)
 
 LAST_WRITE = 3.0
-"""Seconds that a write is given after the deadline."""
+"""Seconds that a write may take after the deadline, so that a late run is still recorded."""
 
 
 @dataclass(frozen=True)
-class Memory:
+class AgentMemory:
     """What one agent remembers with."""
 
     policy: MemoryPolicy
     agent: str
     own: BaseStore | None
+    """The store given to the factory."""
     fallback: BaseStore
+    """Used where neither the factory nor the running graph has a store."""
     clock: Callable[[], datetime]
     indexes: Indexes = field(default_factory=Indexes)
 
-    def place(self, config: RunnableConfig) -> list[str] | None:
+    def namespace_for(self, config: RunnableConfig) -> list[str] | None:
         """The namespace of a run; None, with a warning, where a field of it is not filled."""
         if not (self.policy.read or self.policy.write):
             return None
@@ -51,11 +53,11 @@ class Memory:
         return [*namespace] if user is None else [*namespace, label(user)]
 
     def book_to_read(self, state: Any, config: RunnableConfig) -> LessonBook | None:
-        """The book of this run; None where it is shown no lessons."""
+        """The book of this run; None if it shows no lessons."""
         return self._book(state, config) if self.policy.read else None
 
     def book_to_write(self, state: Any, config: RunnableConfig) -> LessonBook | None:
-        """The same; None where nothing of it is kept."""
+        """The same; None if nothing is kept."""
         return self._book(state, config) if self.policy.write else None
 
     def _book(self, state: Any, config: RunnableConfig) -> LessonBook | None:
@@ -71,13 +73,13 @@ class Memory:
         return self.own or runtime_of(config).store or self.fallback
 
 
-def to_write(left: float | None) -> float | None:
-    """How long a write may take, with so much left of the deadline: a late run is recorded all the same."""
+def time_to_write(left: float | None) -> float | None:
+    """Seconds a write may take, with so much left of the deadline."""
     return None if left is None else max(left, LAST_WRITE)
 
 
 def best_effort(what: str, wait: Wait, seconds: float | None = None) -> Waits[Any]:
-    """The result, or None where the store fails or takes longer: that costs lessons, not the answer."""
+    """The result, or None if the store fails or takes too long: that costs lessons, not the answer."""
     try:
         return (yield within(seconds, wait.sync, wait.later))
     except Exception as fault:  # noqa: BLE001 — any store's own exception

@@ -1,0 +1,209 @@
+"""The parts that a graph's nodes are given, built from a caller's settings; what cannot work is refused here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from langchain_core.runnables import Runnable
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.prebuilt import ToolNode
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion.context import Limits, MemoryPolicy, aware
+from langgraph_reflexion.nodes.actor import Actor, View
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
+from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.calling import accepts, is_async
+from langgraph_reflexion.nodes.checks import Evaluator, named
+from langgraph_reflexion.nodes.models.bindings import Model, Offer, bound_names, calls_tools
+from langgraph_reflexion.nodes.models.choice import Choice, model_named
+from langgraph_reflexion.nodes.models.prompt import Instructions
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, Native, Reader, Speech
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.reflect import Reflector
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
+from langgraph_reflexion.prompts import Prompts
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the nodes of one graph share. Each node is given the parts it uses, and nothing in them changes."""
+
+    actor: Actor
+    tools: Toolbox
+    evaluator: Evaluator
+    reflector: Reflector
+    fallback: Model | None
+    memory: AgentMemory
+    budget: Budget
+
+
+def parts_of(
+    model: Any,
+    tools: Iterable[Any] | ToolNode | None,
+    *,
+    prompt: Any,
+    checks: Sequence[Callable[..., Any]],
+    response_format: Any,
+    reflector: Any,
+    fallback: Any,
+    controls: Sequence[str] | None,
+    approve: Any,
+    deny: Sequence[str],
+    limits: Limits,
+    memory: MemoryPolicy,
+    protocol: Any,
+    prompts: str | Path | None,
+    state_schema: type | None,
+    store: BaseStore | None,
+    agent: str,
+    name: str | None,
+    clock: Callable[[], datetime] | None,
+    steps_after: int = 0,
+) -> Parts:
+    """The parts of an agent; `agent` names its memory, `name` is put on its messages."""
+    texts, now = Prompts(prompts), aware(clock)
+    form = None if response_format is None else ResponseForm(response_format)
+    allowed = _controls(controls)
+    toolbox = toolbox_of(tools, allowed or (), approve, deny)
+    speech = _protocol(model, toolbox, protocol, allowed, texts)
+    offer = _offer(toolbox, speech)
+    format_binding = partial(_bound_format, form if speech.binds else None, bool(offer))
+    return Parts(
+        actor=Actor(
+            choice=Choice(model, offer, format_binding, toolbox.node.tools_by_name),
+            protocol=speech,
+            instructions=Instructions(prompt),
+            prompts=texts,
+            view=View(state_schema),
+            name=name,
+        ),
+        tools=toolbox,
+        evaluator=Evaluator(named(checks), form),
+        reflector=Reflector(model_for(reflector, "reflector")),
+        fallback=model_for(fallback, "fallback"),
+        memory=AgentMemory(memory, agent, store, InMemoryStore(), now),
+        budget=Budget(limits, now, steps_after),
+    )
+
+
+def check_settings(
+    limits: Limits,
+    memory: MemoryPolicy,
+    store: BaseStore | None,
+    clock: Callable[[], datetime] | None,
+    name: str | None,
+    checkpointer: Any,
+    context_schema: Any,
+) -> None:
+    """Refuse a setting of the wrong type, with its value."""
+    must_be(limits, Limits, "limits")
+    must_be(memory, MemoryPolicy, "memory")
+    for setting, value, kind in (
+        ("store", store, BaseStore),
+        ("name", name, str),
+        ("context_schema", context_schema, type),
+    ):
+        if value is not None:
+            must_be(value, kind, setting)
+    if checkpointer is not None and not isinstance(checkpointer, bool):
+        must_be(checkpointer, BaseCheckpointSaver, "checkpointer")
+    if clock is not None and (not callable(clock) or is_async(clock) or not accepts(clock)):
+        raise ValueError(f"`clock` must be a function of no arguments that returns an aware datetime, got {clock!r}")
+
+
+def must_be(value: Any, kind: type, setting: str) -> None:
+    """Refuse a value of another type, and say what would have worked if it was nearly right."""
+    if isinstance(value, kind):
+        return
+    message = f"`{setting}` must be a {'class' if kind is type else kind.__name__}, got {value!r}"
+    if isinstance(value, type) and issubclass(value, kind):
+        message += f": make one, {value.__name__}(...)"
+    elif hasattr(value, "__aenter__") or hasattr(value, "__enter__"):
+        keyword = "async with" if not hasattr(value, "__enter__") else "with"
+        message += f": open it first, `{keyword} ... as {setting}:`"
+    raise ValueError(message)
+
+
+def must_be_one_of(value: Any, words: Sequence[str], setting: str) -> None:
+    """Refuse a word that is none of these."""
+    if value not in words:
+        raise ValueError(f"`{setting}` must be one of {', '.join(map(repr, words))}, got {value!r}")
+
+
+def model_for(model: Any, role: str) -> Model | None:
+    """The model of a role, given itself or by name."""
+    if model is None or isinstance(model, Runnable):
+        return model
+    if isinstance(model, str):
+        return model_named(model)
+    raise ValueError(f"`{role}` must be a chat model or its name, got {model!r}")
+
+
+def warn_of_unused_score(limits: Limits, checks: Sequence[Any]) -> None:
+    """Warn the factory's caller of a `success_score` that no check can reach."""
+    if "success_score" in limits.model_fields_set and not checks:
+        warnings.warn("`success_score` is set and there is no check to give a score", UserWarning, stacklevel=3)
+
+
+def _controls(controls: Any) -> tuple[str, ...] | None:
+    """The controls that the caller names; None if left open."""
+    if controls is None:
+        return None
+    is_list = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
+    names = tuple(controls) if is_list else (controls,)
+    if not is_list or any(name not in tuple(CONTROLS) for name in names):
+        raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
+    return names
+
+
+def _protocol(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, texts: Prompts) -> Speech:
+    """How to speak to the model; `auto` takes native tool calls if the model's class can bind tools."""
+    allowed = tuple(CONTROLS) if controls is None else tuple(controls)
+    if callable(protocol):
+        if is_async(protocol):
+            raise ValueError(f"A reader given as `protocol` must not be async, got {protocol!r}")
+        if isinstance(protocol, type) or not accepts(protocol, None):
+            raise ValueError(
+                f"A reader given as `protocol` takes an AIMessage and returns a Decision, and {protocol!r} does not"
+            )
+        return Reader(protocol, allowed)
+    if protocol not in ("auto", "tools", "json"):
+        raise ValueError(f"`protocol` is 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
+    automatic = protocol == "auto"
+    if automatic:
+        example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
+        is_chosen = not isinstance(example, (str, Runnable)) and callable(example)
+        native = isinstance(example, str) or is_chosen or calls_tools(example)
+        protocol = "tools" if native else "json"
+    if protocol == "tools":
+        return Native(tuple(controls or ()))
+    for one in model.values() if isinstance(model, Mapping) else [model]:
+        if isinstance(one, Runnable) and (names := bound_names(one)):
+            raise ValueError(
+                f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks without bound tools"
+            )
+    toolbox.must_leave(allowed)
+    described = [tool for tool in toolbox.offered if not isinstance(tool, dict)]
+    if builtin := [tool for tool in toolbox.offered if isinstance(tool, dict)]:
+        raise ValueError(f"`tools` holds a provider's own, which only protocol='tools' can offer: {builtin[0]!r}")
+    return Json(allowed, described, texts, plain_words=automatic and not described)
+
+
+def _offer(toolbox: Toolbox, speech: Speech) -> Offer | None:
+    """What is bound to the model; None if the model is taken as it comes."""
+    if isinstance(speech, Reader):
+        return None
+    return (*toolbox.offered, *speech.offered()) if speech.binds else ()
+
+
+def _bound_format(form: ResponseForm | None, beside_tools: bool, model: Model) -> dict[str, Any]:
+    """What binds the response format to a request, if the model's provider enforces schemas."""
+    return form.bound() if form is not None and form.is_bound_to(model, beside_tools=beside_tools) else {}

@@ -1,0 +1,130 @@
+"""The actor: the model that decides, how to speak to it, and the prompt of one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.exceptions import lacks_tools, model_fault
+from langgraph_reflexion.nodes.host import values_now
+from langgraph_reflexion.nodes.models import prompt as block
+from langgraph_reflexion.nodes.models.asking import Reply, asked, let_pass
+from langgraph_reflexion.nodes.models.bindings import Model
+from langgraph_reflexion.nodes.models.choice import Choice
+from langgraph_reflexion.nodes.models.history import fenced, paired, shortened
+from langgraph_reflexion.nodes.models.prompt import Instructions, under_system
+from langgraph_reflexion.nodes.models.protocols import Native, Speech
+from langgraph_reflexion.nodes.models.streaming import asked_for_object
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.state import Aside, State
+
+
+class View:
+    """The state as the caller's own functions and tools see it: `messages` and the fields they declared."""
+
+    def __init__(self, schema: type | None) -> None:
+        self._schema = schema
+        self.fields = tuple({"messages": None, **(get_type_hints(schema) if schema is not None else {})})
+        self._is_object = schema is not None and not issubclass(schema, dict)
+
+    def of(self, values: Any) -> Any:
+        """These values, as the caller's schema where it is a class of objects, else as a dict.
+
+        The list of messages is a copy: what a tool or a prompt does to it does not change the conversation.
+        """
+        given = {name: values[name] for name in self.fields if name in values}
+        if isinstance(given.get("messages"), list):
+            given["messages"] = list(given["messages"])
+        return self._schema(**given) if self._is_object and self._schema is not None else given
+
+    def now(self, config: RunnableConfig) -> Any:
+        """The current state, for a node that was sent one call instead of the state."""
+        return self.of(values_now(config, self.fields))
+
+
+@dataclass(frozen=True)
+class Actor:
+    """The model that decides, and everything that shapes what it is asked."""
+
+    choice: Choice
+    protocol: Speech
+    instructions: Instructions
+    prompts: Prompts
+    view: View
+    name: str | None = None
+    """Put on its messages, where the caller named the agent."""
+
+    def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
+        """The agent's model without tools, for anything but a decision."""
+        _, model = yield from self.choice.chosen(self.view.of(state), config)
+        return model
+
+    def instructed(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
+        """The conversation under the caller's instructions."""
+        return (
+            yield from self.instructions.around(
+                conversation, lambda: self.view.of({**state, "messages": conversation}), config
+            )
+        )
+
+
+def ask_for_decision(
+    actor: Actor, budget: Budget, state: State, config: RunnableConfig, model: Model, aside: Aside | None
+) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
+    """The prompt and the reply to it; a prompt too long for the model is shortened once.
+
+    If the model could not be asked, its exception is returned. What only a person can fix is raised: a wrong
+    setting, and an exception of the caller's own prompt.
+    """
+    native = isinstance(actor.protocol, Native)
+    ask = asked if native or not actor.protocol.rules() else asked_for_object
+    harder = False
+    while True:
+        prompt = yield from _prompt(actor, budget, state, config, aside, harder=harder)
+        try:
+            return prompt, (yield from ask(model, prompt, config, seconds=budget.left(state)))
+        except Exception as fault:
+            let_pass(fault)
+            kind = model_fault(fault)
+            if kind == "setting":
+                if native and lacks_tools(fault):
+                    fault.add_note("A model that cannot call tools needs protocol='json'.")
+                raise
+            if kind != "overflow" or harder:
+                return prompt, fault
+            harder = True
+
+
+def _prompt(
+    actor: Actor, budget: Budget, state: State, config: RunnableConfig, aside: Aside | None, *, harder: bool
+) -> Waits[list[AnyMessage]]:
+    """One system message first, the conversation, and patch and hint last, as the user's turn."""
+    conversation, most = paired(state["messages"]), budget.limits.history_tokens
+    if harder:
+        conversation = shortened(conversation, (most or 0) // 2, harder=True)
+    elif most is not None:
+        conversation = shortened(conversation, most)
+    prompt = yield from actor.instructed(state, conversation, config)
+    prompt = under_system(prompt, actor.protocol.rules(), block.at_start(state["recalled"], actor.prompts))
+    notes = _notes(actor.prompts, state, aside)
+    if aside is not None:
+        prompt = [*prompt, *_beside(prompt, aside["turn"])]
+    return actor.protocol.told([*prompt, HumanMessage(notes)] if notes else prompt)
+
+
+def _beside(prompt: Sequence[AnyMessage], turn: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+    """The turn that could not stand, where the conversation leaves the model the next word."""
+    return turn if not prompt or not isinstance(prompt[-1], AIMessage) else []
+
+
+def _notes(prompts: Prompts, state: State, aside: Aside | None) -> str:
+    after = block.after_failure(state["recalled"], prompts, state["failures"])
+    patches = "\n".join(f"- {fenced(' '.join(patch.split()))}" for patch in state["patch"])
+    patch = prompts.render("patch", patch=patches) if patches else ""
+    return "\n\n".join(part for part in (after, patch, aside["hint"] if aside else "") if part)

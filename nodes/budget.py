@@ -1,0 +1,169 @@
+"""The budget of a run: its limits, its clock, and the counts of what it has used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from langgraph_reflexion.context import Limits
+from langgraph_reflexion.nodes.models.asking import Reply, Spent, plus
+from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
+from langgraph_reflexion.state import Mark, Tally
+from langgraph_reflexion.text.words import count_tokens
+
+STEPS_TO_WRAP_UP = 3
+"""LangGraph's remaining steps that `wrap_up` and `finish` need: it wants one to spare."""
+STEPS_TO_END = STEPS_TO_WRAP_UP + 1
+"""The same with another decision before them."""
+STEPS_FOR_TOOLS = STEPS_TO_WRAP_UP + 2
+"""The same with a turn's calls before them: `tool` and `observe`."""
+STEPS_TO_REFLECT = STEPS_TO_END + 3
+"""The same with `reflect`, `remember` and `recall` before them."""
+PLENTY = 99
+"""Remaining steps where LangGraph does not say: only routes are given the number."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may use, and what of it is left. The methods read the run's tally; none of them changes it."""
+
+    limits: Limits
+    clock: Callable[[], datetime]
+    steps_after: int = 0
+    """Steps of the graph behind `finish`."""
+
+    def now(self) -> float:
+        """The clock's time in seconds."""
+        return self.clock().timestamp()
+
+    def elapsed(self, state: Mapping[str, Any]) -> float:
+        """Seconds of the run so far; waiting for a person is not counted."""
+        tally: Tally = state["tally"]
+        started: float = state["about"]["started"]
+        return max(0.0, self.now() - started - tally["waited"] - _paused(state))
+
+    def left(self, state: Mapping[str, Any]) -> float | None:
+        """Seconds left of the deadline, never negative; None without a deadline."""
+        if self.limits.deadline is None:
+            return None
+        return max(0.0, self.limits.deadline - self.elapsed(state))
+
+    def overspent(self, state: Mapping[str, Any], tally: Tally | None = None) -> StopReason | None:
+        """Which of time and tokens has run out, if any."""
+        limits = self.limits
+        if limits.token_budget is not None and tokens_in(tally or state["tally"]) >= limits.token_budget:
+            return "token_budget"
+        if limits.deadline is not None and self.elapsed(state) >= limits.deadline:
+            return "deadline"
+        return None
+
+    def exhausted(self, state: Mapping[str, Any]) -> StopReason | None:
+        """Why there can be no further decision, or None."""
+        if state.get("stop"):
+            return cast("StopReason", state["stop"])
+        if reason := self.overspent(state):
+            return reason
+        out_of_steps = state["tally"]["steps"] >= self.limits.max_steps or self.steps_left(state) < STEPS_TO_END
+        return "max_steps" if out_of_steps else None
+
+    def steps_left(self, state: Mapping[str, Any]) -> int:
+        """The steps that LangGraph's recursion limit leaves to the run itself."""
+        return cast("int", state.get("remaining_steps", PLENTY)) - self.steps_after
+
+    def may_reflect(self, state: Mapping[str, Any]) -> bool:
+        """Whether a reflection is left, and LangGraph's limit leaves room for it and for what follows."""
+        tally: Tally = state["tally"]
+        return tally["reflections"] < self.limits.max_reflections and self.steps_left(state) >= STEPS_TO_REFLECT
+
+    def is_improving(self, attempts: Sequence[Attempt]) -> bool:
+        """Whether the scores still rise: False once too many attempts in a row gained too little over the best."""
+        best: float | None = None
+        stalled = 0
+        for attempt in attempts:
+            if attempt.score is None:
+                continue
+            if best is not None:
+                gain = (attempt.score - best) / max(best, 1.0)
+                stalled = stalled + 1 if gain < self.limits.min_improvement else 0
+            best = attempt.score if best is None else max(best, attempt.score)
+        return stalled < self.limits.stalled_attempts or len(attempts) < 3
+
+    def tally(
+        self, state: Mapping[str, Any], *, spent: Spent | None = None, reflecting: Spent | None = None, **counts: int
+    ) -> Tally:
+        """The run's tally after a node: what it spent, what it counted, and the time."""
+        tally: Tally = state["tally"]
+        new = cast("Tally", {**tally, "at": self.now(), "waited": tally["waited"] + _paused(state)})
+        if spent is not None:
+            new["spent"] = plus(tally["spent"], spent)
+        if reflecting is not None:
+            new["reflecting"] = plus(tally["reflecting"], reflecting)
+        for name, more in counts.items():
+            new[name] = tally[name] + more  # type: ignore[literal-required]
+        return new
+
+    def cost(self, prompt: Sequence[BaseMessage], reply: Reply) -> Spent:
+        """What a reply cost. Where a token budget must hold and the provider reports no usage, an estimate."""
+        if self.limits.token_budget is None or reply.spent[2]:
+            return reply.spent
+        read, written = sum(map(_size_of, prompt)), _size_of(reply.message)
+        return [read, written, read + written, reply.spent[3]]
+
+    def end_attempt(self, state: Mapping[str, Any], tally: Tally, **fields: Any) -> tuple[Attempt, Tally]:
+        """The attempt that ends now with these fields, and the tally from which the next attempt is counted."""
+        mark, now = tally["mark"], tally["at"]
+        failures: list[Failure] = state.get("failures") or []
+        attempt = Attempt(
+            **{"failures": failures[mark["failures"] :], **fields},
+            seconds=max(0.0, now - mark["at"] - (tally["waited"] - mark["waited"])),
+            usage=usage_of([after - before for after, before in zip(tally["spent"], mark["spent"], strict=True)]),
+        )
+        next_mark = Mark(spent=tally["spent"], at=now, failures=len(failures), waited=tally["waited"])
+        return attempt, cast("Tally", {**tally, "mark": next_mark})
+
+
+def new_tally(now: float) -> Tally:
+    """Nothing counted yet."""
+    return Tally(
+        steps=0,
+        attempts=0,
+        reflections=0,
+        meta=0,
+        remembered=0,
+        wrote={},
+        advised=[],
+        at=now,
+        waited=0.0,
+        spent=[0, 0, 0, 0],
+        reflecting=[0, 0, 0, 0],
+        mark=Mark(spent=[0, 0, 0, 0], at=now, failures=0, waited=0.0),
+    )
+
+
+def tokens_in(tally: Tally) -> int:
+    """Tokens of every model call of the run."""
+    return tally["spent"][2] + tally["reflecting"][2]
+
+
+def count_repeats(fingerprint: str, earlier: Sequence[Failure]) -> int:
+    """How many failures have this fingerprint, the present one included."""
+    return 1 + sum(failure.fingerprint == fingerprint for failure in earlier)
+
+
+def usage_of(spent: Spent) -> Usage:
+    """A cost as a value."""
+    return Usage(input=spent[0], output=spent[1], total=spent[2], calls=spent[3])
+
+
+def _paused(state: Mapping[str, Any]) -> float:
+    """Seconds that passed until a person answered, not yet in the tally."""
+    return max(0.0, (state.get("resumed_at") or 0.0) - cast("float", state["tally"]["at"]))
+
+
+def _size_of(message: BaseMessage) -> int:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    return count_tokens(" ".join([str(message.text), *(f"{call['name']} {call['args']}" for call in calls)]))

@@ -1,0 +1,289 @@
+"""Checks: any callable of (answer, run), how it is called, and what its verdicts say together.
+
+A check may carry five attributes: `asks_model` (it is expensive and runs last), `wants_model` (it asks the agent's own
+model, which it finds in `run.model`), `asks_person`, `in_place` (it takes less time than a step of a graph, and needs
+none), and `acall`, its async twin.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+
+from langgraph_reflexion.driver import Wait, Waits
+from langgraph_reflexion.nodes.calling import NeedsAsyncError, accepts, call_function, is_async, within
+from langgraph_reflexion.nodes.exceptions import told
+from langgraph_reflexion.nodes.models.asking import Meter, let_pass, metered, under
+from langgraph_reflexion.nodes.models.history import bounded
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.schemas import Origin, Run, Verdict
+
+LONGEST_COMPLAINT = 8_000
+"""Characters of everything the checks say of one answer."""
+CHECK_FAULT = "the check itself failed: "
+READY_MADE = "langgraph_reflexion.checks."
+
+
+@dataclass(frozen=True)
+class NamedCheck:
+    """A caller's check and the name its verdicts carry."""
+
+    name: str
+    function: Callable[..., Any]
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether it is expensive; those run last."""
+        return bool(getattr(self.function, "asks_model", False))
+
+    @property
+    def wants_model(self) -> bool:
+        """Whether it has no model of its own and asks the agent's, `run.model`."""
+        return bool(getattr(self.function, "wants_model", False))
+
+    @property
+    def asks_person(self) -> bool:
+        """Whether a person gives its verdicts."""
+        return bool(getattr(self.function, "asks_person", False))
+
+    @property
+    def origin(self) -> Origin:
+        """What a lesson learned from its verdicts rests on."""
+        return "judged" if self.asks_model else "told" if self.asks_person else "verified"
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a trial runs it in the step that made the answer."""
+        return bool(getattr(self.function, "in_place", False))
+
+    def verdict(self, answer: Any, run: Run, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
+        """Its verdict. An exception or a timeout refuses the answer, with the error as evidence."""
+        function = self.function
+        twin = getattr(function, "acall", None)
+
+        def sync() -> Any:
+            with _aside(meter):
+                result = function(answer, run)
+            return _AwaitAside(result, meter) if inspect.isawaitable(result) else result
+
+        async def later() -> Any:
+            with _aside(meter):
+                return await (twin or function)(answer, run)
+
+        try:
+            if twin is not None:
+                wait = Wait(sync, later)
+            else:
+                wait = call_function(f"The check {self.name!r}", later if is_async(function) else sync)
+            result = yield within(seconds, wait.sync, wait.later)
+        except NeedsAsyncError:
+            raise
+        except Exception as fault:  # noqa: BLE001 — the caller's own code
+            let_pass(fault)
+            return Verdict(passed=False, issues=[f"{CHECK_FAULT}{told(fault)}"], check=self.name)
+        return self.read(result)
+
+    def read(self, result: Any) -> Verdict:
+        """What a check returned, as a verdict."""
+        if hasattr(result, "item") and getattr(result, "shape", None) == ():
+            result = result.item()  # a numpy scalar
+        if result is None:
+            return Verdict(passed=True, check=self.name)
+        if isinstance(result, Verdict):
+            return cut(result if result.check else result.model_copy(update={"check": self.name}))
+        if isinstance(result, bool):
+            return Verdict(passed=result, check=self.name)
+        if isinstance(result, (int, float)):
+            return Verdict(score=float(result), check=self.name)
+        if isinstance(result, str):
+            return cut(Verdict(passed=False, feedback=result, check=self.name))
+        issue = f"{CHECK_FAULT}it returned {type(result).__name__}, not a Verdict, bool, number, text or None"
+        return Verdict(passed=False, issues=[issue], check=self.name)
+
+
+@contextmanager
+def _aside(meter: Meter) -> Iterator[None]:
+    """Inside it, a model that a check asks streams no tokens to the user, and its cost is counted."""
+    config = var_child_runnable_config.get()
+    if config is None:
+        yield
+        return
+    quiet = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
+    with under(metered(cast("RunnableConfig", quiet), meter)):
+        yield
+
+
+class _AwaitAside:
+    """An awaitable that a plain function returned, awaited under the same config."""
+
+    def __init__(self, result: Any, meter: Meter) -> None:
+        self._result, self._meter = result, meter
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        with _aside(self._meter):
+            return (yield from self._result.__await__())
+
+    def close(self) -> None:
+        """Close it without awaiting it."""
+        if inspect.iscoroutine(self._result):
+            self._result.close()
+
+
+def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
+    """The caller's checks, dear ones last unless `as_given`; what no (answer, run) can be given to is an error here."""
+    if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
+        raise ValueError(f"`checks` is a list of functions of (answer, run), got {checks!r}")
+    made = []
+    for i, check in enumerate(checks):
+        if not callable(check):
+            raise ValueError(f"`checks[{i}]` is no function of (answer, run), got {check!r}")
+        if inspect.isfunction(check) and check.__module__.startswith(READY_MADE):
+            raise ValueError(
+                f"`checks[{i}]` is `{check.__name__}` itself, which makes a check: `{check.__name__}(...)`"
+            )
+        if not accepts(check, None, None):
+            raise ValueError(f"`checks[{i}]` must take (answer, run), and {check!r} does not")
+        name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
+        made.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
+    return tuple(made if as_given else sorted(made, key=lambda check: check.asks_model))
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """What judges an agent's answers: the response format first, then the checks."""
+
+    checks: tuple[NamedCheck, ...] = ()
+    form: ResponseForm | None = None
+
+
+class Judged(NamedTuple):
+    """The checks' verdicts, and the answer they are about."""
+
+    each: list[Verdict]
+    """One for each check that ran, in their order."""
+    answer: Any
+    edited: str | None
+    """The answer's text as a person edited it, if one did."""
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Those that say something."""
+        return [verdict for verdict in self.each if verdict != Verdict(check=verdict.check)]
+
+
+def unchanged(text: str) -> tuple[Any, str]:
+    """An edited text as checks without a response format are given it."""
+    return text, ""
+
+
+def verdicts_on(
+    checks: Sequence[NamedCheck],
+    answer: Any,
+    run: Run,
+    meter: Meter,
+    seconds: Callable[[], float | None] = lambda: None,
+    reread: Callable[[str], tuple[Any, str]] = unchanged,
+    enough: Callable[[Verdict], bool] = lambda _: False,
+) -> Waits[Judged]:
+    """The verdict of each check.
+
+    An answer that a person edits is a new answer: the checks before run again, those after see only the new one.
+    `seconds` gives how long the next check may take; `reread` turns an edited text into what checks are given, or
+    says what is wrong with it. No check runs after a verdict that is `enough`.
+    """
+    verdicts: list[Verdict] = []
+    edited: str | None = None
+    for i, check in enumerate(checks):
+        verdict = yield from check.verdict(answer, run, meter, seconds())
+        if verdict.edited is not None:
+            value, fault = reread(verdict.edited)
+            if fault:
+                verdict = Verdict(passed=False, feedback=f"the edited answer: {fault}", check=verdict.check)
+            else:
+                answer, edited, verdicts = value, verdict.edited, []
+                for before in checks[:i]:
+                    verdicts.append((yield from before.verdict(answer, run, meter, seconds())))
+        verdicts.append(verdict)
+        if any(map(enough, verdicts)):
+            break
+    return Judged(verdicts, answer, edited)
+
+
+def origin_of_verdicts(
+    checks: Sequence[NamedCheck], verdicts: Sequence[Verdict], success_score: float, accepted: bool
+) -> Origin:
+    """Who accepted or refused an answer: a model alone, or a person, or something that can be verified."""
+    by_name = {check.name: check.origin for check in checks}
+    deciding = [verdict for verdict in verdicts if decided(verdict, success_score) is accepted]
+    origins = [by_name.get(verdict.check, "verified") for verdict in deciding] or ["verified"]
+    return "verified" if "verified" in origins else "told" if "told" in origins else "judged"
+
+
+def decided(verdict: Verdict, success_score: float) -> bool | None:
+    """Whether a verdict accepts: what it states is final, else its score decides, else None."""
+    if verdict.passed is not None:
+        return verdict.passed
+    return None if verdict.score is None else verdict.score >= success_score
+
+
+def together(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | None, float | None]:
+    """What all verdicts decide, one refusal refusing, and the mean of their scores."""
+    decisions = [accepts for verdict in verdicts if (accepts := decided(verdict, success_score)) is not None]
+    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+    mean = sum(scores) / len(scores) if scores else None
+    return (all(decisions) if decisions else None), mean
+
+
+def consistent(verdict: Verdict, success_score: float) -> Verdict:
+    """The verdict, with a note if what it states contradicts its score. The statement counts."""
+    if verdict.passed is None or verdict.score is None or verdict.passed == (verdict.score >= success_score):
+        return verdict
+    states = "accepts" if verdict.passed else "refuses"
+    issue = f"it {states} with a score of {verdict.score:g}, where {success_score:g} is needed"
+    return verdict.model_copy(update={"issues": [*verdict.issues, issue]})
+
+
+def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
+    """Everything the checks said: overall, each issue, each dimension. Refusals come first, and a cut says so."""
+    refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
+    others = [verdict for verdict in verdicts if decided(verdict, success_score) is not False]
+    lines = []
+    for verdict in refusing:
+        needed = [] if verdict.score is None else [f"score {verdict.score:g}, {success_score:g} is needed"]
+        lines.append(f"{verdict.check}: {'; '.join([*_remarks(verdict), *needed]) or 'refused'}")
+    lines += [
+        f"{verdict.check} has no objection: {'; '.join(rest)}" for verdict in others if (rest := _remarks(verdict))
+    ]
+    return bounded("\n".join(lines), LONGEST_COMPLAINT)
+
+
+def _remarks(verdict: Verdict) -> list[str]:
+    sides = [f"{name}: {side.score:g}, {side.feedback}".rstrip(", ") for name, side in verdict.dimensions.items()]
+    return [text for text in (verdict.feedback.strip(), *verdict.issues, *sides) if text]
+
+
+def mistakes(verdicts: Sequence[Verdict], success_score: float) -> list[str]:
+    """What the refusing verdicts say, one mistake a line; empty if they only refuse."""
+    refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
+    lines = [line.strip() for verdict in refusing for text in _remarks(verdict) for line in text.splitlines()]
+    return list(dict.fromkeys(filter(None, lines)))
+
+
+def cut(verdict: Verdict) -> Verdict:
+    """The verdict with its overlong texts cut."""
+    sides = verdict.dimensions
+    texts = [verdict.feedback, *verdict.issues, *(side.feedback for side in sides.values())]
+    if sum(map(len, texts)) <= LONGEST_COMPLAINT:
+        return verdict
+    most = LONGEST_COMPLAINT // 2
+    sides = {name: side.model_copy(update={"feedback": bounded(side.feedback, most)}) for name, side in sides.items()}
+    issues = [bounded(issue, most) for issue in verdict.issues]
+    return verdict.model_copy(
+        update={"feedback": bounded(verdict.feedback, most), "issues": issues, "dimensions": sides}
+    )

@@ -1,1 +1,0 @@
-"""Reflecting: what a reflection is asked, and how its reply is read."""
