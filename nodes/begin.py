@@ -28,7 +28,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     fewest = FEWEST_STEPS + budget.steps_after
     limit = config.get("recursion_limit") or fewest
     if limit < fewest:
-        raise ValueError(f"`recursion_limit` must be {fewest} or more, got {limit}: a run of one decision needs that many")
+        raise ValueError(f"`recursion_limit` must be {fewest} or more, got {limit}: the shortest run needs that many")
     given = list(state.get("messages") or [])
     feedback = state.get("feedback") or ""
     if not isinstance(feedback, str):

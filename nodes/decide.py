@@ -15,11 +15,10 @@ from langgraph_reflexion.nodes.actor import Actor, ask_for_decision
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
 from langgraph_reflexion.nodes.exceptions import told_as_a_sentence
 from langgraph_reflexion.nodes.host import emit, emit_failure
-from langgraph_reflexion.nodes.models.asking import Reply, plus
+from langgraph_reflexion.nodes.models.asking import Reply, plus, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.history import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED
-from langgraph_reflexion.nodes.models.replies import refusal_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Decision, Failure
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn

@@ -18,6 +18,7 @@ from langgraph_reflexion.nodes.ask import question_call
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.checks import Evaluator, together
 from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.models.asking import is_cut, withheld
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remember import remember_success
