@@ -11,8 +11,10 @@ import pytest
 
 from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.demo import PLACE, demo, drawing
-from langgraph_reflexion.cli.page import Page
+from langgraph_reflexion.cli.console import Page
+from langgraph_reflexion.cli.demo import NAMESPACE as PLACE
+from langgraph_reflexion.cli.demo import demo
+from langgraph_reflexion.cli.demo import mermaid_lines as drawing
 from langgraph_reflexion.graph.demo import LESSON, ScriptedPlanner
 
 COMMAND = "import sys; from langgraph_reflexion.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -55,10 +57,10 @@ def test_the_lesson_is_shown_with_its_evidence_and_its_record(capsys):
     _, _, after = told(capsys)
     for part in (
         LESSON,
-        "rests on:",
+        "evidence:",
         "'2026-03-03' is not a",
         "verified, candidate",
-        "shown in 1 run, helped in 1 of 1",
+        "shown in 1 run, won 1 of 1",
     ):
         assert part in after
 

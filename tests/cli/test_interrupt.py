@@ -13,7 +13,7 @@ import time
 import pytest
 
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.daemons import Daemons
+from langgraph_reflexion.cli.parts import DaemonThreads as Daemons
 from langgraph_reflexion.testing import call, reflection, say
 from model_server import ModelServer
 

@@ -13,7 +13,7 @@ import pytest
 
 from langgraph_reflexion import FaissStore, Lesson, LessonBook
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.opening import told_place
+from langgraph_reflexion.cli.stores import hide_password as told_place
 
 POSTGRES = "POSTGRES_DSN"
 TEXT = "Give the calendar a weekday, never a date."

@@ -11,8 +11,9 @@ import pytest
 
 from langgraph_reflexion import Outcome
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.cli.run import Wish, run
+from langgraph_reflexion.cli.commands import build_parser
+from langgraph_reflexion.cli.console import Page
+from langgraph_reflexion.cli.run import run
 from langgraph_reflexion.testing import ask, call, reflection, replan, say
 from model_server import ModelServer
 
@@ -89,7 +90,8 @@ def test_the_answer_is_told_word_by_word(protocol):
 
     file = Kept()
     with ModelServer([say("one two three")]) as server:
-        assert run(Wish("Count.", "openai:any", server.url, protocol=protocol), Page(file)) == 0
+        argv = ["run", "Count.", *MODEL, "--base-url", server.url, "--protocol", protocol]
+        assert run(build_parser().parse_args(argv), Page(file)) == 0
     words = [part.strip() for part in file.parts if part.strip()]
     assert words[:4] == ["1", "one", "two", "three"]
 
@@ -103,7 +105,7 @@ def test_a_decision_that_cannot_stand_is_told_and_repaired_in_the_same_step(caps
 
 def test_a_change_of_plan_is_told(capsys):
     assert asked([replan("First the rooms."), say("Done.")], "Plan.", "--protocol", "json") == 0
-    assert "   1  · plans anew: First the rooms." in capsys.readouterr().out
+    assert "   1  · replans: First the rooms." in capsys.readouterr().out
 
 
 def test_json_is_the_outcome_alone_and_the_trace_goes_beside_it(capsys):
@@ -146,7 +148,7 @@ def test_a_model_that_cannot_call_tools_is_told_with_the_way_out(capsys, tools):
     with ModelServer([say("Three.")], text_only=True) as server:
         where = (*MODEL, "--base-url", server.url)
         assert main(["run", "Add.", *tools, *where]) == 1
-        assert "is asked in words by --protocol json" in capsys.readouterr().out
+        assert "add --protocol json" in capsys.readouterr().out
         assert main(["run", "Add.", *tools, *where, "--protocol", "json"]) == 0
 
 
@@ -198,6 +200,6 @@ def test_without_the_package_for_runs_it_is_said_that_the_run_is_not_kept(capsys
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite.aio", None)
     assert asked([say("Fine.")], "Go.", "--state", "runs.db") == 0
     out = capsys.readouterr().out
-    assert "--state needs `pip install" in out
+    assert "--state keeps nothing" in out
     assert "kept in" not in out
     assert not list(tmp_path.iterdir())

@@ -8,8 +8,11 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.cli.page import Page, told
-from langgraph_reflexion.cli.trace import STREAM, Trace, called, ending
+from langgraph_reflexion.cli.console import Page
+from langgraph_reflexion.cli.console import count_of as told
+from langgraph_reflexion.cli.trace import STREAM, Trace
+from langgraph_reflexion.cli.trace import format_call as called
+from langgraph_reflexion.cli.trace import show_outcome as ending
 from langgraph_reflexion.testing import ScriptedModel, TextOnlyScriptedModel, call, calls, reflection, say
 
 
@@ -26,7 +29,7 @@ def lines_of(model, checks=(), **limits):
     file = io.StringIO()
     trace = Trace(page := Page(file, width=100))
     for mode, part in agent.stream({"messages": [("user", "Find it.")]}, stream_mode=STREAM):
-        trace.tell(mode, part)
+        trace.show(mode, part)
     ending(page, trace.outcome)
     assert trace.steps
     assert trace.run_id == trace.outcome.run_id
@@ -67,7 +70,7 @@ def test_a_thought_is_told_before_its_call():
 def test_a_reflection_that_cannot_be_read_is_told():
     model = ScriptedModel([call("look", where="nowhere"), "no form", "again none", say("Nothing.")])
     lines = lines_of(model)
-    at = lines.index("      ↻ reflects, and nothing of it can be read")
+    at = lines.index("      ↻ reflects, but the reflection cannot be read")
     assert "no JSON object" in lines[at + 1]
 
 

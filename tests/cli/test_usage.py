@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
+from langgraph_reflexion.cli.console import WrongUse
+from langgraph_reflexion.cli.console import summarize as sentence
 from langgraph_reflexion.context import Limits
 
 MODEL = ("--model", "openai:any", "--base-url", "http://127.0.0.1:9/v1")
@@ -57,10 +58,10 @@ def here(tmp_path, monkeypatch):
         (["run", "x", *MODEL, "--tools", "cli_usage_broken:LIST"], "RuntimeError: no luck today"),
         (["run", "x", *MODEL, "--store", "nowhere/lessons.db"], "there is no folder '/"),
         (["run", "x", *MODEL, "--store", "no.db"], "it is damaged or no SQLite file"),
-        (["run", "x", *MODEL, "--state", "nowhere/runs.db"], "--state nowhere/runs.db: unable to open"),
-        (["run", "x", *MODEL, "--state", "no.db"], "--state no.db: file is not a database"),
+        (["run", "x", *MODEL, "--state", "nowhere/runs.db"], "runs cannot be kept in nowhere/runs.db: unable to open"),
+        (["run", "x", *MODEL, "--state", "no.db"], "runs cannot be kept in no.db: file is not a database"),
         (["run", "x", *MODEL, "--thread", "a"], "--thread goes with --state"),
-        (["run", *MODEL, "--state", "runs.db", "--thread", "a"], "nothing to go on with on thread 'a' in runs.db"),
+        (["run", *MODEL, "--state", "runs.db", "--thread", "a"], "nothing to resume on thread 'a' in runs.db"),
         (["run", "x", *MODEL, "--nonsense"], "unrecognized arguments: --nonsense"),
         (["dance"], "invalid choice: 'dance'"),
         ([], "usage: langgraph-reflexion"),

@@ -1,83 +1,88 @@
-"""The commands: see the agent learn, offline; run one with a model of your own; look into what it learned."""
+"""The options of the command line, and what carries out each command; heavy imports wait until they are needed."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from langgraph_reflexion.cli.arguments import count, seconds, url
-from langgraph_reflexion.cli.experiments import add_compare, add_eval
-from langgraph_reflexion.cli.memory import add_memory, memory
-from langgraph_reflexion.cli.notebook import add_notebook, notebook
-from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.cli.profile import add_profile, profile
-from langgraph_reflexion.cli.wrong_use import WrongUse
-from langgraph_reflexion.errors import ReflexionError
-
 NAME = "langgraph-reflexion"
+MAX_TRIALS = 50
+"""Attempts at a task that a table still has columns for."""
+Commands = Any
+"""What argparse's `add_subparsers` gives; its type is private."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted."""
-    given = sys.argv[1:] if argv is None else list(argv)
-    parser = _parser(given[0] if given else "")
+    parser = build_parser()
     try:
-        asked = parser.parse_args(given)
+        asked = parser.parse_args(argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 2
+    if asked.command is None or getattr(asked, "verb", "") is None:
+        getattr(asked, "parser", parser).print_help(sys.stderr)
+        return 2
+    from langgraph_reflexion.cli.console import Page, WrongUse
+    from langgraph_reflexion.errors import ReflexionError
+
     try:
-        if asked.command is None or getattr(asked, "verb", "") is None:
-            getattr(asked, "parser", parser).print_help(sys.stderr)
-            return 2
-        _, command = COMMANDS[asked.command]
-        return command(asked, Page(sys.stdout))
-    except (WrongUse, ReflexionError) as fault:
-        Page(sys.stderr).line(f"{NAME}: {fault}", fold=False)
-        return 2 if isinstance(fault, WrongUse) else 1
+        return _carry_out(asked, Page(sys.stderr) if asked.trace_to_stderr and asked.json else Page(sys.stdout))
+    except (WrongUse, ReflexionError) as error:
+        Page(sys.stderr).command(f"{NAME}: {error}")
+        return 2 if isinstance(error, WrongUse) else 1
     except KeyboardInterrupt:
-        Page(sys.stderr).line(f"{NAME}: interrupted", indent="")
+        Page(sys.stderr).line(f"{NAME}: interrupted")
         return 130
     except BrokenPipeError:
-        # Whoever read the output has left, as `head` does. Python would complain again when it ends and flushes.
+        # The reader has left, as `head` does. Python would complain again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
-def _demo(_: argparse.Namespace, page: Page) -> int:
-    from langgraph_reflexion.cli.demo import demo
+def _carry_out(asked: argparse.Namespace, page: Any) -> int:
+    match asked.command:
+        case "demo":
+            from langgraph_reflexion.cli.demo import demo
 
-    return demo(page)
+            return demo(page)
+        case "run":
+            from langgraph_reflexion.cli.run import run
+
+            return run(asked, page)
+        case "eval":
+            from langgraph_reflexion.cli.evaluate import evaluate
+
+            return evaluate(asked, page)
+        case "compare":
+            from langgraph_reflexion.cli.evaluate import compare
+
+            return compare(asked, page)
+        case "memory":
+            from langgraph_reflexion.cli.memory import memory
+
+            return memory(asked, page)
+        case "notebook":
+            from langgraph_reflexion.cli.notebook import notebook
+
+            return notebook(asked, page)
+        case _:
+            from langgraph_reflexion.cli.notebook import profile
+
+            return profile(asked, page)
 
 
-def _run(asked: argparse.Namespace, page: Page) -> int:
-    from langgraph_reflexion.cli.run import Wish, run
-
-    return run(Wish(**_given(asked)), Page(sys.stderr) if asked.json else page)
+# ------------------------------------------------------------ options
 
 
-def _eval(asked: argparse.Namespace, page: Page) -> int:
-    from langgraph_reflexion.cli.evaluate import Wanted, evaluate
-
-    return evaluate(Wanted(**_given(asked)), Page(sys.stderr) if asked.json else page)
-
-
-def _compare(asked: argparse.Namespace, page: Page) -> int:
-    from langgraph_reflexion.cli.comparing import compare
-
-    return compare(asked.first, asked.second, asked.setups, asked.json, page)
-
-
-def _given(asked: argparse.Namespace) -> dict[str, Any]:
-    return {name: value for name, value in vars(asked).items() if name != "command"}
-
-
-def _parser(command: str) -> argparse.ArgumentParser:
-    """Of the whole, or, where a command is named, of that one alone: to lay out all takes longer than some commands."""
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = argparse.ArgumentParser(
         NAME,
         description="LangGraph agents that learn from their own failures.",
@@ -85,13 +90,14 @@ def _parser(command: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
+    parser.set_defaults(trace_to_stderr=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for add, _ in [COMMANDS[command]] if command in COMMANDS else COMMANDS.values():
+    for add in (_add_demo, _add_run, _add_eval, _add_compare, _add_memory, _add_notebook, _add_profile):
         add(commands)
     return parser
 
 
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_demo(commands: Commands) -> None:
     commands.add_parser(
         "demo",
         help="watch an agent fail, learn, and not fail again: no key, no network",
@@ -100,7 +106,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
 
 
-def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_run(commands: Commands) -> None:
     run = commands.add_parser(
         "run",
         help="give a task to an agent with a real model, and watch it work",
@@ -109,26 +115,230 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         epilog=f'For example: {NAME} run "Which hour is free?" --model openai:gpt-4o-mini --tools office:TOOLS',
         allow_abbrev=False,
     )
+    run.set_defaults(trace_to_stderr=True)
     run.add_argument("task", metavar="TASK", nargs="?", help="what to do; or the answer to what a thread has asked")
     run.add_argument("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
     run.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     run.add_argument("--tools", metavar="MODULE:NAME", help="a list of tools in a module of yours")
     run.add_argument("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
-    run.add_argument("--max-steps", metavar="N", type=count, help="decisions at most")
+    run.add_argument("--max-steps", metavar="N", type=positive, help="decisions at most")
     run.add_argument("--deadline", metavar="SECONDS", type=seconds, help="time at most")
     run.add_argument("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
-    run.add_argument("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to go on with it")
-    run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK, it goes on where it stopped")
+    run.add_argument("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to resume it")
+    run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK it goes on where it stopped")
     run.add_argument("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
 
-COMMANDS: dict[str, tuple[Callable[[Any], None], Callable[[argparse.Namespace, Page], int]]] = {
-    "demo": (_add_demo, _demo),
-    "run": (_add_run, _run),
-    "eval": (add_eval, _eval),
-    "compare": (add_compare, _compare),
-    "memory": (add_memory, memory),
-    "notebook": (add_notebook, notebook),
-    "profile": (add_profile, profile),
-}
-"""What adds a command's options to the parser of the whole, and what does it."""
+def _add_eval(commands: Commands) -> None:
+    eval_ = commands.add_parser(
+        "eval",
+        help="try set-ups on a file of tasks, and see what each is worth",
+        description="Try set-ups on a file of tasks. Each finished task is kept at once: "
+        "the same command again goes on where the last one stopped.",
+        epilog=f"For example: {NAME} eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
+        allow_abbrev=False,
+    )
+    add = eval_.add_argument
+    eval_.set_defaults(trace_to_stderr=True)
+    add("tasks", metavar="TASKS.jsonl", help="tasks in our form or HotpotQA's; or the word `shipped`")
+    add("--setups", metavar="A,B", type=names, default=("all",), help="set-ups by name; all by default")
+    add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
+    add("--judge", metavar="NAME", help="a model that judges the answers; else they are compared")
+    add("--check", metavar="MODULE:NAME", help="a check of yours for every answer, of (answer, run)")
+    add("--reflector", metavar="NAME", help="a model for the reflections; else the same")
+    add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
+    add("--trials", metavar="N", type=trials, default=5, help="attempts at a task at most (5)")
+    add("--steps", metavar="N", type=positive, default=5, help="steps of a ReAct attempt at most (5)")
+    add("--reflections", metavar="N", type=positive, default=4, help="reflections on a task at most (4)")
+    add("--concurrency", metavar="N", type=positive, default=20, help="tasks at once (20)")
+    add("--limit", metavar="N", type=positive, help="the first N tasks only")
+    add("--no-run-memory", dest="run_memory", action="store_false", help="tell no trial of those before it")
+    add("--lessons", action="store_true", help="keep lessons from task to task, apart for each set-up")
+    add("--price", metavar="IN,OUT", type=price, help="dollars for a million tokens, to tell the cost")
+    add("--out", metavar="FOLDER", type=Path, help="where the results are kept (eval-TASKS)")
+    add("--dry-run", action="store_true", help="say how many calls it would make, and make none")
+    add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
+
+
+def _add_compare(commands: Commands) -> None:
+    both = commands.add_parser(
+        "compare",
+        help="compare two runs of eval, task by task",
+        description="Compare two runs of eval, paired by task, with an interval.",
+        allow_abbrev=False,
+    )
+    both.add_argument("first", metavar="A", type=Path, help="the folder of a run")
+    both.add_argument("second", metavar="B", type=Path, help="the folder of another")
+    both.add_argument("--setups", metavar="A,B", type=names, help="this set-up of the first and that one of the second")
+    both.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def _add_memory(commands: Commands) -> None:
+    verb = _add_store_command(
+        commands,
+        "memory",
+        help="list, show, search, approve, retire, forget, export and import lessons",
+        description="Look into the lessons that agents keep in a store, and decide about them.",
+        epilog="An ID may be cut short as long as it says which. "
+        "For example: langgraph-reflexion memory list --store lessons.db --status candidate",
+    )
+    _add_filters(verb("list", "list the lessons, the oldest first"))
+    verb("show", "show all that is known of a lesson", "ID")
+    search = verb("search", "find the lessons nearest to a text, in whatever status", "TEXT")
+    search.add_argument("--limit", metavar="N", type=positive, default=10, help="at most so many (10)")
+    _add_filters(search)
+    verb("namespaces", "name the namespaces that hold lessons")
+    verb("stats", "count the lessons, and how they did")
+    verb("history", "show what happened to a lesson", "ID")
+    explain = verb("explain", "show which lessons a run was shown and why, what it wrote, and what came of it")
+    explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id, as in its outcome; without it the latest")
+    verb("approve", "make a lesson active, so that no later loss takes it back", "ID")
+    verb("retire", "show a lesson no more, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
+    verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
+    _add_yes(verb("forget", "remove a lesson with its vectors, evidence and history, for good", "ID"))
+    undo = verb("undo", "undo a change, all that a run changed, or all since a time")
+    undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
+    undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
+    distill = verb("distill", "summarize similar lessons in one pattern; they stay")
+    distill.add_argument("--model", metavar="NAME", help="a model that words the patterns; else the best wording")
+    distill.add_argument("--base-url", metavar="URL", type=url, help="where an openai:<name> of your own is served")
+    export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
+    export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
+    _add_filters(export)
+    load = verb("import", "keep the lessons of such a file that are new here: all, or none where a line is bad", "FILE")
+    load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
+    load.add_argument("--update", action="store_true", help="give known lessons the words that the file has for them")
+    load.add_argument("--create", action="store_true", help="make the store where there is none yet")
+
+
+def _add_notebook(commands: Commands) -> None:
+    verb = _add_store_command(
+        commands,
+        "notebook",
+        help="list, show and count what auditors found wrong, and read the rules made of it",
+        description="Look into the error notebook that auditors keep of finished runs.",
+    )
+    listing = verb("list", "list the findings, the newest first")
+    listing.add_argument("--limit", metavar="N", type=positive, default=20, help="at most so many (20)")
+    listing.add_argument("--category", metavar="WORD", help="of this category, such as tool_misuse")
+    listing.add_argument("--tool", metavar="NAME", help="about this tool")
+    listing.add_argument("--session", metavar="ID", help="of this run")
+    verb("show", "show all that is known of a finding", "ID")
+    verb("stats", "count the findings, and show the trend")
+    rules = verb("rules", "print the rules text, as a prompt is given it")
+    rules.add_argument("task", metavar="TASK", nargs="?", default="", help="what it should fit")
+    rules.add_argument("--limit", metavar="N", type=positive, default=10, help="at most so many lines (10)")
+    rules.add_argument("--min-repetitions", metavar="N", type=positive, default=1, help="made so often or more (1)")
+    _add_yes(verb("clear", "remove every finding for good"))
+
+
+def _add_profile(commands: Commands) -> None:
+    verb = _add_store_command(
+        commands,
+        "profile",
+        help="read what is remembered of you and your project, edit it, have it forgotten",
+        description="What is remembered of a user and a project under a name: rules, facts and preferences.",
+    )
+    verb("list", "list what is remembered")
+    verb("show", "show an entry, and what held before it", "NAME")
+    verb("edit", "replace what is remembered by a text", "NAME", "TEXT")
+    _add_yes(verb("forget", "remove an entry and its former values, for good", "NAME"))
+
+
+def _add_store_command(
+    commands: Commands, name: str, help: str, description: str, epilog: str | None = None
+) -> Callable[..., argparse.ArgumentParser]:
+    """Add a command on a store; what is returned adds its verbs: name, what it does, names of its arguments."""
+    # The options of a store may stand before the verb or after it.
+    place = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    place.add_argument("--store", metavar="FILE", help="a store's file, or postgresql://user@host/database")
+    place.add_argument("--namespace", metavar="A/B", help="where in the store; may be left out where there is one")
+    place.add_argument("--json", action="store_true", help="print JSON")
+    command = commands.add_parser(
+        name, parents=[place], help=help, description=description, epilog=epilog, allow_abbrev=False
+    )
+    command.set_defaults(parser=command)
+    verbs = command.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+
+    def verb(name: str, help: str, *arguments: str) -> argparse.ArgumentParser:
+        description = f"{help[0].upper()}{help[1:]}."
+        parser: argparse.ArgumentParser = verbs.add_parser(
+            name, parents=[place], help=help, description=description, allow_abbrev=False
+        )
+        for argument in arguments:
+            parser.add_argument(argument.lower(), metavar=argument)
+        return parser
+
+    return verb
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    for name in ("kind", "status", "topic", "tag", "origin"):
+        help = f"with this {name}; may be given again"
+        parser.add_argument(f"--{name}", metavar="WORD", action="append", help=help)
+
+
+def _add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask; needed where there is no terminal")
+
+
+# ------------------------------------------------------------ values
+
+
+def positive(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def trials(text: str) -> int:
+    """A number of attempts that a table has columns for."""
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_TRIALS:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MAX_TRIALS}, got {text!r}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A length of time."""
+    value = _numbers(text)[0]
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
+    return value
+
+
+def price(text: str) -> tuple[float, float]:
+    """Dollars for a million tokens, input and output."""
+    values = _numbers(text)
+    if len(values) != 2 or min(values) < 0:
+        raise argparse.ArgumentTypeError(f"must be two amounts of dollars such as 0.15,0.60, got {text!r}")
+    return values[0], values[1]
+
+
+def _numbers(text: str) -> list[float]:
+    """Numbers with commas between them; -1 where they are no numbers."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        return [-1.0]
+    return values if all(math.isfinite(value) for value in values) else [-1.0]
+
+
+def time(text: str) -> datetime:
+    """A moment; without a zone it is this machine's."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a time such as 2031-03-04T12:00+01:00, got {text!r}") from None
+
+
+def url(text: str) -> str:
+    """An address on the web."""
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"must begin with http:// or https://, got {text!r}")
+    return text
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(text.replace(",", " ").split())

@@ -1,91 +1,332 @@
-"""Memory: the options of the commands on lessons, and the store and book that each is given."""
+"""The memory commands: look into the lessons of a store, decide about them, and move them as JSON Lines."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
 
-from langgraph_reflexion.cli import carrying, decisions, lookups
-from langgraph_reflexion.cli.arguments import count, time, url
-from langgraph_reflexion.cli.desk import Desk, desk_on
-from langgraph_reflexion.cli.on_store import add_command, store_of
-from langgraph_reflexion.cli.page import Page
-from langgraph_reflexion.memory.book.opened import FILTERS
+from langgraph_reflexion import Lesson, LessonBook
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
+from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, note, open_store
+from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion.memory import Change
 
-VERBS: dict[str, Callable[[Desk], int]] = {
-    "list": lookups.list_lessons,
-    "show": lookups.show,
-    "search": lookups.search,
-    "stats": lookups.stats,
-    "history": lookups.history,
-    "explain": lookups.explain,
-    "approve": decisions.approve,
-    "retire": decisions.retire,
-    "restore": decisions.restore,
-    "forget": decisions.forget,
-    "undo": decisions.undo,
-    "distill": decisions.distill,
-    "export": carrying.export,
-    "import": carrying.load,
-}
+FILTERS = ("kind", "status", "topic", "tag", "origin")
+SHOWN = ("candidate", "active", "probation")
+"""The statuses in which runs are shown a lesson."""
+LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "LESSON")
+EVIDENCE_RUNS = 3
+"""Runs whose failures are shown beside a lesson: enough to see why it was written."""
 
 
-def add_memory(commands: Any) -> None:
-    """Its options, for the parser of the whole."""
-    verb = add_command(
-        commands,
-        "memory",
-        help="list, show, search, approve, retire, forget, export and import lessons",
-        description="Look into the lessons that agents keep in a store, and decide over them.",
-        epilog="An ID may be cut short as long as it says which. "
-        "For example: langgraph-reflexion memory list --store lessons.db --status candidate",
-    )
-    _filters(verb("list", "list the lessons, the oldest first"))
-    verb("show", "show all that is known of a lesson", "ID")
-    search = verb("search", "find the lessons nearest to a text, in whatever status", "TEXT")
-    search.add_argument("--limit", metavar="N", type=count, default=10, help="at most so many (10)")
-    _filters(search)
-    verb("namespaces", "name the namespaces that hold lessons")
-    verb("stats", "count the lessons, and how they did")
-    verb("history", "tell what happened to a lesson", "ID")
-    explain = verb("explain", "tell what a run was shown, why, from which evidence, what it wrote, and what came of it")
-    explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id, as in its outcome; without it the latest")
-    verb("approve", "make a lesson active, so that no later loss takes it back", "ID")
-    verb("retire", "show a lesson no more, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
-    verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
-    forget = verb("forget", "remove a lesson with its vectors, evidence and history, for good", "ID")
-    forget.add_argument("--yes", action="store_true", help="do not ask")
-    undo = verb("undo", "take back a change, all that a run changed, or all since a time")
-    undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
-    undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
-    distill = verb("distill", "give lessons that say much the same one pattern that speaks for them; they stay")
-    distill.add_argument("--model", metavar="NAME", help="who words the patterns: provider:name; else the best wording")
-    distill.add_argument("--base-url", metavar="URL", type=url, help="where an openai:<name> of your own is served")
-    export = verb("export", "write lessons as JSON Lines that one can read, compare and edit")
-    export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
-    _filters(export)
-    load = verb("import", "keep the lessons of such a file that are new here: all, or none where a line is bad", "FILE")
-    load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
-    load.add_argument("--update", action="store_true", help="give known lessons the words that the file has for them")
-    load.add_argument("--create", action="store_true", help="make the store where there is none yet")
+class BookSession(Session):
+    """A command on the lessons of one namespace."""
+
+    @property
+    def book(self) -> LessonBook:
+        """The lessons."""
+        with wrong_values():
+            return LessonBook(self.store, self.namespace)
+
+    def lessons(self) -> list[Lesson]:
+        """The lessons that pass the filters; where there is none, a note says so."""
+        with wrong_values():
+            found = self.book.lessons(**self.filters)
+        if not found:
+            self.note_empty(any_left=bool(self.book.lessons()))
+        return found
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The filters that were given."""
+        given = {name: getattr(self.asked, name) for name in FILTERS}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def find(self) -> Lesson:
+        """The lesson that an id, the beginning of an id, or a name stands for."""
+        given: str = self.asked.id
+        lessons = self.book.lessons()
+        meant = [lesson for lesson in lessons if given in (lesson.id, lesson.name)]
+        meant = meant or [lesson for lesson in lessons if given and lesson.id.startswith(given)]
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            some = ", ".join(f"{lesson.id} ({shorten(lesson.text, 60)})" for lesson in meant[:3])
+            raise WrongUse(f"{count_of(len(meant), 'lesson')} begin with {given!r}: {some}")
+        if not lessons:
+            raise WrongUse(f"no lesson {given!r}: there are {self.describe_empty()}")
+        raise WrongUse(f"there is no lesson {given!r} in {self.place}; `memory list` shows them")
+
+    def show_changed(self, lesson: Lesson, done: str) -> int:
+        """Show a lesson that a command has changed."""
+        return self.show(lesson.model_dump(mode="json"), f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
+
+
+Verb = Callable[[BookSession], int]
 
 
 def memory(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a store's lessons."""
-    with store_of(asked, "the lessons are", create=getattr(asked, "create", None)) as store:
+    with open_store(asked, create=getattr(asked, "create", None)) as store:
         if asked.verb == "namespaces":
-            return lookups.namespaces(store, page, json=hasattr(asked, "json"))
-        return VERBS[asked.verb](desk_on(store, asked, page))
+            session = BookSession(store, (), page, asked)
+            found = ["/".join(namespace) for namespace in namespaces_in(store)]
+            return session.show(found, "\n".join(found))
+        return VERBS[asked.verb](BookSession.open(store, page, asked))
 
 
-def _filters(parser: argparse.ArgumentParser) -> None:
-    for name, words in FILTERS.items():
-        told_words = f"one of {', '.join(words)}" if words else f"with this {name}"
-        parser.add_argument(
-            f"--{name}",
-            metavar="WORD",
-            action="append",
-            choices=words or None,
-            help=f"{told_words}; may be given again",
+@contextmanager
+def wrong_values() -> Iterator[None]:
+    """A value that the book refuses was wrong use."""
+    try:
+        yield
+    except ValueError as error:
+        raise WrongUse(summarize(error).replace("`restore`", "restore")) from error
+
+
+# ------------------------------------------------------------ looking
+
+
+def _list(session: BookSession) -> int:
+    found = session.lessons()
+    rows = [_lesson_row(lesson) for lesson in found]
+    data = [lesson.model_dump(mode="json") for lesson in found]
+    return session.show(data, lambda: session.page.table(LESSON_COLUMNS, rows))
+
+
+def _search(session: BookSession) -> int:
+    with wrong_values():
+        found = session.book.search(session.asked.text, session.asked.limit, **session.filters)
+    if not found:
+        session.note_empty(any_left=bool(session.book.lessons()))
+    rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
+    data = [{"score": round(hit.score, 4), "lesson": hit.lesson.model_dump(mode="json")} for hit in found]
+    return session.show(data, lambda: session.page.table(("SCORE", *LESSON_COLUMNS), rows))
+
+
+def _lesson_row(lesson: Lesson) -> tuple[str, ...]:
+    counted = lesson.wins + lesson.losses
+    return lesson.id, lesson.kind, lesson.status, f"{lesson.wins}/{counted}" if counted else "-", lesson.text
+
+
+def _show(session: BookSession) -> int:
+    lesson = session.find()
+    runs = (session.book.episode(run) for run in lesson.sources[:EVIDENCE_RUNS])
+    evidence = dict.fromkeys(failure.evidence for run in runs if run is not None for failure in run.failures)
+    without = lesson.withheld_wins + lesson.withheld_losses
+    record = f"won {lesson.wins} of {lesson.wins + lesson.losses} with it"
+    values = {
+        **lesson.model_dump(exclude={"text", "wins", "losses", "withheld_wins", "withheld_losses", "version"}),
+        "shown": count_of(lesson.shown, "time"),
+        "record": f"{record}, {lesson.withheld_wins} of {without} without" if without else record,
+        "hidden": _why_hidden(session.book, lesson),
+        "evidence": "\n".join(shorten(text) for text in evidence),
+    }
+    return session.show(lesson.model_dump(mode="json"), lambda: session.page.fields(values, title=lesson.text))
+
+
+def _why_hidden(book: LessonBook, lesson: Lesson) -> str | None:
+    """Why no run is shown the lesson; `None` where runs that it fits are."""
+    if lesson.status in SHOWN:
+        return None
+    reasons = [change.why for change in book.history(lesson.id) if lesson.status in (change.status, change.action)]
+    return f"it is {lesson.status}" + (f": {reasons[-1]}" if reasons and reasons[-1] else "")
+
+
+def _stats(session: BookSession) -> int:
+    found = session.book.stats()
+    if not found["lessons"]:
+        session.note_empty(any_left=False)
+    title = f"{count_of(found['lessons'], 'lesson')} in {session.place}"
+    values = {name: value for name, value in found.items() if name != "lessons"}
+    return session.show(found, lambda: session.page.fields(values, title=title))
+
+
+def _history(session: BookSession) -> int:
+    return _show_changes(session, session.book.history(session.find().id))
+
+
+def _show_changes(session: BookSession, changes: list[Change]) -> int:
+    data = [asdict(change) | {"at": change.at.isoformat() if change.at else None} for change in changes]
+    rows = [
+        (
+            change.id,
+            format_value(change.at),
+            f"{change.action}, now {change.status}" if change.status not in ("", change.action) else change.action,
+            change.by,
+            change.why,
         )
+        for change in changes
+    ]
+    return session.show(data, lambda: session.page.table(("ID", "WHEN", "WHAT", "BY", "WHY"), rows))
+
+
+def _explain(session: BookSession) -> int:
+    run = session.asked.run
+    if run is None and not session.book.stats()["episodes"]:
+        raise WrongUse(f"no run is recorded: there are {session.describe_empty()}")
+    try:
+        found = session.book.explain(run)
+    except KeyError as error:
+        raise WrongUse(f"there is no run {run!r}") from error
+    return session.show(found, lambda: _show_run(session, found))
+
+
+def _show_run(session: BookSession, found: dict[str, Any]) -> None:
+    lines: list[tuple[str, str]] = [("run", found["run"]), ("ended", f"{found['status']}, {found['stop_reason']}")]
+    for failure in found["failures"]:
+        lines.append(("failed", f"{failure['signal']} at step {failure['step']}: {shorten(failure['evidence'])}"))
+    for name in ("shown", "withheld"):
+        for lesson in found[name]:
+            if lesson["text"] is None:
+                lines.append((name, f"{lesson['lesson']}, forgotten since"))
+                continue
+            lines.append((name, f"{lesson['lesson']} {lesson['text']} ({lesson['result'] or 'not counted'})"))
+            lines.append(("  why", "; ".join(filter(None, (lesson["why"], lesson["without"])))))
+            for source in lesson["evidence"]:
+                failed = f": {shorten(source['failure'])}" if source["failure"] else ""
+                lines.append(("  from", f"run {source['run']}{failed}"))
+    for id in found["written"]:
+        written = session.book.get(id)
+        lines.append(("wrote", f"{id} {written.text if written is not None else ''}"))
+    lines += [("changed", format_value(change)) for change in found["changes"]]
+    session.page.line(found["task"], "bold")
+    for name, text in lines:
+        session.page.line(text, lead=f"  {name + ':':<10}")
+
+
+# ------------------------------------------------------------ deciding
+
+
+def _approve(session: BookSession) -> int:
+    lesson = session.book.approve(session.find().id)
+    if why := session.book.history(lesson.id)[-1].why:
+        note(f"Approved are {why}.")
+    return session.show_changed(lesson, "Approved")
+
+
+def _retire(session: BookSession) -> int:
+    return session.show_changed(session.book.retire(session.find().id, session.asked.why), "Retired")
+
+
+def _restore(session: BookSession) -> int:
+    with wrong_values():
+        return session.show_changed(session.book.restore(session.find().id), "Restored")
+
+
+def _forget(session: BookSession) -> int:
+    id, text = session.asked.id, "a damaged lesson"
+    is_damaged = session.book.get(id) is None and session.store.get((*session.namespace, "lessons"), id) is not None
+    if not is_damaged:
+        lesson = session.find()
+        id, text = lesson.id, lesson.text
+    if not may_remove(session.asked, "Remove it for good?", what=text):
+        return 1
+    session.book.forget(id)
+    return session.show({"forgotten": id}, f"Forgot {id}: {text}")
+
+
+def _undo(session: BookSession) -> int:
+    what, since = session.asked.what, session.asked.since
+    if (what is None) == (since is None):
+        raise WrongUse("say what to undo: the id of a change, the id of a run, or --since TIME")
+    try:
+        with wrong_values():
+            undone = session.book.undo(what, since=since)
+    except KeyError as error:
+        raise WrongUse(f"there is no change or run {what!r}") from error
+    note(f"{count_of(len(undone), 'change')} undone.")
+    return _show_changes(session, undone)
+
+
+def _distill(session: BookSession) -> int:
+    asked, model = session.asked, None
+    if asked.base_url is not None and asked.model is None:
+        raise WrongUse("--base-url goes with --model openai:<name>")
+    if asked.model is not None:
+        from langgraph_reflexion.cli.parts import make_model
+
+        model = make_model(asked.model, asked.base_url)
+    made = session.book.distill(model)
+    lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in made]
+    data = [lesson.model_dump(mode="json") for lesson in made]
+    return session.show(data, "\n".join(lines) or "There is nothing to distil.")
+
+
+# ------------------------------------------------------------ moving
+
+
+def _export(session: BookSession) -> int:
+    found, file = session.lessons(), session.asked.file
+    buffer, wanted = io.StringIO(), {lesson.id for lesson in found}
+    session.book.export(buffer)
+    lines = [line + "\n" for line in buffer.getvalue().splitlines() if json.loads(line)["id"] in wanted]
+    if file == "-":
+        _in_utf8(sys.stdout).writelines(lines)
+        sys.stdout.flush()
+        return 0
+    if not found:
+        note(f"{file} was not written.")
+        return 1
+    try:
+        if Path(file).is_file() and Path(file).read_bytes().startswith(b"SQLite format 3\0"):
+            raise WrongUse(f"{file} is a database, and would be overwritten")
+        Path(file).write_text("".join(lines), encoding="utf-8")
+    except OSError as error:
+        raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
+    return session.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
+
+
+def _import(session: BookSession) -> int:
+    asked, file = session.asked, session.asked.file
+    options = {"update": True} if asked.update else {}
+    try:
+        source = _in_utf8(sys.stdin) if file == "-" else file
+        loaded = session.book.load(source, strict=not asked.keep_going, **options)
+    except OSError as error:
+        raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise LessonError(f"{file} is not UTF-8 text; nothing was imported") from error
+    except LessonError as error:
+        raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
+    counts = asdict(loaded)
+    if other := counts.get("otherwise"):
+        reason = "the new words are quarantined" if asked.update else "--update takes the words of the file"
+        note(f"{count_of(other, 'lesson')} in {file} with other words than here were not changed: {reason}.")
+    text = f"{count_of(loaded.added, 'lesson')} added to {session.place}"
+    text += f", {counts['changed']} reworded" if counts.get("changed") else ""
+    text += f", {loaded.unchanged} known already"
+    text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
+    return session.show(counts, text)
+
+
+def _in_utf8(stream: TextIO) -> TextIO:
+    """A standard stream in UTF-8, as JSON Lines need it, whatever the terminal's encoding."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
+    return stream
+
+
+VERBS: dict[str, Verb] = {
+    "list": _list,
+    "show": _show,
+    "search": _search,
+    "stats": _stats,
+    "history": _history,
+    "explain": _explain,
+    "approve": _approve,
+    "retire": _retire,
+    "restore": _restore,
+    "forget": _forget,
+    "undo": _undo,
+    "distill": _distill,
+    "export": _export,
+    "import": _import,
+}

@@ -1,172 +1,190 @@
-"""Notebook: the options of the commands on the error notebook, and what each tells."""
+"""The notebook and profile commands: what auditors found wrong, and what is remembered under a name."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from langgraph_reflexion.cli.arguments import count
-from langgraph_reflexion.cli.on_store import add_command, may_remove, note, store_of
-from langgraph_reflexion.cli.opening import elsewhere, namespace_of, told_namespace
-from langgraph_reflexion.cli.page import Page, told
-from langgraph_reflexion.cli.wrong_use import WrongUse
-from langgraph_reflexion.memory import ErrorNotebook
-from langgraph_reflexion.memory.notebook.findings import CATEGORIES
-from langgraph_reflexion.memory.notebook.known import Finding
+from langgraph_reflexion import ErrorNotebook, Lesson
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of
+from langgraph_reflexion.cli.memory import SHOWN, BookSession
+from langgraph_reflexion.cli.stores import Session, may_remove, open_store
 
-CARD = ("id", "category", "severity", "tool", "cause", "suggestion", "session", "score", "at", "status", "why")
-HEAD = ("ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING")
+INTERNAL = ("order", "words", "group")
+"""Fields of a finding that only the notebook itself has a use for."""
+EVERY = 1_000_000
+"""More findings than a notebook keeps."""
+Finding = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Opened:
-    """What a command is done with."""
+class NotebookSession(Session):
+    """A command on the error notebook of one namespace."""
 
-    notebook: ErrorNotebook
-    page: Page
-    asked: argparse.Namespace
+    room = "notebook"
 
     @property
-    def json(self) -> bool:
-        """Whether what is found is printed as JSON."""
-        return hasattr(self.asked, "json")
-
-    @property
-    def place(self) -> str:
-        """The namespace of the notebook, as `--namespace` takes it."""
-        return told_namespace(self.notebook.namespace)
-
-
-def add_notebook(commands: Any) -> None:
-    """Its options, for the parser of the whole."""
-    verb = add_command(
-        commands,
-        "notebook",
-        help="list, show and count what auditors found wrong, and read the rules made of it",
-        description="Look into the error notebook that auditors keep of finished runs.",
-    )
-    listing = verb("list", "list the findings, the newest first")
-    listing.add_argument("--limit", metavar="N", type=count, default=20, help="at most so many (20)")
-    listing.add_argument("--category", choices=CATEGORIES, metavar="WORD", help=f"one of {', '.join(CATEGORIES)}")
-    listing.add_argument("--tool", metavar="NAME", help="about this tool")
-    listing.add_argument("--session", metavar="ID", help="of this run")
-    verb("show", "show all that is known of a finding", "ID")
-    verb("stats", "count the findings, and tell which way it goes")
-    rules = verb("rules", "print the rules text, as a prompt is given it")
-    rules.add_argument("task", metavar="TASK", nargs="?", default="", help="what it should fit")
-    rules.add_argument("--limit", metavar="N", type=count, default=10, help="at most so many lines (10)")
-    rules.add_argument("--min-repetitions", metavar="N", type=count, default=1, help="made so often or more (1)")
-    verb("clear", "remove every finding for good").add_argument("--yes", action="store_true", help="do not ask")
+    def notebook(self) -> ErrorNotebook:
+        """The findings."""
+        return ErrorNotebook(self.store, self.namespace)
 
 
 def notebook(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a notebook."""
-    with store_of(asked, "the notebook is") as store:
-        return VERBS[asked.verb](Opened(ErrorNotebook(store, namespace_of(store, asked, "notebook")), page, asked))
+    with open_store(asked) as store:
+        return NOTEBOOK_VERBS[asked.verb](NotebookSession.open(store, page, asked))
 
 
-def _list(given: Opened) -> int:
-    asked = given.asked
-    found = given.notebook.by_session(asked.session) if asked.session else given.notebook.recent(1_000_000)
+def _list_findings(session: NotebookSession) -> int:
+    asked, book = session.asked, session.notebook
+    found = book.by_session(asked.session) if asked.session else book.recent(EVERY)
     if asked.tool:
-        about = {one["id"] for one in given.notebook.by_tool(asked.tool)}
-        found = [one for one in found if one["id"] in about]
-    found = [one for one in found if asked.category in (None, one["category"])][: asked.limit]
-    if given.json:
-        given.page.data([_plain(one) for one in found])
-    elif found:
-        given.page.table(HEAD, [_row(one) for one in found])
+        wanted = {finding["id"] for finding in book.by_tool(asked.tool)}
+        found = [finding for finding in found if finding["id"] in wanted]
+    found = [finding for finding in found if asked.category in (None, finding["category"])][: asked.limit]
     if not found:
-        _nothing(given)
-    return 0
+        session.note_empty(any_left=bool(book.recent(1)))
+    rows = [_finding_row(finding) for finding in found]
+    columns = ("ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING")
+    return session.show([_public(finding) for finding in found], lambda: session.page.table(columns, rows))
 
 
-def _show(given: Opened) -> int:
-    meant = [one for one in given.notebook.recent(1_000_000) if one["id"].startswith(given.asked.id)]
+def _finding_row(finding: Finding) -> tuple[str, ...]:
+    text = finding["suggestion"] or finding["description"]
+    aside = "(set aside) " if finding["status"] == "quarantined" else ""
+    return finding["id"], finding["category"], finding["severity"], finding["tool"] or "-", f"{aside}{text}"
+
+
+def _show_finding(session: NotebookSession) -> int:
+    given = session.asked.id
+    meant = [_public(finding) for finding in session.notebook.recent(EVERY) if finding["id"].startswith(given)]
     if len(meant) != 1:
-        many = f"{told(len(meant), 'finding')} begin with" if meant else "there is no finding"
-        raise WrongUse(f"{many} {given.asked.id!r} in {given.place}")
-    (found,) = meant
-    if given.json:
-        given.page.data(_plain(found))
-        return 0
-    given.page.line(found["description"], "bold")
-    for name in CARD:
-        if found[name] not in (None, ""):
-            given.page.line(str(found[name]), lead=f"  {name + ':':<12}")
-    if found["evidence"]:
-        given.page.line(", ".join(found["evidence"]), lead=f"  {'evidence:':<12}")
-    return 0
+        problem = f"{count_of(len(meant), 'finding')} begin with" if meant else "there is no finding"
+        raise WrongUse(f"{problem} {given!r} in {session.place}")
+    values = {name: value for name, value in meant[0].items() if name != "description"}
+    return session.show(meant[0], lambda: session.page.fields(values, title=meant[0]["description"]))
 
 
-def _stats(given: Opened) -> int:
-    found = given.notebook.statistics()
-    if given.json:
-        given.page.data(found)
-        return 0
-    given.page.line(f"{told(found['total'], 'finding')} of {told(found['sessions'], 'run')} in {given.place}", "bold")
-    for name in ("by_category", "by_severity", "by_tool"):
-        if found[name]:
-            counts = ", ".join(f"{word} {number}" for word, number in found[name].items())
-            given.page.line(counts, lead=f"  {name.replace('_', ' ') + ':':<14}")
-    given.page.line(f"{found['groups']}, {found['repeated']} of them repeated", lead=f"  {'mistakes:':<14}")
-    if found["mean_score"] is not None:
-        given.page.line(f"{found['mean_score']:g}, {found['trend']['direction']} lately", lead=f"  {'mean score:':<14}")
+def _show_statistics(session: NotebookSession) -> int:
+    found = session.notebook.statistics()
     if not found["total"]:
-        _nothing(given)
-    return 0
+        session.note_empty(any_left=False)
+    title = f"{count_of(found['total'], 'finding')} of {count_of(found['sessions'], 'run')} in {session.place}"
+    values = {name: value for name, value in found.items() if name not in ("total", "sessions")}
+    return session.show(found, lambda: session.page.fields(values, title=title))
 
 
-def _rules(given: Opened) -> int:
-    asked = given.asked
-    text = given.notebook.rules_text(asked.task, asked.limit, asked.min_repetitions)
-    if given.json:
-        given.page.data({"rules": text})
-    elif text:
-        for line in text.splitlines():
-            given.page.line(line, fold=False)
-    else:
-        _nothing(given)
-    return 0
+def _show_rules(session: NotebookSession) -> int:
+    asked = session.asked
+    text = session.notebook.rules_text(asked.task, asked.limit, asked.min_repetitions)
+    if not text:
+        session.note_empty(any_left=bool(session.notebook.recent(1)))
+    return session.show({"rules": text}, text)
 
 
-def _clear(given: Opened) -> int:
-    if not may_remove(given.asked, f"Remove all findings of {given.place} for good?"):
+def _clear(session: NotebookSession) -> int:
+    if not may_remove(session.asked, f"Remove all findings of {session.place} for good?"):
         return 1
-    removed = given.notebook.clear()
-    if given.json:
-        given.page.data({"removed": removed})
-    else:
-        given.page.line(f"Removed {told(removed, 'finding')}.")
-    return 0
+    removed = session.notebook.clear()
+    return session.show({"removed": removed}, f"Removed {count_of(removed, 'finding')}.")
 
 
-VERBS: dict[str, Callable[[Opened], int]] = {
-    "list": _list,
-    "show": _show,
-    "stats": _stats,
-    "rules": _rules,
+NOTEBOOK_VERBS: dict[str, Callable[[NotebookSession], int]] = {
+    "list": _list_findings,
+    "show": _show_finding,
+    "stats": _show_statistics,
+    "rules": _show_rules,
     "clear": _clear,
 }
 
 
-def _nothing(given: Opened) -> None:
-    notebook = given.notebook
-    if notebook.recent(1):
-        note(f"No finding in {given.place} fits.")
-    else:
-        there = elsewhere(notebook.store, notebook.namespace, "notebook")
-        note(f"There is {there}.")
+def _public(finding: Finding) -> Finding:
+    return {name: value for name, value in finding.items() if name not in INTERNAL}
 
 
-def _row(found: Finding) -> tuple[str, ...]:
-    said = found["suggestion"] or found["description"]
-    aside = "(set aside) " if found["status"] == "quarantined" else ""
-    return found["id"], found["category"], found["severity"], found["tool"] or "-", f"{aside}{said}"
+# ------------------------------------------------------------ profile
 
 
-def _plain(found: Finding) -> Finding:
-    """A finding without what only the notebook has a use for."""
-    return {name: value for name, value in found.items() if name not in ("order", "words", "group")}
+def profile(asked: argparse.Namespace, page: Page) -> int:
+    """The exit status of one command on what is remembered under a name."""
+    with open_store(asked) as store:
+        return PROFILE_VERBS[asked.verb](BookSession.open(store, page, asked))
+
+
+def _entries(session: BookSession) -> list[Lesson]:
+    return [lesson for lesson in session.book.lessons() if lesson.name and lesson.status in SHOWN]
+
+
+def _find_entry(session: BookSession) -> Lesson:
+    entries = {str(entry.name): entry for entry in _entries(session)}
+    if session.asked.name not in entries:
+        names = ", ".join(entries) or "nothing"
+        raise WrongUse(f"nothing is remembered under {session.asked.name!r}; there is: {names}")
+    return entries[session.asked.name]
+
+
+def _former(session: BookSession, entry: Lesson) -> list[Lesson]:
+    """The values that this entry replaced, the newest first."""
+    same = [lesson for lesson in session.book.lessons() if lesson.name == entry.name and lesson.id != entry.id]
+    return same[::-1]
+
+
+def _entry_data(entry: Lesson) -> dict[str, Any]:
+    """An entry in the words of the auditor that wrote it."""
+    return {
+        "kind": entry.kind,
+        "name": entry.name,
+        "description": entry.when,
+        "content": entry.text,
+        "trust": entry.origin,
+        "id": entry.id,
+    }
+
+
+def _list_entries(session: BookSession) -> int:
+    entries = _entries(session)
+    if not entries:
+        session.note_empty(any_left=bool(session.book.lessons()))
+    rows = [(str(entry.name), entry.kind, entry.when or "-", entry.text) for entry in entries]
+    data = [_entry_data(entry) for entry in entries]
+    return session.show(data, lambda: session.page.table(("NAME", "KIND", "WHEN", "WHAT"), rows))
+
+
+def _show_entry(session: BookSession) -> int:
+    entry = _find_entry(session)
+    former = [lesson.text for lesson in _former(session, entry)]
+    values = {"name": entry.name, "kind": entry.kind, "when": entry.when, "since": entry.created_at}
+    return session.show(
+        {**_entry_data(entry), "before": former},
+        lambda: session.page.fields({**values, "before": "\n".join(former)}, title=entry.text),
+    )
+
+
+def _edit_entry(session: BookSession) -> int:
+    entry, text = _find_entry(session), session.asked.text
+    if not text.strip():
+        raise WrongUse(f"an empty text is not kept; `profile forget {entry.name}` removes the entry")
+    written = session.book.add(Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told"))
+    if written.action in ("refused", "quarantined"):
+        raise WrongUse(f"{text!r} is not kept: {written.reason}")
+    edited = _find_entry(session)
+    return session.show(_entry_data(edited), f"{edited.name}: {edited.text}")
+
+
+def _forget_entry(session: BookSession) -> int:
+    entry = _find_entry(session)
+    if not may_remove(session.asked, f"{entry.text} Remove it for good?"):
+        return 1
+    former = _former(session, entry)
+    for lesson in (*former, entry):
+        session.book.forget(lesson.id)
+    data = {"forgotten": entry.name, "entries": len(former) + 1}
+    return session.show(data, f"Forgot {entry.name}, with {count_of(len(former), 'former value')}.")
+
+
+PROFILE_VERBS: dict[str, Callable[[BookSession], int]] = {
+    "list": _list_entries,
+    "show": _show_entry,
+    "edit": _edit_entry,
+    "forget": _forget_entry,
+}

@@ -1,72 +1,61 @@
-"""The parts of a run that the command line names: a model, and tools or a check in somebody's own module."""
+"""Parts of a run that the command line names: models, tools and checks, the file of checkpoints, the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
+import sqlite3
 import sys
-from typing import Any
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langgraph.prebuilt import ToolNode
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from langgraph_reflexion.cli.wrong_use import WrongUse, sentence
-from langgraph_reflexion.nodes.checks import named
-from langgraph_reflexion.nodes.models.choice import model_named
+from langgraph_reflexion.cli.console import Page, WrongUse, summarize
 
-NO_KEY = "not-needed"
-"""What a server of one's own is told, which asks for no key."""
+T = TypeVar("T")
 
 
-def model_of(name: str, base_url: str | None) -> BaseChatModel:
-    """The model of a `provider:name`; `openai:…` may live at a URL of its own, and needs no key there."""
+# ------------------------------------------------------------ by name
+
+
+def make_model(name: str, base_url: str | None, option: str = "--model") -> BaseChatModel:
+    """The model of a `provider:name`; `openai:…` may live at another address, and needs no key there."""
     provider, colon, model = name.partition(":")
-    if colon and not (provider and model):
-        raise WrongUse(f"--model is provider:name, such as openai:gpt-4o-mini, got {name!r}")
+    if not (colon and provider and model):
+        raise WrongUse(f"{option} is provider:name, such as openai:gpt-4o-mini, got {name!r}")
+    address = "--base-url" if option == "--model" else f"{option}-base-url"
     if base_url is not None and provider != "openai":
-        raise WrongUse(f"--base-url goes with openai:<name>, got --model {name}")
+        raise WrongUse(f"{address} goes with openai:<name>, got {option} {name}")
+    settings: dict[str, Any] = {} if base_url is None else {"base_url": base_url}
+    if base_url is not None and not os.environ.get("OPENAI_API_KEY"):
+        settings["api_key"] = "not-needed"
     try:
-        return model_named(name) if base_url is None else _model_at(base_url, model)
-    except Exception as fault:  # each provider raises exceptions of its own
-        if "OPENAI_API_KEY" in str(fault):
+        if provider == "openai":
+            from langchain_openai import ChatOpenAI
+
+            return ChatOpenAI(model=model, **settings)
+        from langchain.chat_models import init_chat_model
+
+        return init_chat_model(name)
+    except ImportError as error:
+        raise WrongUse(f"{option} {name}: `pip install langchain langchain-{provider}` first ({error})") from error
+    except Exception as error:  # each provider raises exceptions of its own
+        if "OPENAI_API_KEY" in str(error):
             raise WrongUse(
-                f"{name} needs a key: set OPENAI_API_KEY, or name a server of your own by --base-url"
-            ) from fault
-        raise WrongUse(f"--model {name}: {sentence(fault)}") from fault
+                f"{name} needs a key: set OPENAI_API_KEY, or name a server of your own by {address}"
+            ) from error
+        raise WrongUse(f"{option} {name}: {summarize(error)}") from error
 
 
-def _model_at(base_url: str, model: str) -> BaseChatModel:
-    from langchain_openai import ChatOpenAI
-    from openai import OpenAIError
-
-    try:
-        return ChatOpenAI(model=model, base_url=base_url)
-    except OpenAIError:  # there is no key in the environment
-        return ChatOpenAI(model=model, base_url=base_url, api_key=lambda: NO_KEY)
-
-
-def tools_of(place: str | None) -> Any:
-    """The tools that `module:name` holds."""
-    if place is None:
-        return []
-    found = _held("--tools", place, "calendar_tools:TOOLS")
-    return found if isinstance(found, (list, tuple, ToolNode)) else [found]
-
-
-def check_of(place: str | None) -> Any:
-    """The check that `module:name` holds: a function of (answer, run)."""
-    if place is None:
-        return None
-    found = _held("--check", place, "office:is_free")
-    try:
-        named([found])
-    except ValueError as fault:
-        raise WrongUse(str(fault).replace("`checks[0]`", f"--check {place}", 1)) from fault
-    return found
-
-
-def _held(option: str, place: str, example: str) -> Any:
-    """What `module:name` holds; the module is found from the current folder, too."""
+def load_object(option: str, place: str, example: str) -> Any:
+    """The object at `module:name`; modules in the current folder are found too."""
     module, _, name = place.partition(":")
     if not (module and name):
         raise WrongUse(f"{option} is module:name, such as {example}, got {place!r}")
@@ -74,5 +63,74 @@ def _held(option: str, place: str, example: str) -> Any:
         sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), name)
-    except Exception as fault:  # a module of the user's own may raise anything
-        raise WrongUse(f"{option} {place}: {type(fault).__name__}: {sentence(fault)}") from fault
+    except Exception as error:  # the user's module may raise anything
+        raise WrongUse(f"{option} {place}: {type(error).__name__}: {summarize(error)}") from error
+
+
+def load_tools(place: str | None) -> Any:
+    """The tools that `module:name` holds: a list, a `ToolNode`, or one tool."""
+    from langgraph.prebuilt import ToolNode
+
+    if place is None:
+        return []
+    found = load_object("--tools", place, "calendar_tools:TOOLS")
+    return found if isinstance(found, (list, tuple, ToolNode)) else [found]
+
+
+# ------------------------------------------------------------ checkpoints
+
+
+@asynccontextmanager
+async def open_checkpoints(
+    file: Path | None, page: Page, without: str
+) -> AsyncIterator[BaseCheckpointSaver[str] | None]:
+    """A checkpointer on this SQLite file; `None` without a file, or, after a note, without the package for it."""
+    if file is None:
+        yield None
+        return
+    try:
+        from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+    except ImportError:
+        page.line(f"{without}: `pip install langgraph-checkpoint-sqlite` first", "yellow")
+        yield None
+        return
+    try:
+        async with AsyncSqliteSaver.from_conn_string(str(file)) as saver:
+            # The factories allow our own types; a file cannot name others.
+            saver.serde = JsonPlusSerializer(allowed_msgpack_modules=[])
+            await saver.setup()
+            yield saver
+    except sqlite3.Error as error:
+        raise WrongUse(f"runs cannot be kept in {file}: {error}") from error
+
+
+# ------------------------------------------------------------ the event loop
+
+
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine; Ctrl-C cancels it."""
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(DaemonThreads())
+        return runner.run(coroutine)
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """An executor that nobody waits for, so that a tool that hangs does not hold up the end of the process."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call the function in a daemon thread of its own."""
+        future: Future[T] = Future()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001 — carried to whoever waits for it
+                    future.set_exception(error)
+
+        threading.Thread(target=work, daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Return at once: daemon threads end with the process."""

@@ -1,0 +1,207 @@
+"""Stores: open the store and find the namespace that a command names, with errors that say what is there instead."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.cli.console import Page, WrongUse, summarize
+from langgraph_reflexion.context import MemoryPolicy, Namespace
+from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory import resolve_namespace
+
+DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
+"""Where an agent without a name and a namespace keeps its lessons."""
+NAMESPACES_IN_ERROR = 6
+
+
+@contextmanager
+def open_store(asked: argparse.Namespace, *, create: bool | None = None) -> Iterator[BaseStore]:
+    """The store that `--store` names, closed afterwards.
+
+    A missing one is made only under `create`; where `create` is `False`, the error names the option.
+    """
+    address: str | None = getattr(asked, "store", None)
+    if address is None:
+        raise WrongUse("say where, by --store FILE or --store postgresql://…")
+    hint = "; --create makes a store there" if create is False else ""
+    if address.startswith(("postgresql://", "postgres://")):
+        with _open_postgres(address, bool(create), hint) as store:
+            yield store
+        return
+    file = Path(address)
+    if "://" in address:
+        raise WrongUse(f"--store takes a file or postgresql://…, got {hide_password(address)}")
+    if not create and not file.exists():
+        raise WrongUse(f"--store {address}: there is no such file{hint}")
+    if not create and file.is_file() and not file.stat().st_size:
+        raise WrongUse(f"--store {address}: the file is empty{hint}")
+    with _open_sqlite_store(file) if _is_sqlite_store(file) else _open_faiss(file) as store:
+        yield store
+
+
+def _open_faiss(file: Path) -> AbstractContextManager[BaseStore]:
+    from langgraph_reflexion import FaissStore
+
+    try:
+        return FaissStore(file)
+    except StoreError as error:
+        raise WrongUse(summarize(error)) from error
+    except OSError as error:
+        raise WrongUse(f"--store {file}: {error.strerror or error}") from error
+
+
+def _open_sqlite_store(file: Path) -> AbstractContextManager[BaseStore]:
+    try:
+        from langgraph.store.sqlite import SqliteStore
+    except ImportError as error:
+        raise WrongUse(
+            f"--store {file} is a SqliteStore and needs `pip install langgraph-checkpoint-sqlite`"
+        ) from error
+    return SqliteStore.from_conn_string(str(file))
+
+
+def _is_sqlite_store(file: Path) -> bool:
+    """Whether it is a file of LangGraph's SqliteStore."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            query = "SELECT count(*) FROM sqlite_master WHERE name IN ('store', 'store_migrations')"
+            return bool(connection.execute(query).fetchone() == (2,))
+    except sqlite3.Error:
+        return False
+
+
+@contextmanager
+def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]:
+    place = hide_password(address)
+    try:
+        import psycopg
+        from langgraph.store.postgres import PostgresStore
+    except ImportError as error:
+        packages = 'pip install langgraph-checkpoint-postgres "psycopg[binary]"'
+        raise WrongUse(f"--store {place} needs `{packages}`") from error
+    try:
+        with PostgresStore.from_conn_string(address) as store:
+            if create:
+                store.setup()
+            yield store
+    except psycopg.errors.UndefinedTable as error:
+        raise WrongUse(f"--store {place}: this database holds no LangGraph store{hint}") from error
+    except psycopg.Error as error:
+        raise StoreError(f"the store {place} cannot be used: {summarize(error)}") from error
+
+
+def hide_password(address: str) -> str:
+    """An address without its password."""
+    hidden = re.sub(r"^([\w+]+://[^:/@]*):[^/]*@", r"\1:***@", address)
+    return re.sub(r"(?i)([?&]password=)[^&]*", r"\1***", hidden)
+
+
+# ------------------------------------------------------------ a command on a store
+
+
+@dataclass(frozen=True)
+class Session:
+    """A command on one namespace of an opened store."""
+
+    store: BaseStore
+    namespace: Namespace
+    page: Page
+    asked: argparse.Namespace
+    room: ClassVar[str] = "lessons"
+    """The last label of the namespaces that such a command is about."""
+
+    @classmethod
+    def open(cls, store: BaseStore, page: Page, asked: argparse.Namespace) -> Self:
+        """In the namespace that was given, else in the only one that holds something, or the default one."""
+        given: str | None = getattr(asked, "namespace", None)
+        if given is not None:
+            parts = given.strip("/").split("/")
+            if not all(parts) or "{" in given:
+                raise WrongUse(f"--namespace is labels with a slash between them, such as planner/ada, got {given!r}")
+            return cls(store, tuple(_as_label(part) for part in parts), page, asked)
+        held = namespaces_in(store, cls.room)
+        if len(held) > 1 and DEFAULT_NAMESPACE not in held:
+            raise WrongUse(f"say which by --namespace: {_list_namespaces(held)}")
+        return cls(store, held[0] if len(held) == 1 else DEFAULT_NAMESPACE, page, asked)
+
+    @property
+    def place(self) -> str:
+        """The namespace, as `--namespace` takes it."""
+        return "/".join(self.namespace)
+
+    def show(self, data: Any, text: str | Callable[[], object]) -> int:
+        """Print the data as JSON where that is wanted, else the text; the exit status."""
+        if hasattr(self.asked, "json"):
+            self.page.data(data)
+        elif not isinstance(text, str):
+            text()
+        elif text:
+            self.page.command(text)
+        return 0
+
+    def note_empty(self, *, any_left: bool) -> None:
+        """Say that there is nothing to show, and where there is something."""
+        note(f"Nothing in {self.place} fits." if any_left else f"There are {self.describe_empty()}.")
+
+    def describe_empty(self) -> str:
+        """What to say about a namespace that holds nothing."""
+        things = "findings" if self.room == "notebook" else self.room
+        held = [name for name in namespaces_in(self.store, self.room) if name != self.namespace]
+        nothing = f"no {things} in {self.place}"
+        if not held:
+            return f"{nothing}, nor anywhere else in this store"
+        return f"{nothing}; there are {things} in {_list_namespaces(held)}"
+
+
+def namespaces_in(store: BaseStore, room: str = "lessons") -> list[Namespace]:
+    """The namespaces that hold something in this room."""
+    found = store.list_namespaces(suffix=(room,), limit=100_000)
+    return sorted(namespace[:-1] for namespace in found if len(namespace) > 1)
+
+
+def _list_namespaces(held: list[Namespace]) -> str:
+    names = ["/".join(namespace) for namespace in held[:NAMESPACES_IN_ERROR]]
+    more = f" and {len(held) - len(names)} more" if len(held) > len(names) else ""
+    return ", ".join(names) + more
+
+
+def _as_label(part: str) -> str:
+    """A label as a store holds it: a user's id with dots is escaped, as in a run."""
+    if "." not in part and part != "langgraph":
+        return part
+    escaped = resolve_namespace(MemoryPolicy(namespace=("{part}",)), "", {"part": part})
+    return part if escaped is None else escaped[0]
+
+
+# ------------------------------------------------------------ talking to the user
+
+
+def note(text: str) -> None:
+    """Say something beside what was asked for."""
+    Page(sys.stderr).line(text, "dim")
+
+
+def may_remove(asked: argparse.Namespace, question: str, *, what: str = "") -> bool:
+    """Whether something may be removed for good: by `--yes`, or by a yes at the terminal."""
+    if asked.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise WrongUse("this removes for good, and there is no terminal to ask at: add --yes")
+    page = Page(sys.stderr)
+    if what:
+        page.line(what, "yellow")
+    page.write(f"{question} [y/N] ")
+    sure = sys.stdin.readline().strip().lower() in ("y", "yes")
+    if not sure:
+        note("Nothing was removed.")
+    return sure
