@@ -16,7 +16,7 @@ from langgraph_reflexion.graph.learning import AfterRun
 from langgraph_reflexion.graph.parts import must_be
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
-from langgraph_reflexion.nodes.calling import takes
+from langgraph_reflexion.nodes.calling import accepts
 from langgraph_reflexion.prompts import Prompts
 
 
@@ -53,7 +53,7 @@ def after_run(
         must_be(notebook, ErrorNotebook, "notebook")
     must_be(limits, Limits, "limits")
     must_be(background, bool, "background")
-    if on_done is not None and (not callable(on_done) or not takes(on_done, {})):
+    if on_done is not None and (not callable(on_done) or not accepts(on_done, {})):
         raise ValueError(f"`on_done` is a function of what was found, got {on_done!r}")
     policy = memory if isinstance(memory, MemoryPolicy) else None
     home = AgentMemory(policy, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC)) if policy else None

@@ -17,7 +17,7 @@ from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.graph.parts import check_settings
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
-from langgraph_reflexion.nodes.calling import takes
+from langgraph_reflexion.nodes.calling import accepts
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.nodes.step import WaitingStep
@@ -71,7 +71,7 @@ def create_distill_graph(
         clock: The time, as an aware datetime.
     """
     check_settings(Limits(), memory, store, clock, name, None, context_schema)
-    if model is not None and not isinstance(model, (str, Runnable)) and not (callable(model) and takes(model, 0, 0)):
+    if model is not None and not isinstance(model, (str, Runnable)) and not (callable(model) and accepts(model, 0, 0)):
         raise ValueError(f"`model` is a chat model, a name or a function of (state, runtime), got {model!r}")
     fallback, ticking = InMemoryStore(), aware(clock)
 

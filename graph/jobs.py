@@ -14,7 +14,7 @@ from langgraph.graph import START
 from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.auditors import Audited
 from langgraph_reflexion.graph.layout import Graph
-from langgraph_reflexion.nodes.exceptions import told
+from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Job:
                 yield either(saver.delete_thread, saver.adelete_thread, thread)
                 return
             except Exception as fault:  # noqa: BLE001 — anybody's checkpointer; the audit goes on without it
-                logger.warning("An audit in the background goes on without checkpoints: %s", told(fault))
+                logger.warning("An audit in the background goes on without checkpoints: %s", describe(fault))
         yield rest
         yield self._run(self.plain, self.given)
 

@@ -14,13 +14,13 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import lacks_tools, model_fault
 from langgraph_reflexion.nodes.host import values_now
 from langgraph_reflexion.nodes.models import prompt as block
-from langgraph_reflexion.nodes.models.asking import Reply, asked, let_pass
+from langgraph_reflexion.nodes.models.asking import Reply, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.choice import Choice
 from langgraph_reflexion.nodes.models.history import fenced, paired, shortened
 from langgraph_reflexion.nodes.models.prompt import Instructions, under_system
 from langgraph_reflexion.nodes.models.protocols import Native, Speech
-from langgraph_reflexion.nodes.models.streaming import asked_for_object
+from langgraph_reflexion.nodes.models.streaming import ask_for_object
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import Aside, State
 
@@ -83,14 +83,14 @@ def ask_for_decision(
     setting, and an exception of the caller's own prompt.
     """
     native = isinstance(actor.protocol, Native)
-    ask = asked if native or not actor.protocol.rules() else asked_for_object
+    ask_model = ask if native or not actor.protocol.rules() else ask_for_object
     harder = False
     while True:
         prompt = yield from _prompt(actor, budget, state, config, aside, harder=harder)
         try:
-            return prompt, (yield from ask(model, prompt, config, seconds=budget.left(state)))
+            return prompt, (yield from ask_model(model, prompt, config, seconds=budget.left(state)))
         except Exception as fault:
-            let_pass(fault)
+            raise_control_flow(fault)
             kind = model_fault(fault)
             if kind == "setting":
                 if native and lacks_tools(fault):

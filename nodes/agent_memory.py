@@ -17,7 +17,7 @@ from langgraph_reflexion.memory import Indexes, LessonBook, resolve_namespace
 from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import runtime_of, user_of
-from langgraph_reflexion.nodes.models.asking import let_pass
+from langgraph_reflexion.nodes.models.asking import raise_control_flow
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,6 @@ def best_effort(what: str, wait: Wait, seconds: float | None = None) -> Waits[An
     try:
         return (yield within(seconds, wait.sync, wait.later))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
-        let_pass(fault)
+        raise_control_flow(fault)
         logger.warning("%s failed, and the run goes on without: %r", what, fault)
         return None

@@ -19,16 +19,16 @@ from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checks import Evaluator, complaints, mistakes
 from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.exceptions import (
-    is_passing,
+    as_sentence,
+    describe,
+    is_transient,
     model_fault,
     pause_before,
-    told,
-    told_as_a_sentence,
     tool_error_class,
 )
 from langgraph_reflexion.nodes.host import emit, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
-from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, let_pass, plus, spent_on
+from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, plus, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_PATCHES
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
@@ -75,10 +75,10 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
     except NeedsAsyncError:
         raise
     except Exception as fault:
-        let_pass(fault)
+        raise_control_flow(fault)
         if trial.worker.takes == "messages" and model_fault(fault) == "setting":
             raise
-        _emit_step(config, state, prompt, None, meter, told(fault))
+        _emit_step(config, state, prompt, None, meter, describe(fault))
         if calls.is_over:
             return _out_of_steps(trial, budget, state, config, meter)
         return (yield from _raised(trial, budget, state, config, fault, meter))
@@ -222,10 +222,10 @@ def _raised(
     trial: Trial, budget: Budget, state: State, config: RunnableConfig, fault: Exception, meter: Meter
 ) -> Waits[Update]:
     """The worker raised or took too long: tried again as often as asked, else the attempt is used up."""
-    mark = fingerprint("tool_error", trial.worker.name, told(fault))
+    mark = fingerprint("tool_error", trial.worker.name, describe(fault))
     failure = Failure(
         signal="tool_error",
-        evidence=f"The worker failed: {told_as_a_sentence(fault)}",
+        evidence=f"The worker failed: {as_sentence(fault)}",
         step=state["tally"]["steps"] + 1,
         tool=trial.worker.name,
         error_class=tool_error_class(fault),
@@ -237,7 +237,7 @@ def _raised(
     tried = len(failures) - state["tally"]["mark"]["failures"]
     if tried <= trial.retries:
         left = budget.left(state)
-        wait = pause_before(fault, tried - 1) if is_passing(fault) else 0.0
+        wait = pause_before(fault, tried - 1) if is_transient(fault) else 0.0
         if wait and (left is None or wait < left):
             yield pause(wait)
         return _after_call(budget, state, meter, []) | {"failures": failures}

@@ -155,7 +155,3 @@ async def await_result(called: Awaitable[Any]) -> Any:
     """Return what a function gave to `ainvoke`, a lambda around an async one too."""
     result = await called
     return await result if inspect.isawaitable(result) else result
-
-
-# Names on their way out: other rooms still import them.
-begun, takes, calling, at_hand, awaited = start_thread, accepts, call_function, sync_result, await_result

@@ -18,8 +18,8 @@ from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, accepts, call_function, is_async, within
-from langgraph_reflexion.nodes.exceptions import told
-from langgraph_reflexion.nodes.models.asking import Meter, let_pass, metered, under
+from langgraph_reflexion.nodes.exceptions import describe
+from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.schemas import Origin, Run, Verdict
@@ -85,8 +85,8 @@ class NamedCheck:
         except NeedsAsyncError:
             raise
         except Exception as fault:  # noqa: BLE001 — the caller's own code
-            let_pass(fault)
-            return Verdict(passed=False, issues=[f"{CHECK_FAULT}{told(fault)}"], check=self.name)
+            raise_control_flow(fault)
+            return Verdict(passed=False, issues=[f"{CHECK_FAULT}{describe(fault)}"], check=self.name)
         return self.read(result)
 
     def read(self, result: Any) -> Verdict:
@@ -115,7 +115,7 @@ def _aside(meter: Meter) -> Iterator[None]:
         yield
         return
     quiet = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
-    with under(metered(cast("RunnableConfig", quiet), meter)):
+    with default_config(metered(cast("RunnableConfig", quiet), meter)):
         yield
 
 

@@ -13,7 +13,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor, ask_for_decision
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
-from langgraph_reflexion.nodes.exceptions import told_as_a_sentence
+from langgraph_reflexion.nodes.exceptions import as_sentence
 from langgraph_reflexion.nodes.host import emit, emit_failure
 from langgraph_reflexion.nodes.models.asking import Reply, plus, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
@@ -179,7 +179,7 @@ def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int
         "failures": [*state["failures"], *failures],
         "asked_on": last_id(state),
         "stop": late or "model_error",
-        "reason": "" if late else f"The model could not be asked: {told_as_a_sentence(fault)}",
+        "reason": "" if late else f"The model could not be asked: {as_sentence(fault)}",
         "tally": budget.tally(state, spent=spent, steps=1),
     }
 

@@ -152,7 +152,3 @@ def _seconds_in(value: Any) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(str(value)).timestamp() - time.time())
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-# Names on their way out: other rooms still import them.
-told, told_as_a_sentence, is_passing = describe, as_sentence, is_transient

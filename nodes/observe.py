@@ -133,16 +133,11 @@ def _texts_in(value: object) -> list[str]:
 
 def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
     call, result = last.call, last.answer.text
-    signal: Signal = "no_progress" if loop.kind == "no_progress" else "loop"
-    what = {
-        "same_call": "The same call was made again, with the same result",
-        "cycle": "The same calls are made in turn, with the same results",
-        "same_error": "The same error came again",
-        "no_progress": "Reworded searches bring nothing new",
-    }[loop.kind]
-    evidence = bounded(f"{what}: {call['name']}({call['args']}), {loop.repeats} times. Result: {result}", EVIDENCE)
-    mark = fingerprint(signal, call["name"], loop.kind)
-    return _failure(state, signal, evidence, mark, call["name"])
+    evidence = bounded(
+        f"{loop.sentence}: {call['name']}({call['args']}), {loop.repeats} times. Result: {result}", EVIDENCE
+    )
+    mark = fingerprint(loop.signal, call["name"], loop.kind)
+    return _failure(state, loop.signal, evidence, mark, call["name"])
 
 
 def _failure(
@@ -161,7 +156,7 @@ def _failure(
 
 def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     """The calls that are not run again, each with the last result, which is quoted in place of another run."""
-    if loop.kind in ("same_error", "no_progress"):
+    if loop.kind not in ("same_call", "cycle"):
         return {}
     wanted, out = set(loop.calls), dict[str, Blocked]()
     answers: dict[str, str] = {}

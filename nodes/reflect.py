@@ -17,9 +17,9 @@ from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget, usage_of
-from langgraph_reflexion.nodes.exceptions import model_fault, told
+from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.asking import Spent, asked, let_pass, plus
+from langgraph_reflexion.nodes.models.asking import Spent, ask, plus, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
@@ -174,10 +174,10 @@ def _ask(
         if again and _is_late(budget, state, plus(spent_before or [0, 0, 0, 0], spent)):
             break
         try:
-            reply = yield from asked(bound, messages, config, seconds=budget.left(state), aside="reflect")
+            reply = yield from ask(bound, messages, config, seconds=budget.left(state), aside="reflect")
         except Exception as fault:
-            let_pass(fault)
-            spent, reason = plus(spent, [0, 0, 0, 1]), told(fault)
+            raise_control_flow(fault)
+            spent, reason = plus(spent, [0, 0, 0, 1]), describe(fault)
             if model_fault(fault) == "setting":
                 if not native:
                     raise

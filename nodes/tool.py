@@ -15,9 +15,9 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.actor import View
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
-from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, is_passing, pause_before, told, tool_error_class
+from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
-from langgraph_reflexion.nodes.models.asking import let_pass
+from langgraph_reflexion.nodes.models.asking import raise_control_flow
 from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import ErrorClass
@@ -85,12 +85,12 @@ def _run(
         try:
             return (yield tools.run(call, state, config, seconds))
         except Exception as fault:
-            let_pass(fault)
+            raise_control_flow(fault)
             if is_bad_resume(fault):
                 raise
             if _needs_await(tools.node.tools_by_name.get(call["name"]), fault):
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
-            if attempt == budget.limits.tool_retries or not is_passing(fault) or resumed_at is not None:
+            if attempt == budget.limits.tool_retries or not is_transient(fault) or resumed_at is not None:
                 return fault
             wait = pause_before(fault, attempt)
             left = _time_left(budget, config, resumed_at)
@@ -125,7 +125,7 @@ def _time_left(budget: Budget, config: RunnableConfig, resumed_at: float | None)
 def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:
     """What is written of a result: messages, the fields of a `Command`, a handoff for `finish`."""
     if isinstance(result, Exception):
-        return {"messages": [error_message(call, f"Error: {told(result)}", tool_error_class(result), result)]}
+        return {"messages": [error_message(call, f"Error: {describe(result)}", tool_error_class(result), result)]}
     if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
         # Made elsewhere, by an agent behind the tool for example: whichever call it answered there, it answers this.
         result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})

@@ -33,7 +33,7 @@ from langgraph_reflexion.nodes.calling import (
     within,
 )
 from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.models.asking import Meter, metered, under
+from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered
 from langgraph_reflexion.nodes.models.bindings import Model, leaves, plain
 from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.schemas import Outcome
@@ -153,7 +153,7 @@ class Worker:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
             inside = metered(config, allowed.meter, _Counted(allowed))
             try:
-                with under(inside):
+                with default_config(inside):
                     return sync_result(f"The worker {self.name!r}", made.invoke(given, inside))
             except TypeError as fault:  # LangGraph's word for a node that has the other door alone
                 if str(fault).startswith("No synchronous function provided"):
@@ -162,7 +162,7 @@ class Worker:
 
         async def later() -> Any:
             inside = metered(config, allowed.meter, _CountedAsync(allowed))
-            with under(inside):
+            with default_config(inside):
                 return await made.ainvoke(given, inside)
 
         try:

@@ -9,8 +9,8 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.checks import complaints
-from langgraph_reflexion.nodes.exceptions import model_fault, told_as_a_sentence
-from langgraph_reflexion.nodes.models.asking import asked, let_pass
+from langgraph_reflexion.nodes.exceptions import as_sentence, model_fault
+from langgraph_reflexion.nodes.models.asking import ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.models.protocols import as_text
@@ -45,12 +45,12 @@ def wrap_up(
         prompt = yield from _prompt(actor, budget, state, config, best, reason)
         try:
             # It may be asked after the deadline: then it gets that time once more at most, so it cannot hang.
-            reply = yield from asked(fallback, prompt, config, seconds=budget.limits.deadline)
+            reply = yield from ask(fallback, prompt, config, seconds=budget.limits.deadline)
         except Exception as fault:
-            let_pass(fault)
+            raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            why = told_as_a_sentence(fault)
+            why = as_sentence(fault)
             reason = update["reason"] = f"{reason} The fallback could not be asked either: {why}"
         else:
             spent, text, message = reply.spent, reply.message.text, _without_calls(reply.message)

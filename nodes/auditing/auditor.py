@@ -22,10 +22,10 @@ from langgraph_reflexion.nodes.auditing.questions import (
     tools_in,
 )
 from langgraph_reflexion.nodes.auditing.replies import read_memories, read_report
-from langgraph_reflexion.nodes.calling import begun, in_thread, is_async, within
-from langgraph_reflexion.nodes.exceptions import told
+from langgraph_reflexion.nodes.calling import in_thread, is_async, start_thread, within
+from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import silent
-from langgraph_reflexion.nodes.models.asking import let_pass
+from langgraph_reflexion.nodes.models.asking import raise_control_flow
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Usage
 from langgraph_reflexion.state import Update, task_of
@@ -122,8 +122,8 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
         try:
             yield _called(on_done, learned)
         except Exception as fault:  # noqa: BLE001 — the caller's own code
-            let_pass(fault)
-            logger.warning("`on_done` failed: %s", told(fault))
+            raise_control_flow(fault)
+            logger.warning("`on_done` failed: %s", describe(fault))
     return {"learned": learned}
 
 
@@ -154,8 +154,8 @@ def _heard(messages: Sequence[AnyMessage], start: int, said: Said) -> Heard:
 
 
 def _failed(who: str, fault: Exception) -> dict[str, Any]:
-    let_pass(fault)
-    why = str(fault) if isinstance(fault, _NoAnswerError) else told(fault)
+    raise_control_flow(fault)
+    why = str(fault) if isinstance(fault, _NoAnswerError) else describe(fault)
     logger.warning("%s failed, which costs nothing else: %s", who, why)
     return {"failed": why}
 
@@ -164,8 +164,8 @@ def _called(on_done: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -
     if not is_async(on_done):
         return in_thread(lambda: on_done(learned))
 
-    async def told() -> None:
+    async def later() -> None:
         await on_done(learned)
 
     # Where nothing awaits, in a loop of its own, in a thread that has none.
-    return Wait(lambda: begun(lambda: asyncio.run(told())).result(), told)
+    return Wait(lambda: start_thread(lambda: asyncio.run(later())).result(), later)

@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.asking import Spent, asked, let_pass
+from langgraph_reflexion.nodes.models.asking import Spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
@@ -129,9 +129,9 @@ def _asked(
     asking = model.bind(**as_format("SelfCheck", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     try:
-        reply = yield from asked(asking, messages, config, seconds=budget.left(state), aside="self_check")
+        reply = yield from ask(asking, messages, config, seconds=budget.left(state), aside="self_check")
     except Exception as fault:
-        let_pass(fault)
+        raise_control_flow(fault)
         if model_fault(fault) == "setting" and not native:
             raise
         return None, [0, 0, 0, 1]

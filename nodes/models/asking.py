@@ -176,14 +176,3 @@ def default_config(config: RunnableConfig) -> Iterator[None]:
         yield
     finally:
         var_child_runnable_config.reset(token)
-
-
-# Names on their way out: other rooms still import them.
-asked, received, unheard, let_pass, under, shown_in = (
-    ask,
-    reply_of,
-    quiet,
-    raise_control_flow,
-    default_config,
-    media_in,
-)

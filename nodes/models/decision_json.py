@@ -27,7 +27,6 @@ FIELDS = ("thought", "action", "tool", "tool_input", "final")
 CONTROL_ACTIONS = ("replan", "ask_user")
 
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-_PLACEHOLDER = re.compile(r"\s*(?:\.{2,}|…)\s*")
 _ACTION = re.compile(r"\baction\b[\"']?\s*:")
 _FIELD = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
 
@@ -176,19 +175,12 @@ def _is_example(value: dict[str, Any]) -> bool:
         return True
     if any(_is_placeholder(value.get(name)) for name in ("action", "tool", "final")):
         return True
-    return _is_placeholder(value.get("thought")) and any(map(_is_placeholder, _leaves(value.get("tool_input"))))
+    arguments = json.dumps(value.get("tool_input"), ensure_ascii=False)
+    return _is_placeholder(value.get("thought")) and ('"..."' in arguments or '"…"' in arguments)
 
 
 def _is_placeholder(value: Any) -> bool:
-    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    below = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
-    if below is None:
-        yield value
-    for inner in below or ():
-        yield from _leaves(inner)
+    return isinstance(value, str) and value.strip() in ("..", "...", "....", "…")
 
 
 def _torn(text: str, torn: Torn) -> _UnreadableError:

@@ -23,7 +23,7 @@ _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff]")
 """The first half of a character, which waits for the other."""
 
 
-def asked_for_object(
+def ask_for_object(
     model: Model, messages: Sequence[AnyMessage], config: RunnableConfig, *, seconds: float | None = None
 ) -> Waits[Reply]:
     """Ask for one object; where somebody listens to tokens, stream those of its `final`."""

@@ -12,7 +12,8 @@ from typing import Any, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, Tool
-from pydantic import BaseModel
+from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +28,6 @@ LONGEST_VALUE = 60
 
 LONGEST_MESSAGE = 300
 """Characters of a validator's own message."""
-
-_FLAT = frozenset((str, int, float, bool, type(None)))
-"""Values that hold no others: a validator cannot change them, and no field hides in them."""
 
 
 class Arguments:
@@ -64,12 +62,13 @@ def _check_for(tool: BaseTool, filled_in: Set[str]) -> Check:
         return _json_check(tool.args_schema, injected)
     try:
         schema: Any = tool.get_input_schema()
-        fields, shown = set(_fields_of(schema)), set(_fields_of(tool.tool_call_schema))
-    except Exception:
-        logger.warning("The schema of the tool %r cannot be made; its calls are not checked", tool.name, exc_info=True)
+        shown: Any = tool.tool_call_schema
+        hidden = set(schema.model_fields) - set(shown.model_fields)
+    except Exception as error:  # noqa: BLE001 — whatever it is, the tool itself validates what it is given
+        logger.warning("The calls of the tool %r are not checked, its schema cannot be read: %s", tool.name, error)
         return lambda _args: None
-    config = _config_fields(tool, fields)
-    return _model_check(schema, ((fields - shown) | injected) - config, config, open_=_is_open(tool, schema, fields))
+    config = _config_fields(tool, schema)
+    return _model_check(schema, (hidden | injected) - config, config, open_=_is_open(tool, schema))
 
 
 def _takes_one(args: dict[str, Any]) -> str | None:
@@ -97,33 +96,25 @@ def _path(parts: Iterable[Any]) -> str:
 # ---------------------------------------------------------------- pydantic
 
 
-def _model_check(schema: Any, filled_in: Set[str], config: Set[str], *, open_: bool) -> Check:
-    """Check by a pydantic model of either version, without what LangGraph fills in.
+def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str], *, open_: bool) -> Check:
+    """Check by a pydantic model, without what LangGraph fills in.
 
     `config` are fields for the run's configuration: a model may give them, and they are not read.
     """
-    names = {name: _names_of(name, field) for name, field in _fields_of(schema).items()}
+    names = {name: _names_of(name, field) for name, field in schema.model_fields.items()}
     hidden = {spelling for name in filled_in for spelling in names.get(name, {name})}
     taken = {spelling for name, spellings in names.items() if name not in filled_in for spelling in spellings}
     offered = [name for name in names if name not in filled_in | config]
     unread = hidden | config
-    validate: Callable[[Any], Any] = getattr(schema, "model_validate", None) or schema.parse_obj
 
     def check(args: dict[str, Any]) -> str | None:
         extra = [name for name in args if name in hidden or (name not in taken | config and not open_)]
         given = {name: value for name, value in args.items() if name not in config and name not in extra}
         faults = [_not_a_parameter(name, offered) for name in extra]
         try:
-            if all(type(value) in _FLAT for value in given.values()):
-                validate(given)
-            else:
-                faults += _unread_fields(validate(copy.deepcopy(given)), given, "")
-        except ValueError as error:
-            if not callable(errors := getattr(error, "errors", None)):
-                raise
-            faults += [
-                _pydantic_fault(fault) for fault in errors() if not fault["loc"] or fault["loc"][0] not in unread
-            ]
+            schema.model_validate(copy.deepcopy(given))  # a validator may change what it is given
+        except ValidationError as error:
+            faults += [_pydantic_fault(fault) for fault in error.errors() if not {*fault["loc"][:1]} & unread]
         except Exception:
             # A validator may stumble over a field that only LangGraph fills in: then the tool itself has to decide.
             if not unread:
@@ -133,39 +124,29 @@ def _model_check(schema: Any, filled_in: Set[str], config: Set[str], *, open_: b
     return check
 
 
-def _fields_of(schema: Any) -> Mapping[str, Any]:
-    fields: Mapping[str, Any] = schema.model_fields if hasattr(schema, "model_fields") else schema.__fields__
-    return fields
-
-
-def _names_of(name: str, field: Any) -> set[str]:
+def _names_of(name: str, field: FieldInfo) -> set[str]:
     """Return the names under which a field may be given."""
-    alias = getattr(field, "validation_alias", None)
-    found = {name, getattr(field, "alias", None)}
-    for choice in getattr(alias, "choices", [alias]):
-        path = getattr(choice, "path", None)
-        found.add(choice if isinstance(choice, str) else str(path[0]) if path else None)
-    return {spelling for spelling in found if spelling}
+    alias = field.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    found = [name, field.alias, *(choice.path[0] if isinstance(choice, AliasPath) else choice for choice in choices)]
+    return {str(spelling) for spelling in found if spelling}
 
 
-def _is_open(tool: BaseTool, schema: Any, fields: set[str]) -> bool:
+def _is_open(tool: BaseTool, schema: type[BaseModel]) -> bool:
     """Whether more fields than the schema names are welcome: it says so, or was made from a `**function`."""
-    if issubclass(schema, BaseModel):
-        if schema.model_config.get("extra") in ("allow", "ignore"):
-            return True
-    elif getattr(getattr(schema.__config__, "extra", None), "value", None) == "allow":
+    if schema.model_config.get("extra") in ("allow", "ignore"):
         return True
     parameters = inspect.signature(_function_of(tool)).parameters.values()
-    return any(parameter.kind is parameter.VAR_KEYWORD and parameter.name in fields for parameter in parameters)
+    return any(param.kind is param.VAR_KEYWORD and param.name in schema.model_fields for param in parameters)
 
 
-def _config_fields(tool: BaseTool, fields: set[str]) -> set[str]:
+def _config_fields(tool: BaseTool, schema: type[BaseModel]) -> set[str]:
     """Return the parameters that get the run's configuration, which a schema made from a function may list."""
     try:
         hints = get_type_hints(_function_of(tool))
     except Exception:  # noqa: BLE001 — hints that name what is not importable here
         return set()
-    return {name for name in fields if hints.get(name) is RunnableConfig}
+    return {name for name in schema.model_fields if hints.get(name) is RunnableConfig}
 
 
 def _function_of(tool: BaseTool) -> Callable[..., Any]:
@@ -176,34 +157,13 @@ def _function_of(tool: BaseTool) -> Callable[..., Any]:
 def _pydantic_fault(error: Mapping[str, Any]) -> str:
     """Return one of pydantic's errors, shorter."""
     path, kind, message = _path(error["loc"]), error["type"], str(error["msg"])
-    name = f"`{path}`" if path and path != "__root__" else "the arguments"
-    if kind in ("missing", "value_error.missing"):
+    name = f"`{path}`" if path else "the arguments"
+    if kind == "missing":
         return f"{name} is missing"
-    if kind in ("extra_forbidden", "value_error.extra"):
+    if kind == "extra_forbidden":
         return f"{name} is not a parameter"
     message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")[:LONGEST_MESSAGE]
-    got = f", got {short_json(error['input'])}" if path and "input" in error and "got " not in message else ""
-    return f"{name}: {message}{got}"
-
-
-def _unread_fields(made: Any, given: Any, path: str) -> Iterator[str]:
-    """Yield the fields of nested models that nobody would read."""
-    if isinstance(made, BaseModel) and isinstance(given, Mapping):
-        fields = type(made).model_fields
-        names = {spelling: name for name, field in fields.items() for spelling in _names_of(name, field)}
-        closed = bool(path) and type(made).model_config.get("extra") is None
-        for key, value in given.items():
-            below = f"{path}.{key}" if path else str(key)
-            if key in names:
-                yield from _unread_fields(getattr(made, names[key], None), value, below)
-            elif closed:
-                yield _not_a_parameter(below, list(fields))
-    elif isinstance(made, Mapping) and isinstance(given, Mapping):
-        for key, value in given.items():
-            yield from _unread_fields(made.get(key), value, f"{path}.{key}")
-    elif isinstance(made, list | tuple) and isinstance(given, list | tuple) and len(made) == len(given):
-        for at, (item, value) in enumerate(zip(made, given, strict=True)):
-            yield from _unread_fields(item, value, f"{path}[{at}]")
+    return f"{name}: {message}" + (f", got {short_json(error['input'])}" if path and "got " not in message else "")
 
 
 # ---------------------------------------------------------------- JSON schemas

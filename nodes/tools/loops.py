@@ -1,6 +1,6 @@
-"""Loops: the same calls, the same errors, or the same search in other words, again and again.
+"""Loops: the same calls, the same errors or the same results again and again, and searches that bring nothing new.
 
-The trail is plain data of a bounded size: the last three turns by their marks, and on the newest the counts so far.
+The trail is plain data of a bounded size: the last three turns by their hashes, and on the newest the counts so far.
 What a step costs does not grow with the run.
 """
 
@@ -15,30 +15,52 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal
 
-from langgraph_reflexion.text.words import tokens
+from langgraph_reflexion.schemas import Signal
+from langgraph_reflexion.text.tokens import tokens
 
 Trail = list[dict[str, Any]]
 """The last turns, oldest first. On an empty one counting starts anew."""
 
 LONGEST_CYCLE = 3
+"""Calls in a cycle, as DESIGN has it."""
 REWORDED = 3
-"""Searches in a row, the first one included, that say the same and bring nothing new."""
-
+"""Searches in a row, the first one included, that ask the same and bring nothing new; as DESIGN has it."""
+SAME_RESULT = 3
+"""Turns with other calls and the same result, the first one included: a second look at one page is harmless."""
+FAILED_IN_WORDS = 2
+"""Turns with a result that says in words that its call failed; as REQUIREMENTS have it."""
+LEAST_RESULT = 20
+"""Characters; shorter results (`stored`, `Nothing was found.`) are an answer to many different calls."""
+MOST_RESULTS = 8
+"""Results that are remembered: the trail is kept in each checkpoint."""
 ALIKE = 2 / 3
-"""The share of words that two wordings of one search have in common."""
-
+"""The share of words that two wordings of one search have in common: one word in three changed is still the same."""
 MOST_WORDS = 24
-"""Arguments with more words are no search."""
-
+"""Arguments with more words are no search: real queries have fewer than ten."""
 LONGEST_SEARCH = 2_000
 """Nor are arguments of more characters: a file has few words where it is written without a space."""
-
 MOST_LINES = 12
-"""A longer result is compared as a whole."""
+"""A longer result is compared as a whole, so that the trail stays short."""
+DEEPEST = 50
+"""Arguments are looked into so deep: Python recurses to 1,000, JSON readers refuse far less."""
 
 _WORD = re.compile(r"\w+")
+_FAILED = re.compile(
+    r"""[\W_]*(?:
+        [\w.]*(?:error|exception)(?:\s*[:!.(\[\d-]|\s+(?:occurred|in|while|executing|code)\b|\s*$)
+        | traceback\b | fail(?:ed|ure)\b | invalid\b | illegal\b | unknown\b | unsupported\b | unauthorized\b
+        | forbidden\b | permission\ denied\b | access\ denied\b | bad\ request\b | time(?:d\ ?|-)?out\b
+        | (?:i\ |we\ |it\ )?(?:could|can|did|does|do)(?:\ ?not|n't|n’t)\b | cannot\b | unable\ to\b | no\ such\b
+        | not\ (?:found|allowed|available|permitted|supported|possible)\b | nothing\ happens\b
+        | (?:errors?|error_message)"\s*:\s*(?!null|false|""|\[\s*\]|\{\s*\}|0\b)
+        | (?:success|ok)"\s*:\s*false | status"\s*:\s*"(?:error|fail)
+        | 错误 | 失败 | 无法 | 找不到 | 未找到 | 不存在
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""How tools that return their errors as text begin: the wordings of common toolkits, of HTTP and of Python."""
 
-_spelt = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
 
 
 @dataclass(frozen=True)
@@ -52,56 +74,77 @@ class Seen:
 
     @cached_property
     def key(self) -> str:
-        """The call's short mark."""
+        """The call's hash."""
         return key_of(self.name, self.args)
 
 
 @dataclass(frozen=True)
 class Loop:
-    """What keeps coming again, how many times by now, and the keys of the calls that bring it."""
+    """What comes again, how many times by now, and the keys of the calls that bring it."""
 
-    kind: Literal["same_call", "cycle", "same_error", "no_progress"]
+    kind: Literal["same_call", "cycle", "same_error", "reworded", "same_result", "failed_in_words"]
     repeats: int
     calls: tuple[str, ...]
+
+    @property
+    def signal(self) -> Signal:
+        """The signal of the failure: a loop, or no progress."""
+        return "loop" if self.kind in ("same_call", "cycle", "same_error") else "no_progress"
+
+    @property
+    def sentence(self) -> str:
+        """What happened, as evidence begins."""
+        return {
+            "same_call": "The same call was made again, with the same result",
+            "cycle": "The same calls are made in turn, with the same results",
+            "same_error": "The same error came again",
+            "reworded": "Reworded searches bring nothing new",
+            "same_result": "Different calls bring the same result",
+            "failed_in_words": "Again a result says that the call failed",
+        }[self.kind]
 
 
 def canonical(name: str, args: Mapping[str, Any]) -> str:
     """Return a call's one spelling: arguments sorted at every depth, white space folded, 2.0 written as 2."""
-    return _spelt([name, _folded(args, 0)])
+    return _encode([name, _folded(args, 0)])
 
 
 def key_of(name: str, args: Mapping[str, Any]) -> str:
-    """Return the short mark under which a `Loop` names a call."""
-    return _mark(canonical(name, args))
+    """Return the hash under which a `Loop` names a call."""
+    return _hash(canonical(name, args))
+
+
+def reads_as_failed(result: str) -> bool:
+    """Whether a result that came back as a normal one says in words that the call failed."""
+    return _FAILED.match(result[:200]) is not None
 
 
 def extend(trail: Sequence[Mapping[str, Any]], turn: Sequence[Seen]) -> Trail:
     """Return the trail with one turn more, all its calls together: their order says nothing."""
     if not turn:
-        return [dict(one) for one in trail]
+        return [dict(entry) for entry in trail]
     last: Mapping[str, Any] = trail[-1] if trail else {}
-    calls = sorted({one.key for one in turn})
-    pairs = Counter(
-        f"{one.key}/{_mark(one.error, 'error') if one.error else _mark(' '.join(one.result.split()))}" for one in turn
-    )
-    mark = _mark(*sorted(pairs))
+    calls = sorted({seen.key for seen in turn})
+    pairs = Counter(f"{seen.key}/{_hash(seen.error, 'error') if seen.error else _result_hash(seen)}" for seen in turn)
+    turn_hash = _hash(*sorted(pairs))
     newest = {
-        "turn": mark,
+        "turn": turn_hash,
         "calls": calls,
         "again": {pair: last.get("again", {}).get(pair, 0) + count for pair, count in pairs.items()},
         "cycles": [
-            last["cycles"][period - 2] + 1 if len(trail) >= period and trail[-period]["turn"] == mark else 0
+            last["cycles"][period - 2] + 1 if len(trail) >= period and trail[-period]["turn"] == turn_hash else 0
             for period in range(2, LONGEST_CYCLE + 1)
         ],
         "errors": _errors(last.get("errors", {}), turn),
         "search": _search(last, turn, calls),
+        "results": _results(last.get("results", {"seen": {}}), turn),
     }
-    older = [{"turn": one["turn"], "calls": one["calls"]} for one in trail[1 - LONGEST_CYCLE :]]
+    older = [{"turn": entry["turn"], "calls": entry["calls"]} for entry in trail[1 - LONGEST_CYCLE :]]
     return [*older, newest]
 
 
 def loop_in(trail: Sequence[Mapping[str, Any]], threshold: int) -> Loop | None:
-    """Return the loop that the newest turn closes, or `None`.
+    """Return the loop that the newest turn closes, or None.
 
     A turn is the same again only with the same results, so that paging and polling are none. All of a turn must be
     known for it to be one: a new call beside an old one is progress.
@@ -114,32 +157,61 @@ def loop_in(trail: Sequence[Mapping[str, Any]], threshold: int) -> Loop | None:
         return Loop("same_call", repeats, calls)
     for period, matched in enumerate(newest["cycles"], start=2):
         if matched >= period * (threshold - 1):
-            around = {key for one in trail[-period:] for key in one["calls"]}
+            around = {key for entry in trail[-period:] for key in entry["calls"]}
             return Loop("cycle", matched // period + 1, tuple(sorted(around)))
     if (errors := max(newest["errors"].values(), default=0)) > threshold:
         return Loop("same_error", errors, calls)
     if newest["search"]["count"] >= REWORDED:
-        return Loop("no_progress", newest["search"]["count"], calls)
+        return Loop("reworded", newest["search"]["count"], calls)
+    if newest["results"]["failed"] >= FAILED_IN_WORDS:
+        return Loop("failed_in_words", newest["results"]["failed"], calls)
+    if newest["results"]["same"] >= SAME_RESULT:
+        return Loop("same_result", newest["results"]["same"], calls)
     return None
 
 
-# ---------------------------------------------------------------- errors and searches
+# ---------------------------------------------------------------- errors and results
 
 
 def _errors(before: Mapping[str, int], turn: Sequence[Seen]) -> dict[str, int]:
     """Count the turns in a row that failed in the same way; one call that went well ends the row."""
-    if not all(one.error for one in turn):
+    if not all(seen.error for seen in turn):
         return {}
-    return {mark: before.get(mark, 0) + 1 for mark in {_mark(one.error) for one in turn}}
+    return {error: before.get(error, 0) + 1 for error in {_hash(seen.error) for seen in turn}}
+
+
+def _results(before: Mapping[str, Any], turn: Sequence[Seen]) -> dict[str, Any]:
+    """Count the turns of different calls that brought the same result, or one that says that the call failed.
+
+    The very same calls again are the loop's to count. A turn counts by all of its results: one that is new is progress.
+    """
+    seen: dict[str, list[str]] = dict(before["seen"])
+    failed = all(reads_as_failed(call.result) for call in turn)
+    result = "failed" if failed else _hash(*sorted({_result_hash(call) for call in turn}))
+    if any(call.error for call in turn) or (not failed and max(len(call.result) for call in turn) < LEAST_RESULT):
+        return {"seen": seen, "failed": 0, "same": 0}
+    turns, calls = seen.pop(result, []), _hash(*sorted({call.key for call in turn}))
+    is_new = calls not in turns
+    seen[result] = [*turns, calls][-SAME_RESULT:] if is_new else turns
+    count = len(seen[result]) if is_new else 0
+    recent = dict(list(seen.items())[-MOST_RESULTS:])
+    return {"seen": recent, "failed": count if failed else 0, "same": 0 if failed else count}
+
+
+def _result_hash(seen: Seen) -> str:
+    return _hash(" ".join(seen.result.split()))
+
+
+# ---------------------------------------------------------------- reworded searches
 
 
 def _search(last: Mapping[str, Any], turn: Sequence[Seen], calls: list[str]) -> dict[str, Any]:
-    """Count the turns in a row that ask one tool for the same in other words, and hear nothing new."""
-    tools = {one.name for one in turn}
-    words, names = _said(turn) if len(tools) == 1 else ([], [])
+    """Count the turns in a row that ask one tool for the same in other words, and bring nothing new."""
+    tools = {seen.name for seen in turn}
+    words, names = _query(turn) if len(tools) == 1 else ([], [])
     if not words:
         return {"tool": "", "words": [], "names": [], "lines": [], "count": 0}
-    lines = sorted({line for one in turn for line in _lines(one)})
+    lines = sorted({line for seen in turn for line in _lines(seen)})
     before = last.get("search", {"tool": ""})
     found = {"tool": tools.pop(), "words": words, "names": names}
     if before["tool"] != found["tool"] or not _alike(before, found):
@@ -150,11 +222,11 @@ def _search(last: Mapping[str, Any], turn: Sequence[Seen], calls: list[str]) -> 
     return {**found, "lines": sorted(known), "count": 1 if fresh else count}
 
 
-def _said(turn: Sequence[Seen]) -> tuple[list[str], list[str]]:
+def _query(turn: Sequence[Seen]) -> tuple[list[str], list[str]]:
     """Return the words of the arguments, and apart those that name one thing: numbers, names, switches."""
     words: set[str] = set()
     names: set[str] = set()
-    leaves = [leaf for one in turn for leaf in _leaves(one.args, "", 0)]
+    leaves = [leaf for seen in turn for leaf in _leaves(seen.args, "", 0)]
     if sum(len(path) + len(str(value)) for path, value in leaves) > LONGEST_SEARCH:
         return [], []
     for path, value in leaves:
@@ -163,8 +235,8 @@ def _said(turn: Sequence[Seen]) -> tuple[list[str], list[str]]:
             continue
         words.update(tokens(value))
         # The first word of a sentence has its capital from there.
-        told = [word for at, word in enumerate(_WORD.findall(value)) if _is_name(word, first=at == 0)]
-        names.update(tokens(" ".join(told)))
+        named = [word for at, word in enumerate(_WORD.findall(value)) if _is_name(word, first=at == 0)]
+        names.update(tokens(" ".join(named)))
     if len(words) + len(names) > MOST_WORDS:
         return [], []
     return sorted(words), sorted(names)
@@ -174,64 +246,54 @@ def _is_name(word: str, *, first: bool) -> bool:
     return any(char.isdigit() or (char.isupper() and not first) for char in word)
 
 
-def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _alike(query: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Say whether two sets of words ask for the same: another name or number asks for something else."""
-    mine, theirs = set(one["words"]), set(other["words"])
+    mine, theirs = set(query["words"]), set(other["words"])
     if not mine or not theirs:
         return False
-    apart = mine ^ theirs
     # A name that both hold may be written small in one of them.
-    named = set(one["names"]) | set(other["names"])
-    if apart & named or {name for name in set(one["names"]) ^ set(other["names"]) if "=" in name}:
+    named = set(query["names"]) | set(other["names"])
+    switches = {name for name in set(query["names"]) ^ set(other["names"]) if "=" in name}
+    if (mine ^ theirs) & named or switches:
         return False
     return mine <= theirs or theirs <= mine or len(mine & theirs) / len(mine | theirs) >= ALIKE
 
 
-def _lines(one: Seen) -> set[str]:
-    """Return a mark for each line of a result, less the words of the question it echoes."""
-    if one.error:
-        return {_short(one.error)}
-    lines = [" ".join(line.split()) for line in one.result.splitlines() if line.strip()]
+def _lines(seen: Seen) -> set[str]:
+    """Return a hash for each line of a result, without the words of the question it echoes."""
+    if seen.error:
+        return {_hash(seen.error, size=4)}
+    lines = [" ".join(line.split()) for line in seen.result.splitlines() if line.strip()]
     if len(lines) > MOST_LINES:
-        return {_short("\n".join(sorted(lines)))}
-    asked = {word for _, value in _leaves(one.args, "", 0) for word in _WORD.findall(str(value).casefold())}
-    told = ((line, [word for word in _WORD.findall(line.casefold()) if word not in asked]) for line in lines)
-    return {_short(" ".join(rest) or line) for line, rest in told}
+        return {_hash("\n".join(sorted(lines)), size=4)}
+    asked = {word for _, value in _leaves(seen.args, "", 0) for word in _WORD.findall(str(value).casefold())}
+    rest = ((line, [word for word in _WORD.findall(line.casefold()) if word not in asked]) for line in lines)
+    return {_hash(" ".join(words) or line, size=4) for line, words in rest}
 
 
 # ---------------------------------------------------------------- plain values
 
-_DEEP = 50
-
 
 def _folded(value: Any, depth: int) -> Any:
-    if depth > _DEEP:
+    if depth > DEEPEST:
         return "…"
     if isinstance(value, Mapping):
-        return {str(key): _folded(one, depth + 1) for key, one in value.items()}
+        return {str(key): _folded(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_folded(one, depth + 1) for one in value]
+        return [_folded(inner, depth + 1) for inner in value]
     if isinstance(value, str):
         return " ".join(value.split())
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _leaves(value: Any, path: str, depth: int) -> list[tuple[str, Any]]:
-    if isinstance(value, Mapping) and depth <= _DEEP:
-        return [leaf for key, one in value.items() for leaf in _leaves(one, f"{path}.{key}", depth + 1)]
-    if isinstance(value, list | tuple) and depth <= _DEEP:
-        return [leaf for one in value for leaf in _leaves(one, path, depth + 1)]
+    if isinstance(value, Mapping) and depth <= DEEPEST:
+        return [leaf for key, inner in value.items() for leaf in _leaves(inner, f"{path}.{key}", depth + 1)]
+    if isinstance(value, list | tuple) and depth <= DEEPEST:
+        return [leaf for inner in value for leaf in _leaves(inner, path, depth + 1)]
     return [(path, value if isinstance(value, str) else _folded(value, depth))]
 
 
-def _mark(*texts: str) -> str:
+def _hash(*texts: str, size: int = 6) -> str:
     """Return a short hash, the same in every process."""
-    return _hash("\x00".join(texts), 6)
-
-
-def _short(text: str) -> str:
-    return _hash(text, 4)
-
-
-def _hash(text: str, size: int) -> str:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
+    return blake2b("\x00".join(texts).encode("utf-8", "replace"), digest_size=size).hexdigest()

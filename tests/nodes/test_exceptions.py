@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from langgraph_reflexion.nodes.exceptions import is_passing, model_fault, pause_before, tool_error_class
+from langgraph_reflexion.nodes.exceptions import is_transient, model_fault, pause_before, tool_error_class
 
 
 class Told(Exception):  # noqa: N818
@@ -39,7 +39,7 @@ class Response:
 )
 def test_a_status_is_read_by_any_clients_name_for_it(name, status, passing, error_class):
     fault = Told(**{name: status})
-    assert is_passing(fault) is passing
+    assert is_transient(fault) is passing
     assert tool_error_class(fault) == error_class
 
 
@@ -57,7 +57,7 @@ def test_a_status_is_read_by_any_clients_name_for_it(name, status, passing, erro
     ],
 )
 def test_without_a_status_a_passing_fault_is_known_by_what_clients_call_it(name, passing):
-    assert is_passing(type(name, (Exception,), {})("busy")) is passing
+    assert is_transient(type(name, (Exception,), {})("busy")) is passing
 
 
 @pytest.mark.req("A5")
@@ -80,7 +80,7 @@ def test_an_http_error_of_the_standard_library_tells_its_status_and_its_time():
     headers = Message()
     headers["Retry-After"] = "7"
     with urllib.error.HTTPError("http://x", 429, "busy", headers, io.BytesIO()) as fault:
-        assert (is_passing(fault), tool_error_class(fault), pause_before(fault, 0)) == (True, "rate_limit", 7.0)
+        assert (is_transient(fault), tool_error_class(fault), pause_before(fault, 0)) == (True, "rate_limit", 7.0)
 
 
 @pytest.mark.req("A5")

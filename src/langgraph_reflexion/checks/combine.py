@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph_reflexion.checks.check import Check, Judge, members_of
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.calling import calling, takes
+from langgraph_reflexion.nodes.calling import accepts, call_function
 from langgraph_reflexion.nodes.checks import Judged, NamedCheck, decided, together, verdicts_on
 from langgraph_reflexion.nodes.models.asking import Meter
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
@@ -110,7 +110,7 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
     if not isinstance(checks, Mapping) or not checks or not all(isinstance(name, str) for name in checks):
         raise ValueError(f"`by_topic` takes a mapping of topics to checks, got {checks!r}")
     is_word = isinstance(topic, str) and topic.strip()
-    if topic is not None and not is_word and not (callable(topic) and takes(topic, "task")):
+    if topic is not None and not is_word and not (callable(topic) and accepts(topic, "task")):
         raise ValueError(f"`topic` is a word or a function of the task, got {topic!r}")
     choices = dict(zip(checks, members_of("by_topic", list(checks.values()), as_given=True), strict=True))
     fallback = members_of("default", [default])[0] if default is not None else None
@@ -119,7 +119,7 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
         if topic is None:
             word = topic_of(run.task)
         else:
-            word = topic if isinstance(topic, str) else (yield calling("`topic`", topic, run.task))
+            word = topic if isinstance(topic, str) else (yield call_function("`topic`", topic, run.task))
         chosen = choices.get(str(word), fallback)
         return Verdict() if chosen is None else (yield from chosen.verdict(answer, run, Meter()))
 

@@ -23,7 +23,7 @@ from langgraph_reflexion.checks.plain import normalize_answer
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.nodes.host import checkpoints, silent
-from langgraph_reflexion.nodes.models.asking import asked
+from langgraph_reflexion.nodes.models.asking import ask
 from langgraph_reflexion.nodes.models.bindings import knows_schemas
 from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.nodes.models.history import bounded, fenced
@@ -166,7 +166,7 @@ def _ask(model: Runnable[Any, Any], prompt: str, name: str, schema: dict[str, An
         return _last_words(final)
     if schema is not None and knows_schemas(model):
         model = model.bind(**as_format("verdict", schema))
-    reply = yield from asked(model, [message], config, aside=name)
+    reply = yield from ask(model, [message], config, aside=name)
     return reply.message.text
 
 

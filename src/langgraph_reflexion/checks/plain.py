@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph_reflexion.checks.check import Check, sync_check, text_of
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.calling import is_async, takes
+from langgraph_reflexion.nodes.calling import accepts, is_async
 from langgraph_reflexion.nodes.checks import NamedCheck
 from langgraph_reflexion.nodes.models.asking import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
@@ -39,9 +39,9 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
 
 def _with_run(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function itself, or one of (answer, run) around a function of the answer alone."""
-    if takes(function, None, None):
+    if accepts(function, None, None):
         return function
-    if not takes(function, None):
+    if not accepts(function, None):
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
     if is_async(function):
 

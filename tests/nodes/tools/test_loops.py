@@ -150,7 +150,7 @@ WORDINGS = [
 
 @pytest.mark.req("A6")
 def test_the_third_wording_of_a_search_that_brings_nothing_new_is_no_progress() -> None:
-    assert kinds(*map(search, WORDINGS)) == [None, None, *["no_progress"] * 6]
+    assert kinds(*map(search, WORDINGS)) == [None, None, *["reworded"] * 6]
     loop = followed([[search(words)] for words in WORDINGS[:3]])[-1]
     assert loop is not None
     assert loop.repeats == 3
@@ -159,9 +159,9 @@ def test_the_third_wording_of_a_search_that_brings_nothing_new_is_no_progress() 
 
 @pytest.mark.req("A6")
 def test_a_result_that_only_echoes_the_question_or_says_less_brings_nothing_new() -> None:
-    assert kinds(*(search(words, f"No hits for {words!r}.") for words in WORDINGS[:3])) == [None, None, "no_progress"]
+    assert kinds(*(search(words, f"No hits for {words!r}.") for words in WORDINGS[:3])) == [None, None, "reworded"]
     known = ["red room\nblue room", "blue room\nred room", "red room"]
-    assert kinds(*(search(*one) for one in zip(WORDINGS, known, strict=False))) == [None, None, "no_progress"]
+    assert kinds(*(search(*one) for one in zip(WORDINGS, known, strict=False))) == [None, None, "reworded"]
 
 
 @pytest.mark.req("A6")
@@ -169,9 +169,9 @@ def test_a_wording_that_brings_news_begins_the_count_again() -> None:
     assert kinds(*(search(words, f"room {at}") for at, words in enumerate(WORDINGS))) == [None] * 8
     results = ["Nothing.", "Nothing.", "The red room.", "The red room.", "The red room."]
     found = kinds(*(search(*one) for one in zip(WORDINGS, results, strict=False)))
-    assert found == [None, None, None, None, "no_progress"]
+    assert found == [None, None, None, None, "reworded"]
     long = ["\n".join(f"line {n + at}" for n in range(40)) for at in (0, 1, 1, 1)]
-    assert kinds(*(search(*one) for one in zip(WORDINGS, long, strict=False))) == [None, None, None, "no_progress"]
+    assert kinds(*(search(*one) for one in zip(WORDINGS, long, strict=False))) == [None, None, None, "reworded"]
 
 
 OTHER_QUESTIONS = {
@@ -210,7 +210,7 @@ def test_another_tool_between_begins_the_count_again() -> None:
 def test_wordings_of_one_turn_count_once() -> None:
     first, second, third, fourth = map(search, WORDINGS[:4])
     assert kinds([first, second, third]) == [None]
-    assert kinds([first, second], third, fourth) == [None, None, "no_progress"]
+    assert kinds([first, second], third, fourth) == [None, None, "reworded"]
 
 
 @pytest.mark.req("A6")
@@ -221,7 +221,7 @@ def test_the_very_same_search_is_no_rewording() -> None:
         None,
         None,
         None,
-        "no_progress",
+        "reworded",
     ]
 
 

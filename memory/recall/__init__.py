@@ -1,0 +1,1 @@
+"""Which lessons come back: what fits, what has proved its worth, where memory holds back."""
