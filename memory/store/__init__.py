@@ -1,7 +1,6 @@
-"""The store: LangGraph items in one SQLite file, found by vectors, by words, or by both.
+"""The file store: LangGraph items in one SQLite file, found by vectors, by words, or by both.
 
-The names are loaded when they are asked for: a program without a store need not
-import numpy and FAISS.
+The classes are imported on first use, so that a program without such a store does not load them.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FaissStore", "NgramEmbeddings"]
 
-_HOMES = {"FaissStore": "faiss_store", "NgramEmbeddings": "ngrams"}
+_MODULES = {"FaissStore": "faiss_store", "NgramEmbeddings": "ngrams"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

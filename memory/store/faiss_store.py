@@ -3,43 +3,68 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeVar
 
-import numpy as np
 from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result, SearchItem, SearchOp
 
+from langgraph_reflexion.driver import Wait, Waits, run_async, run_sync
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.store.agreeing import agree
-from langgraph_reflexion.memory.store.ahead import Ahead
-from langgraph_reflexion.memory.store.embedding import Packed, aembed, embed
-from langgraph_reflexion.memory.store.file import File
-from langgraph_reflexion.memory.store.mirror import Mirror
-from langgraph_reflexion.memory.store.renewing import StaleError
-from langgraph_reflexion.memory.store.searching import Changes, Reader, changes
-from langgraph_reflexion.memory.store.settings import Durability, Settings, checked_ttl
-from langgraph_reflexion.memory.store.values import now
-from langgraph_reflexion.memory.store.work import Work, work_of
-from langgraph_reflexion.memory.store.writing import PUT, refresh, row, sweep, write
+from langgraph_reflexion.memory.store.database import Database, last_seq, read_meta
+from langgraph_reflexion.memory.store.items import (
+    Changes,
+    Reader,
+    read_changes,
+    refresh_ttl,
+    sweep,
+    write_items,
+    write_vectors,
+)
+from langgraph_reflexion.memory.store.operations import Batch, check_batch, pack_vectors, texts_to_embed
+from langgraph_reflexion.memory.store.settings import (
+    WHOLE_VALUE,
+    Durability,
+    check_choice,
+    read_index,
+    read_ttl,
+)
+from langgraph_reflexion.memory.store.words import WordIndex
+
+if TYPE_CHECKING:
+    from langgraph_reflexion.memory.store.vectors import VectorIndex
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-SMALL = 32
-"""Operations that are checked on the event loop itself; more go to a thread."""
+CHECKED_ON_LOOP = 32
+"""Operations that are checked on the event loop itself, which takes under 1 ms; more go to the store's thread."""
+
+EMBEDDED_AT_ONCE = 256
+"""Items that are embedded again together: what providers take in one request."""
 
 
-class _OlderError(Exception):
-    """A view of the file is older than what the mirror has seen."""
+class _Stale(NamedTuple):
+    """Items that a search needs embedded first: id, number of the last write, fields and texts."""
+
+    left: int
+    items: list[tuple[int, int, str, tuple[str, ...]]]
+
+
+class _StaleError(Exception):
+    """Leaves a search whose items are not all embedded with the present fields."""
+
+    def __init__(self, stale: _Stale) -> None:
+        super().__init__(stale.left)
+        self.stale = stale
 
 
 class FaissStore(BaseStore):
@@ -47,10 +72,10 @@ class FaissStore(BaseStore):
 
     Any number of threads, tasks and processes may use one file at once. A batch is written whole or not at all, and its
     reads see what was there before it. With `durability="process"` an acknowledged write outlives the process, with
-    `"power"` also the machine's power. `index` is LangGraph's `IndexConfig` with `distance_type` (`cosine`,
-    `inner_product`, `l2`) and `rank` (`vectors`, `words`, `fused`) beside; without one, words and their spelling find
-    items. `ttl` is LangGraph's `TTLConfig`: what has expired is never given back, and reading an item lets its time
-    begin anew where `refresh_on_read` says so. With vectors, what is not indexed comes last and has no score.
+    `"power"` also a loss of power. `index` is LangGraph's `IndexConfig` with two more keys, `distance_type` (`cosine`,
+    `inner_product`, `l2`) and `rank` (`vectors`, `words`, `fused`); without an index, words find items. `ttl` is
+    LangGraph's `TTLConfig`: what has expired is never returned, and reading an item lets its time begin again where
+    `refresh_on_read` says so. In a search by vectors, items that are not indexed come last and have no score.
     """
 
     supports_ttl = True
@@ -66,57 +91,38 @@ class FaissStore(BaseStore):
         super().__init__()
         if not isinstance(path, (str, os.PathLike)):
             raise ValueError(f"`path` is a file's path or ':memory:', got {path!r}")
-        if durability not in get_args(Durability):
-            raise ValueError(f"`durability` must be one of {', '.join(get_args(Durability))}, got {durability!r}")
-        self._settings = Settings.of(index)
-        self.ttl_config = checked_ttl(ttl)
+        self._settings = read_index(index)
+        self.ttl_config = read_ttl(ttl)
         self.index_config = None if index is None else dict(index)
         self.embeddings = self._settings.embedder
-        self._file = File(path, durability)
+        self._database = Database(path, check_choice("durability", durability, Durability))
         try:
-            agree(self._file, self._settings)
+            self._check_index()
         except BaseException:
-            self._file.close()
+            self._database.close()
             raise
-        beside = None if self._file.in_memory else Path(f"{self._file.path}.faiss")
-        self._mirror = Mirror(self._settings, beside)
-        self._ahead = Ahead()
         self._swept = time.monotonic()
+        self._pid = os.getpid()
+        self._words: WordIndex | None = None
+        self._vectors: VectorIndex | None = None
         self._threads: tuple[int, ThreadPoolExecutor] | None = None
-        self._finalizer = weakref.finalize(self, self._file.close)
+        self._finalizer = weakref.finalize(self, self._database.close)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do all of these or none; the results stand in the order of the operations."""
-        work = work_of(ops, self._settings)
-        texts, queries = embed(self._settings, work.texts, work.queries)
-        while True:
-            try:
-                return self._done(work, texts, queries)
-            except StaleError as stale:
-                self._renew(stale, embed(self._settings, self._texts(stale), ())[0])
+        return run_sync(self._batch(list(ops)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """The same without blocking the event loop, on whichever loop it is called."""
-        ops = list(ops)
-        if len(ops) <= SMALL:
-            work = work_of(ops, self._settings)
-        else:
-            work = await self._in_thread(lambda: work_of(ops, self._settings))
-        texts, queries = await aembed(self._settings, work.texts, work.queries)
-        while True:
-            try:
-                return await self._in_thread(lambda: self._done(work, texts, queries))
-            except StaleError as stale:
-                found = (await aembed(self._settings, self._texts(stale), ()))[0]
-                await self._in_thread(partial(self._renew, stale, found))
+        return await run_async(self._batch(list(ops)))
 
     def changes(self, namespace: tuple[str, ...], since: int) -> Changes | None:
-        """What has changed in exactly this namespace after a write; all it holds where that is too long ago.
+        """What has changed in exactly this namespace after a write; all that it holds where that is too long ago.
 
-        `None` where items expire: then nobody writes what changes.
+        `None` where items expire: nobody writes down when they do.
         """
-        with self._file.reading() as connection:
-            return changes(connection, namespace, since)
+        with self._database.reading() as connection:
+            return read_changes(connection, namespace, since)
 
     async def achanges(self, namespace: tuple[str, ...], since: int) -> Changes | None:
         """The same, awaited."""
@@ -124,15 +130,21 @@ class FaissStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, and say how many items that were."""
-        with self._file.writing() as connection:
+        with self._database.writing() as connection:
             return sweep(connection)
 
     async def asweep_ttl(self) -> int:
+        """The same, awaited."""
         return await self._in_thread(self.sweep_ttl)
 
     def settle(self) -> None:
-        """Leave nothing of what was deleted in the log beside the file, as far as no other process reads just now."""
-        self._file.settle()
+        """Leave nothing of what was deleted in memory or in the log, as far as no other process reads just now."""
+        for index in (self._vectors, self._words):
+            if index is not None:
+                with index.lock:
+                    if index.outdated:
+                        index.clear()
+        self._database.empty_log()
 
     async def asettle(self) -> None:
         """The same, awaited."""
@@ -140,28 +152,21 @@ class FaissStore(BaseStore):
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine; anything else afterwards is a `StoreError`."""
-        if self._file.closed:
+        if self._database.closed:
             return
-        threads, self._threads = self._threads, None  # who comes meanwhile gets one of its own, or is told it is closed
+        threads, self._threads = self._threads, None
         if threads is not None and threads[0] == os.getpid():
             threads[1].shutdown(wait=True)
-        self._ahead.stop()
-        try:
-            with self._file.reading() as connection, self._mirror.alone():
-                self._mirror.save(connection)
-        except StoreError as fault:
-            logger.warning("Closed without a snapshot: %s", fault)
-        finally:
-            self._finalizer()
+        self._finalizer()
 
     def setup(self) -> None:
-        """Nothing to do: the file is ready once it is open. Here for those who know other stores."""
+        """Nothing to do: the file is ready once it is open. Other stores have this method."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
@@ -169,96 +174,161 @@ class FaissStore(BaseStore):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.close)
 
     def __repr__(self) -> str:
-        return f"FaissStore({self._file.path!r})"
+        return f"FaissStore({self._database.path!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} is neither pickled nor copied: open its path once more, or share the store itself")
 
-    def _done(self, work: Work, texts: Packed, queries: Packed) -> list[Result]:
-        results: list[Result] = [None] * work.size
-        if work.size == 1 and self._put_alone(work, texts):
-            return results
-        if not work.puts:
-            used = self._read_anew(work, queries, results)
+    def _batch(self, ops: Sequence[Op]) -> Waits[list[Result]]:
+        if len(ops) <= CHECKED_ON_LOOP:
+            batch = check_batch(ops, self._settings)
+        else:
+            batch = yield self._call(lambda: check_batch(ops, self._settings))
+        vectors = yield from self._embed(batch.texts)
+        queries = yield from self._embed_queries(batch.queries)
+        while True:
+            try:
+                results: list[Result] = yield self._call(lambda: self._do(batch, vectors, queries))
+                return results
+            except _StaleError as error:
+                yield from self._embed_again(error.stale)
+
+    def _do(self, batch: Batch, vectors: Mapping[str, bytes], queries: Mapping[str, bytes]) -> list[Result]:
+        results: list[Result] = [None] * batch.size
+        if not batch.puts:
+            with self._database.reading() as connection:
+                used = self._read(connection, batch, queries, results)
             if used:
-                with self._file.writing() as connection:
-                    refresh(connection, used)
+                with self._database.writing() as connection:
+                    refresh_ttl(connection, used)
             return results
-        with self._file.writing() as connection:
-            if work.reads:
-                refresh(connection, self._read(connection, work, queries, results))
-            write(connection, work.puts.values(), texts)
-            if self._sweeps_now():
+        with self._database.writing() as connection:
+            if batch.reads:
+                refresh_ttl(connection, self._read(connection, batch, queries, results))
+            write_items(connection, batch.puts.values(), vectors)
+            minutes = None if self.ttl_config is None else self.ttl_config.get("sweep_interval_minutes")
+            if minutes is not None and time.monotonic() - self._swept >= minutes * 60:
                 self._swept = time.monotonic()
                 sweep(connection)
         return results
 
-    def _put_alone(self, work: Work, texts: Mapping[str, bytes]) -> bool:
-        """Most writes are one item as any other: they take one statement, and False is for those that do not."""
-        for put in work.puts.values():
-            if put.value is not None and put.recipe in (None, self._settings.usual) and not self._sweeps_now():
-                self._file.write(PUT, row(put, texts, now()))
-                return True
-        return False
-
-    def _read_anew(self, work: Work, queries: Packed, results: list[Result]) -> list[int]:
-        while True:
-            try:
-                with self._file.reading() as connection:
-                    return self._read(connection, work, queries, results)
-            except _OlderError:
-                continue  # another thread was quicker: what it has seen is there for us too
-
-    def _read(self, connection: sqlite3.Connection, work: Work, queries: Packed, results: list[Result]) -> list[int]:
+    def _read(
+        self, connection: sqlite3.Connection, batch: Batch, queries: Mapping[str, bytes], results: list[Result]
+    ) -> list[int]:
         reader = Reader(connection)
-        for place, op in work.reads.items():
+        for place, op in batch.reads.items():
             if isinstance(op, GetOp):
                 results[place] = reader.get(op)
             elif isinstance(op, ListNamespacesOp):
-                results[place] = reader.namespaces(op)
+                results[place] = reader.list_namespaces(op)
             elif not op.query:
-                results[place] = reader.listed(op)
+                results[place] = reader.list_items(op)
             else:
                 results[place] = self._search(reader, op, queries.get(op.query))
         return reader.used
 
     def _search(self, reader: Reader, op: SearchOp, query: bytes | None) -> list[SearchItem]:
-        with (mirror := self._mirror).alone():
-            if not mirror.catch_up(reader.connection, words=self._settings.by_words):
-                raise _OlderError
-            if mirror.stale and self._settings.embedder is not None:
-                raise StaleError(reader.connection, mirror.stale)
-            slots, scores = reader.ranked(op, mirror, None if query is None else np.frombuffer(query, np.float32))
-            ids = mirror.ids[slots].tolist()
-            if mirror.partly:
-                self._ahead.start(self._read_on)
-        return reader.page(ids, scores.tolist(), op.refresh_ttl)
+        if self._pid != os.getpid():
+            # In a child process, a thread of the parent may have held the locks.
+            self._pid, self._vectors, self._words = os.getpid(), None, None
+        with ExitStack() as stack:
+            vectors = words = None
+            if self._settings.by_vectors:
+                vectors = self._vector_index()
+                stack.enter_context(vectors.lock)
+                vectors.catch_up(reader.connection)
+                if vectors.stale:
+                    raise _StaleError(self._read_stale(reader.connection, vectors.stale))
+            if self._settings.by_words:
+                words = self._words = self._words or WordIndex()
+                stack.enter_context(words.lock)
+                known = read_meta(reader.connection, "fields")
+                words.catch_up(
+                    reader.connection, self._settings.fields or (tuple(json.loads(known)) if known else WHOLE_VALUE)
+                )
+            return reader.search(op, vectors, query, words)
 
-    def _read_on(self) -> bool:
-        """Read some of what no search has needed yet; False where nothing is left."""
-        with self._file.reading() as connection, self._mirror.alone():
-            return not self._mirror.catch_up(connection) or self._mirror.read_on()
+    def _vector_index(self) -> VectorIndex:
+        # FAISS and numpy take longer to import than the rest of the package, and many programs search by words alone.
+        from langgraph_reflexion.memory.store.vectors import VectorIndex
 
-    def _texts(self, stale: StaleError) -> list[str]:
-        logger.info("%s: %d items are yet to be embedded for the index it is opened with", self._file.path, stale.left)
-        return stale.texts(self._settings)
+        self._vectors = self._vectors or VectorIndex(self._settings)
+        return self._vectors
 
-    def _renew(self, stale: StaleError, vectors: Mapping[str, bytes]) -> None:
-        with self._file.writing() as connection:
-            stale.renew(connection, self._settings, vectors)
+    def _embed(self, texts: list[str]) -> Waits[dict[str, bytes]]:
+        model, dims = self._settings.embedder, self._settings.dims
+        if not texts or model is None:
+            return {}
+        found = yield Wait(lambda: model.embed_documents(texts), lambda: model.aembed_documents(texts))
+        return pack_vectors(texts, found, dims)
 
-    def _sweeps_now(self) -> bool:
-        minutes = None if self.ttl_config is None else self.ttl_config.get("sweep_interval_minutes")
-        return minutes is not None and time.monotonic() - self._swept >= minutes * 60
+    def _embed_queries(self, queries: list[str]) -> Waits[dict[str, bytes]]:
+        model = self._settings.embedder
+        vectors: dict[str, bytes] = {}
+        for query in queries:
+            assert model is not None, "only a store with an embedder has queries to embed"
+            found = yield Wait(lambda: model.embed_query(query), lambda: model.aembed_query(query))  # noqa: B023
+            vectors |= pack_vectors([query], [found], self._settings.dims)
+        return vectors
+
+    def _read_stale(self, connection: sqlite3.Connection, stale: set[int]) -> _Stale:
+        rows = connection.execute(
+            "SELECT id, seq, coalesce(fields, ?), value FROM items WHERE id IN (SELECT value FROM json_each(?))",
+            (self._settings.embedded_fields, json.dumps(sorted(stale)[:EMBEDDED_AT_ONCE])),
+        )
+        items = [
+            (item, seq, fields, texts_to_embed(json.loads(value), json.loads(fields)))
+            for item, seq, fields, value in rows
+        ]
+        return _Stale(len(stale), items)
+
+    def _embed_again(self, stale: _Stale) -> Waits[None]:
+        """Embed items that were written without this index, or with other fields."""
+        logger.info("%s: %d items are yet to be embedded for this index", self._database.path, stale.left)
+        vectors = yield from self._embed(list(dict.fromkeys(text for *_, texts in stale.items for text in texts)))
+        yield self._call(lambda: self._save_vectors(stale, vectors))
+
+    def _save_vectors(self, stale: _Stale, vectors: Mapping[str, bytes]) -> None:
+        with self._database.writing() as connection:
+            next_seq = last_seq(connection) + 1
+            for item, seq, fields, texts in stale.items:
+                # An item that was changed meanwhile is left to whoever searches next.
+                changed = connection.execute("UPDATE items SET seq = ? WHERE id = ? AND seq = ?", (next_seq, item, seq))
+                if changed.rowcount:
+                    write_vectors(connection, item, fields, (vectors[text] for text in texts))
+
+    def _check_index(self) -> None:
+        """Compare the index with that of the file, and remember it for whoever opens the file without one."""
+        mine: dict[str, Any] = {}
+        if self._settings.embedder is not None:
+            mine = {"dims": self._settings.dims, "model": self._settings.model}
+        if self._settings.fields is not None:
+            mine["fields"] = json.dumps(self._settings.fields)
+        with self._database.reading() as connection:
+            known = {name: read_meta(connection, name) for name in mine}
+            others = [name for name in ("dims", "model") if mine.get(name) and known[name] not in (None, mine[name])]
+            used = others and connection.execute("SELECT 1 FROM vectors WHERE data != x'' LIMIT 1").fetchone()
+        if used:
+            name = others[0]
+            raise StoreError(
+                f"the store {self._database.path!r} holds vectors of another index: its {name} is {known[name]!r}, "
+                f"this index has {mine[name]!r}. Open it with that index, or copy its items to a new file"
+            )
+        if known != mine:
+            with self._database.writing() as connection:
+                connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(mine.items()))
+
+    def _call(self, call: Callable[[], T]) -> Wait:
+        return Wait(call, lambda: self._in_thread(call))
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        if self._file.closed:
-            raise StoreError(f"the store {self._file.path!r} is closed")
+        if self._database.closed:
+            raise StoreError(f"the store {self._database.path!r} is closed")
         threads = self._threads
         if threads is None or threads[0] != os.getpid():
             threads = self._threads = os.getpid(), ThreadPoolExecutor(1, thread_name_prefix="faiss-store")

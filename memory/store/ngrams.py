@@ -1,4 +1,4 @@
-"""Local embeddings: hashed words and letter runs. They know spelling, not meaning."""
+"""Local embeddings: hashed words and letter trigrams. They know spelling, not meaning."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 from langchain_core.embeddings import Embeddings
-from numpy.typing import NDArray
 
-from langgraph_reflexion.text.words import characters, tokens, weight
+from langgraph_reflexion.text.words import tokens
 
 
 class NgramEmbeddings(Embeddings):
     """A LangChain `Embeddings` that needs no model, no download and no network.
 
-    A text becomes its words and their runs of three letters, hashed into `dims` numbers. Texts that share spellings
-    are near each other: forms of a word, misspellings, identifiers, Chinese. Synonyms and translations are not; for
-    them use a model. `learned_from` gives embeddings that know how common each word and run is in texts like yours:
-    what many texts hold then counts less.
+    A text becomes its words and their letter trigrams, hashed into `dims` numbers. Texts that share spellings are near
+    each other: forms of a word, misspellings, identifiers, Chinese. Synonyms and translations are not; for them use a
+    model. `learned_from` counts how common each word and trigram is in texts like yours: what many texts hold then
+    weighs less.
     """
 
     spelling_only = True
-    """Words tell a `LessonBook` all that these vectors know, and better."""
+    """A `LessonBook` ranks by words already, and these vectors would tell it nothing more."""
 
     def __init__(self, dims: int = 512, *, frequencies: Mapping[str, int] | None = None, documents: int = 0) -> None:
         if dims < 8:
@@ -35,32 +33,29 @@ class NgramEmbeddings(Embeddings):
 
     @classmethod
     def learned_from(cls, texts: Iterable[str], dims: int = 512) -> NgramEmbeddings:
-        """Embeddings with the document frequencies of these texts."""
-        seen: Counter[str] = Counter()
+        """Embeddings that weigh words and trigrams by how few of these texts hold them."""
+        frequencies: Counter[str] = Counter()
         documents = 0
         for text in texts:
             documents += 1
-            seen.update(list(_features(text)))
-        return cls(dims, frequencies=seen, documents=documents)
+            frequencies.update(set(_features(text)))
+        return cls(dims, frequencies=frequencies, documents=documents)
 
     def embed_query(self, text: str) -> list[float]:
-        return self._vector(text).tolist()  # type: ignore[no-any-return]
+        vector = [0.0] * self.dims
+        for feature, weight in _features(text).items():
+            code = zlib.crc32(feature.encode("utf-8", "replace"))
+            vector[(code >> 1) % self.dims] += (weight if code & 1 else -weight) * self._rarity(feature)
+        norm = math.sqrt(sum(number * number for number in vector))
+        if not norm:  # a text without words is like itself alone
+            vector[zlib.crc32(text.encode("utf-8", "replace")) % self.dims] = norm = 1.0
+        return [number / norm for number in vector]
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [self.embed_query(text) for text in texts]
 
     async def aembed_query(self, text: str) -> list[float]:
         return self.embed_query(text)
-
-    def _vector(self, text: str) -> NDArray[np.float64]:
-        vector = np.zeros(self.dims)
-        for feature, strength in _features(text).items():
-            code = zlib.crc32(feature.encode("utf-8", "replace"))
-            vector[(code >> 1) % self.dims] += (1 if code & 1 else -1) * strength * self._rarity(feature)
-        norm = float(np.linalg.norm(vector))
-        if not norm:  # a text of no words at all is like itself alone
-            vector[zlib.crc32(text.encode("utf-8", "replace")) % self.dims] = norm = 1.0
-        return vector / norm
 
     def _rarity(self, feature: str) -> float:
         if not self.documents:
@@ -69,16 +64,17 @@ class NgramEmbeddings(Embeddings):
 
 
 def _features(text: str) -> dict[str, float]:
-    """Words and the runs of letters in them, with how much each tells."""
-    found: dict[str, float] = {}
+    """Words, their letter trigrams, and the characters of scripts without spaces, with their weights."""
+    features: dict[str, float] = {}
     for word, count in Counter(tokens(text)).items():
-        strength = weight(word) * (1 + math.log(count))
-        found[f"w {word}"] = strength
+        weight = 1 + math.log(count)
+        features[f"w {word}"] = weight
         if len(word) > 3:
             framed = f"^{word}$"
-            for i in range(len(framed) - 2):
-                run = f"r {framed[i : i + 3]}"
-                found[run] = found.get(run, 0.0) + strength / math.sqrt(len(framed) - 2)
-    for one in characters(text):
-        found[f"c {one}"] = 0.5
-    return found
+            for start in range(len(framed) - 2):
+                trigram = f"t {framed[start : start + 3]}"
+                features[trigram] = features.get(trigram, 0.0) + weight / math.sqrt(len(framed) - 2)
+        elif not word.isascii():
+            for character in word:
+                features[f"c {character}"] = 0.5
+    return features

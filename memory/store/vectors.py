@@ -1,201 +1,185 @@
-"""Vectors: exact scores of a query against them, of all of them or of a few candidates."""
+"""The vector index: FAISS in memory proposes the nearest items, their vectors in the file say how near they are.
+
+The index follows the file by its numbered writes and may lag or hold rows of items that have changed or gone. That is
+harmless: what it proposes is read from the file again, where filters, deletes and the true similarities are decided.
+"""
 
 from __future__ import annotations
 
-import math
-import mmap
-from collections.abc import Callable, Sequence
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from langgraph_reflexion.memory.store.columns import grown
-from langgraph_reflexion.memory.store.quantized import Quantized
-from langgraph_reflexion.memory.store.settings import Distance
+from langgraph_reflexion.memory.store.database import REMEMBERED, last_seq
+from langgraph_reflexion.memory.store.operations import NOT_INDEXED
+from langgraph_reflexion.memory.store.settings import Settings
 
 Floats = NDArray[np.float32]
-Slots = NDArray[np.int64]
+T = TypeVar("T")
 
-FLAT_WORK = 8_000_000
-"""Numbers up to which every vector is compared; beyond, FAISS picks candidates by short codes."""
+FLAT_NUMBERS = 8_000_000
+"""Size, in numbers, up to which every vector is compared: 1 ms for one thread. Beyond, 4-bit codes take a twentieth."""
 
-FEWEST_DIMS = 64
-"""Dimensions below which codes are too short to tell vectors apart, and comparing them all is cheap."""
+TRAINING_ROWS = 2000
+"""Vectors that the codes are learned from: with 1,000 or 10,000 the recall at 100,000 items is the same."""
 
 CANDIDATES = 400
-"""Rows whose true similarity is computed, with ten more for each item asked for and two for each thousand vectors."""
+"""Rows that codes propose, and ten more for each item asked for: at 100,000 items of 384 dimensions, clustered or pure
+noise, the five best are then among them in 1.000 of cases (0.965 with 100 rows)."""
+
+CHUNK = 4096
+"""Items that are read from the file at once, which bounds the memory that this takes."""
 
 
-AT_ONCE = 250
-"""Slots whose vectors are read together: few enough for them to stay in the processor's own memory."""
+class VectorIndex:
+    """The vectors of a file as FAISS has them. `lock` it while it catches up or is asked."""
 
+    def __init__(self, settings: Settings) -> None:
+        self.lock = threading.Lock()
+        self.stale: set[int] = set()
+        """Items that have to be embedded with the present fields before they can be found."""
+        self._settings = settings
+        self._metric = faiss.METRIC_L2 if settings.distance == "l2" else faiss.METRIC_INNER_PRODUCT
+        self.clear()
 
-class Vectors:
-    """The vectors of each slot, in one matrix; the vectors of one slot lie side by side.
+    def clear(self) -> None:
+        """Forget everything; the next search reads the file again."""
+        self._seq = -1
+        self._built = self._changed = 0
+        self._coded = False
+        self._faiss = self._create("Flat")
+        self.stale.clear()
 
-    Those that were only counted are read from the file when they are first compared: `read` gives them by slot.
-    """
+    @property
+    def outdated(self) -> bool:
+        """Whether it may hold rows of items that have changed or gone."""
+        return self._changed > 0
 
-    def __init__(self, dims: int, distance: Distance, read: Callable[[Slots], list[bytes | None]]) -> None:
-        self.dims = dims
-        self.distance = distance
-        self._read = read
-        self.matrix: Floats = np.zeros((0, dims), np.float32)
-        self.owner: Slots = np.zeros(0, np.int64)
-        self.rows = 0
-        self.slots = 0
-        self.many = False
-        self.codes: Quantized | None = None
-        self._first: Slots = np.zeros(1, np.int64)
-        self._absent = np.zeros(0, bool)
-        self.partly = False
-
-    def add(self, blobs: Sequence[bytes | None]) -> None:
-        """Take in the vectors of the next slots; `None` for a slot that has none."""
-        start = self.rows
-        self._count([len(blob) if blob else 0 for blob in blobs])
-        self._fill(slice(start, self.rows), blobs)
-
-    def expect(self, sizes: Sequence[int | None]) -> None:
-        """The same, by how many bytes they are in the file."""
-        start = self.rows
-        self._count([size or 0 for size in sizes])
-        self._absent[start : self.rows] = self.partly = True
-
-    def ready(self, rows: Slots | None = None) -> None:
-        """Have the vectors of these rows, or of all, here; what is gone from the file stays nothing."""
-        if not self.partly:
+    def catch_up(self, connection: sqlite3.Connection) -> None:
+        """Take in what has changed in the file. A view that is older than the index leaves it as it is."""
+        last = last_seq(connection)
+        if last <= self._seq:
             return
-        wanted = np.flatnonzero(self._absent[: self.rows]) if rows is None else rows[self._absent[rows]]
-        slots = np.unique(self.owner[wanted])
-        for start in range(0, len(slots), AT_ONCE):
-            some = slots[start : start + AT_ONCE]
-            blobs = self._read(some)
-            there = np.fromiter((blob is not None for blob in blobs), bool, len(blobs))
-            self._fill(self._rows_of(some[there]), blobs)
-            self._absent[self._rows_of(some)] = False
-        self.partly = rows is not None
+        [new] = connection.execute("SELECT count(*) FROM items WHERE seq > ?", (self._seq,)).fetchone()
+        # Rebuilt when half of it is new: the codes are learned from what it held, and rows of gone items pile up.
+        if self._seq < last - REMEMBERED or self._changed + new > 1000 + self._built // 2:
+            self._rebuild(connection)
+        else:
+            for [item] in connection.execute("SELECT id FROM gone WHERE seq > ?", (self._seq,)):
+                self.stale.discard(item)
+                self._changed += 1
+            self._changed += new
+            self._read(connection, "items.seq > ?", self._seq)
+        self._seq = last
 
-    def read_on(self) -> bool:
-        """Read some of the vectors that are not here yet; False where none is left."""
-        left = np.flatnonzero(self._absent[: self.rows]) if self.partly else np.zeros(0, np.int64)
-        self.ready(left[:AT_ONCE])
-        self.partly = len(left) > AT_ONCE
-        return self.partly
+    def nearest(self, query: Floats, end: int, narrowed: bool) -> list[int]:
+        """The items of the rows nearest to a query: enough for `end` of them, more where a search is narrowed."""
+        exact = not self._coded and not narrowed
+        rows = min(self._faiss.ntotal, 16 + 2 * end if exact else CANDIDATES + 10 * end)
+        if not rows:
+            return []
+        _, ids = self._faiss.search(query[None], rows)
+        return list(dict.fromkeys(ids[0][ids[0] >= 0].tolist()))
 
-    def _count(self, sizes: Sequence[int]) -> None:
-        counts = np.array(sizes, np.int64) // (4 * self.dims)
-        ends = self.rows + np.cumsum(counts)
-        need, last = int(ends[-1]), self.slots + len(counts)
-        if need > len(self.matrix):
-            self.reserve(max(need, int(1.5 * len(self.matrix)), 1024))
-        if last >= len(self._first):
-            self._first = grown(self._first, max(last + 1, 2 * len(self._first), 1024))
-        self._first[self.slots + 1 : last + 1] = ends
-        self.owner[self.rows : need] = np.repeat(np.arange(self.slots, last), counts)
-        self.many = self.many or int(counts.max()) > 1
-        self.rows, self.slots = need, last
+    def prepare(self, query: bytes) -> Floats:
+        """A query as it is compared."""
+        row: Floats = self._normalize(np.frombuffer(query, np.float32)[None])[0]
+        return row
 
-    def _fill(self, rows: slice | Slots, blobs: Sequence[bytes | None]) -> None:
-        data = np.frombuffer(b"".join([blob for blob in blobs if blob]), np.float32).reshape(-1, self.dims)
-        if self.distance == "cosine" and len(data):
-            norms = np.sqrt(np.einsum("ij,ij->i", data, data))[:, None]
-            norms[norms == 0] = 1
-            data = data / norms
-        self.matrix[rows] = data
+    def rank(
+        self, rows: Iterable[tuple[int, bytes | None]], query: Floats
+    ) -> tuple[list[tuple[int, float]], list[int]]:
+        """Items with their exact similarity, the best first, and the ids of those that have no vector."""
+        ids: list[int] = []
+        scores: list[Floats] = []
+        rest: list[int] = []
+        for some in _chunks(rows):
+            rest += [item for item, data in some if not data]
+            kept = [(item, data) for item, data in some if data]
+            if kept:
+                ids += [item for item, _ in kept]
+                scores.append(self._best_scores([data for _, data in kept], query))
+        if not ids:
+            return [], sorted(rest)
+        found = np.concatenate(scores)
+        order = np.lexsort((np.array(ids), -found))  # equal ones stand as they were first written
+        return [(ids[place], float(found[place])) for place in order], sorted(rest)
 
-    @property
-    def used(self) -> Floats:
-        return self.matrix[: self.rows]
+    def _rebuild(self, connection: sqlite3.Connection) -> None:
+        self.clear()
+        [count, highest] = connection.execute("SELECT count(*), max(id) FROM items").fetchone()
+        dims = self._settings.dims
+        if count * dims > FLAT_NUMBERS:
+            ids = np.unique(np.linspace(1, highest, TRAINING_ROWS).astype(int)).tolist()
+            sample = "SELECT data FROM vectors WHERE id IN (SELECT value FROM json_each(?))"
+            rows = self._normalize(self._matrix([data for [data] in connection.execute(sample, (json.dumps(ids),))]))
+            if len(rows) >= TRAINING_ROWS // 2:
+                self._coded = True
+                # Two numbers a code; an odd count of dimensions has no such pairs.
+                self._faiss = self._create("SQ8" if dims % 2 else f"PQ{dims // 2}x4fs")
+                self._faiss.train(rows)
+        self._read(connection, "+items.seq > ?", -1)
+        self._built = count
 
-    @property
-    def first(self) -> Slots:
-        """The first row of each slot, and the end of the last."""
-        return self._first[: self.slots + 1]
+    def _create(self, factory: str) -> Any:
+        return faiss.index_factory(self._settings.dims, f"IDMap,{factory}", self._metric)
 
-    def reserve(self, room: int, sparse: bool = False) -> None:
-        """Make room for this many vectors at once; what is not used takes no memory, nor what lies between where it
-        is to be `sparse`."""
-        matrix = _sparse(room, self.dims) if sparse else np.zeros((room, self.dims), np.float32)
-        matrix[: self.rows] = self.matrix[: self.rows]
-        self.matrix, self.owner, self._absent = matrix, grown(self.owner, room), grown(self._absent, room)
+    def _read(self, connection: sqlite3.Connection, where: str, since: int) -> None:
+        """Add the vectors of items that were written since."""
+        rows = connection.execute(
+            "SELECT items.id, coalesce(items.fields, ?), vectors.fields, data FROM items "
+            f"LEFT JOIN vectors ON vectors.id = items.id WHERE {where}",
+            (self._settings.embedded_fields, since),
+        )
+        for some in _chunks(rows):
+            ids: list[int] = []
+            blobs: list[bytes] = []
+            for item, wanted, fields, data in some:
+                self.stale.discard(item)
+                if wanted == NOT_INDEXED:
+                    continue
+                if fields != wanted:
+                    self.stale.add(item)
+                elif data:
+                    ids += [item] * (len(data) // (4 * self._settings.dims))
+                    blobs.append(data)
+            if ids:
+                self._faiss.add_with_ids(self._normalize(self._matrix(blobs)), np.array(ids, np.int64))
 
-    @property
-    def large(self) -> bool:
-        """Whether codes are worth their while."""
-        return self.rows * self.dims > FLAT_WORK and self.dims >= FEWEST_DIMS
+    def _matrix(self, blobs: list[bytes]) -> Floats:
+        return np.frombuffer(b"".join(blobs), np.float32).reshape(-1, self._settings.dims)
 
-    def nearest(self, query: Floats, alive: NDArray[np.bool_], limit: int) -> tuple[Slots, Floats] | None:
-        """The best slots of all by their exact similarity, or `None` where the exact way must be gone."""
-        if not self.large or limit > CANDIDATES // 4:
-            return None
-        rows = self.coded().candidates(self.asked(query), CANDIDATES + 10 * limit + self.rows // 500)
-        rows = rows[alive[self.owner[rows]]]
-        self.ready(rows)
-        slots, scores = self._best(self.owner[rows], self._similarity(self.matrix[rows], query))
-        # Few live ones among the candidates say little of the others: then all are compared.
-        return (slots, scores) if len(slots) >= max(4 * limit, CANDIDATES // 4) else None
+    def _normalize(self, rows: Floats) -> Floats:
+        return rows / _norms(rows)[:, None] if self._settings.distance == "cosine" else rows
 
-    def coded(self) -> Quantized:
-        """The codes of all rows, made where there are none yet."""
-        if self.codes is None:
-            self.codes = Quantized(self.dims, self.distance)
-        if self.codes.outgrown(self.rows):
-            self.ready()
-        self.codes.extend(self.used)
-        return self.codes
-
-    def scores(self, query: Floats, slots: Slots | None) -> tuple[Slots, Floats]:
-        """Slots that have vectors, with the similarity of the best one. `None` means every slot."""
-        if slots is None:
-            if not self.rows:
-                return np.zeros(0, np.int64), np.zeros(0, np.float32)
-            self.ready()
-            return self._best(self.owner[: self.rows], self._similarity(self.used, query))
-        rows = self._rows_of(slots)
-        if len(rows) > self.rows // 3:
-            self.ready()
-            return self._best(self.owner[rows], self._similarity(self.used, query)[rows])
-        self.ready(rows)
-        return self._best(self.owner[rows], self._similarity(self.matrix[rows], query))
-
-    def asked(self, query: Floats) -> Floats:
-        """The query as it is compared."""
-        norm = math.sqrt(np.dot(query, query))
-        return (query / norm).astype(np.float32) if self.distance == "cosine" and norm > 0 else query
-
-    def _rows_of(self, slots: Slots) -> Slots:
-        first = self.first[slots]
-        counts = self.first[slots + 1] - first
-        if not self.many:
-            return first[counts > 0]
-        total = int(counts.sum())
-        ends = np.cumsum(counts)
-        return np.repeat(first - (ends - counts), counts) + np.arange(total)
-
-    def _similarity(self, rows: Floats, query: Floats) -> Floats:
-        # FAISS's own loops: one thread, as several would wait for each other longer than they work, and no copies.
-        asked = self.asked(query)
-        scores = np.empty(len(rows), np.float32)
-        compare = getattr(faiss, "fvec_L2sqr_ny" if self.distance == "l2" else "fvec_inner_products_ny")
-        compare(faiss.swig_ptr(scores), faiss.swig_ptr(asked), faiss.swig_ptr(rows), self.dims, len(rows))
-        if self.distance == "cosine":
-            np.minimum(scores, 1.0, out=scores)  # rounding alone says more
-        return -np.sqrt(scores) if self.distance == "l2" else scores
-
-    def _best(self, owners: Slots, scores: Floats) -> tuple[Slots, Floats]:
-        if not self.many or not len(owners):
-            return owners, scores
-        order = np.argsort(owners, kind="stable")
-        owners, scores = owners[order], scores[order]
-        first = np.flatnonzero(np.concatenate(([True], owners[1:] != owners[:-1])))
-        return owners[first], np.maximum.reduceat(scores, first)
+    def _best_scores(self, blobs: list[bytes], query: Floats) -> Floats:
+        """For each item the similarity of its best vector."""
+        rows = self._matrix(blobs)
+        scores: Floats = -np.linalg.norm(rows - query, axis=1) if self._settings.distance == "l2" else rows @ query
+        if self._settings.distance == "cosine":
+            scores = np.minimum(scores / _norms(rows), 1)  # only rounding says more
+        if len(rows) == len(blobs):
+            return scores
+        counts = [len(blob) // (4 * self._settings.dims) for blob in blobs]
+        best: Floats = np.maximum.reduceat(scores, np.cumsum([0, *counts[:-1]]))
+        return best
 
 
-def _sparse(rows: int, dims: int) -> Floats:
-    """Zeros of which each page takes memory when it is first written to; numpy would ask for pages of 2 MB."""
-    memory = mmap.mmap(-1, 4 * rows * dims)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(memory, np.float32).reshape(rows, dims)
+def _norms(rows: Floats) -> Floats:
+    norms: Floats = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)).astype(np.float32)
+    norms[norms == 0] = 1
+    return norms
+
+
+def _chunks(rows: Iterable[T]) -> Iterator[list[T]]:
+    """The rows, some at a time."""
+    each = iter(rows)
+    while some := list(islice(each, CHUNK)):
+        yield some

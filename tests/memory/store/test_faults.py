@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from langgraph.store.base import PutOp
 
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.store import file, quantized, vectors
+from langgraph_reflexion.memory.store import database
 
 NS = ("team",)
 
@@ -54,7 +50,7 @@ def test_a_damaged_page_of_a_file_too_large_to_be_checked_is_found_when_it_is_re
         data[4096 * page : 4096 * page + 8] = b"\xff" * 8
     path.write_bytes(data)
     before = digest(path)
-    monkeypatch.setattr(file, "CHECKED", 0)
+    monkeypatch.setattr(database, "CHECK_BYTES", 0)
     with FaissStore(path) as store:
         for read in (lambda: store.search(NS, query="word2900"), lambda: store.search(NS, limit=3000)):
             with pytest.raises(StoreError, match=r"lessons\.db.*damaged"):
@@ -76,7 +72,7 @@ def test_another_program_that_locks_the_file_is_waited_for_and_then_named(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(path, 3)
-    monkeypatch.setattr(file, "PATIENCE", 0.1)
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.1)
     with FaissStore(path) as store:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -145,25 +141,3 @@ def test_a_full_disk_fails_the_put_at_hand_and_nothing_else(path: Path) -> None:
     with FaissStore(path) as store:
         assert len(store.search(NS, limit=5000)) == held
         store.put(NS, "after", {"n": 1})
-
-
-@pytest.mark.slow
-def test_a_long_rebuild_says_how_far_it_is(
-    opened: Callable[..., FaissStore], path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(vectors, "FLAT_WORK", 500 * 64)
-    monkeypatch.setattr(quantized, "FEW", 50)
-    monkeypatch.setattr(quantized, "CHUNK", 50)
-    monkeypatch.setattr(quantized, "TOLD", 250)
-    data = np.random.default_rng(9).standard_normal((1000, 64)).astype(np.float32)
-    index: dict[str, Any] = {"dims": 64, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
-    with FaissStore(path, index=index) as store:
-        store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(1000)])
-        store.search(NS, query="0", limit=3)
-    path.with_name("lessons.db.faiss").write_bytes(b"spoilt")
-    with caplog.at_level(logging.INFO, "langgraph_reflexion"):
-        assert opened(index=index).search(NS, query="7", limit=1)[0].key == "7"
-    told = " | ".join(caplog.messages)
-    assert "lessons.db.faiss is not used" in told
-    assert "1000" in told
-    assert "400 of 1000" in told

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from langgraph_reflexion import FaissStore
+from langgraph_reflexion import FaissStore, NgramEmbeddings
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.store.schema import MARK
+from langgraph_reflexion.memory.store.database import APPLICATION_ID
 
 NS = ("team",)
 
@@ -55,63 +55,63 @@ def test_a_newer_version_is_refused(path: Path) -> None:
     refused(path, "version")
 
 
-OLD = """
+BEFORE = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE items (id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER, rule TEXT, recipe INTEGER,
-    seq INTEGER NOT NULL, UNIQUE (namespace, key));
-CREATE INDEX items_by_seq ON items (seq);
+    seq INTEGER NOT NULL, again INTEGER, vectors BLOB, UNIQUE (namespace, key));
+CREATE INDEX items_by_again ON items (again) WHERE again IS NOT NULL;
 CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE recipes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE gone (item INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
 CREATE INDEX gone_by_seq ON gone (seq);
-INSERT INTO meta VALUES ('file', 'f'), ('seq', 7), ('floor', 0), ('dims', 4), ('fields', '["text"]');
-INSERT INTO recipes VALUES (1, 'embedder' || char(10) || 'text');
-INSERT INTO items VALUES (1, 'team', 'a', '{"text":"@0"}', 5, 6, NULL, NULL, NULL, 1, 1);
-INSERT INTO items VALUES (2, 'team', 'b', '{"text":"@1"}', 7, 8, NULL, NULL, 'false', NULL, 2);
+INSERT INTO meta VALUES ('file', 'f'), ('floor', 0), ('dims', 4), ('fields', '["text"]');
+INSERT INTO recipes VALUES (1, 'embedder' || char(10) || 'text'), (2, 'embedder' || char(10) || 'a' || char(10) || 'b');
+INSERT INTO items VALUES (1, 'team', 'a', '{"text":"@0"}', 5, 6, NULL, NULL, NULL, 1, 1, 3,
+    x'0000803f000000000000000000000000');
+INSERT INTO items VALUES (2, 'team', 'b', '{"text":"@1"}', 7, 8, NULL, NULL, 'false', NULL, 2, NULL, NULL);
+INSERT INTO items VALUES (3, 'team', 'c', '{"a":"@2","b":"@2"}', 7, 8, NULL, NULL, '["a", "b"]', 2, 3, NULL,
+    x'00000000000000000000803f00000000');
 PRAGMA application_id = {MARK};
+PRAGMA user_version = {VERSION};
 """
-VERSIONS = [
-    """
-CREATE TABLE vectors (item INTEGER PRIMARY KEY, data BLOB NOT NULL);
-INSERT INTO vectors VALUES (1, x'0000803f000000000000000000000000');
-PRAGMA user_version = 1;
-""",
-    """
-ALTER TABLE items ADD COLUMN vectors BLOB;
-UPDATE items SET vectors = x'0000803f000000000000000000000000' WHERE id = 1;
-PRAGMA user_version = 2;
-""",
-    """
-ALTER TABLE items ADD COLUMN vectors BLOB;
-UPDATE items SET vectors = x'0000803f000000000000000000000000' WHERE id = 1;
-UPDATE meta SET value = 7 WHERE name = 'floor';
-DELETE FROM meta WHERE name = 'seq';
-PRAGMA user_version = 3;
-""",
-]
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=["first", "second", "third"])
-def test_a_file_of_an_older_version_is_brought_to_this_one(
-    opened: Callable[..., FaissStore], path: Path, index: dict[str, Any], angles: Any, version: str
-) -> None:
+def made_before(path: Path, version: int) -> None:
     raw = sqlite3.connect(path)
-    raw.executescript(OLD.replace("{MARK}", str(MARK)) + version)
+    raw.executescript(BEFORE.replace("{MARK}", str(APPLICATION_ID)).replace("{VERSION}", str(version)))
     raw.close()
+
+
+def test_a_file_of_the_last_version_is_brought_to_this_one(
+    opened: Callable[..., FaissStore], path: Path, index: dict[str, Any], angles: Any
+) -> None:
+    made_before(path, 4)
     for _ in range(2):
         store = opened(index=index)
-        assert [(item.key, item.value) for item in store.search(NS)] == [("a", {"text": "@0"}), ("b", {"text": "@1"})]
-        assert [(item.key, item.score) for item in store.search(NS, query="@0")] == [("a", 1.0), ("b", None)]
+        assert [(item.key, item.value.get("text")) for item in store.search(NS)] == [
+            ("a", "@0"),
+            ("b", "@1"),
+            ("c", None),
+        ]
+        assert [(item.key, item.score) for item in store.search(NS, query="@0")] == [
+            ("a", 1.0),
+            ("c", 0.0),
+            ("b", None),
+        ]
         assert (store.get(NS, "b").created_at.microsecond, store.get(NS, "b").updated_at.microsecond) == (7, 8)
         store.close()
     assert angles.seen == ["@0"] * 2, "the vectors are those that the old file had"
     store = opened(index=index)
-    assert store.changes(NS, 7).seq == 7, "the numbers of writes go on from the last"
-    store.put(NS, "c", {"text": "@0.5"})
-    assert [item.key for item in store.changes(NS, 7).items] == ["c"]
+    last = store.changes(NS, -1).seq
+    assert last >= 3
     store.put(NS, "b", {"text": "@0.5"})
-    assert [item.key for item in store.changes(NS, 8).items] == ["b"]
+    assert [item.key for item in store.changes(NS, last).items] == ["b"]
+
+
+def test_a_file_of_an_early_version_is_refused_with_the_way_out(path: Path) -> None:
+    made_before(path, 3)
+    refused(path, "version is 3.*export")
 
 
 def test_a_damaged_page_is_found_on_opening(path: Path) -> None:
@@ -184,25 +184,49 @@ async def test_a_closed_store_says_so(path: Path) -> None:
 def test_each_durability_has_its_setting(opened: Callable[..., FaissStore], tmp_path: Path) -> None:
     for durability, level in (("process", 1), ("power", 2)):
         store = opened(path=tmp_path / durability, durability=durability)
-        with store._file.writing() as connection:
+        with store._database.writing() as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def test_another_model_is_refused_until_no_vector_is_left(opened: Callable[..., FaissStore], path: Path) -> None:
+    class Named(NgramEmbeddings):
+        model = "small"
+
+    class Other(NgramEmbeddings):
+        model = "large"
+
+    store = opened(index={"dims": 512, "embed": Named()})
+    store.put(NS, "a", {"text": "x"})
+    refused(path, r"(?s)Named:small.*Other:large", index={"dims": 512, "embed": Other()})
+    assert opened().get(NS, "a") is not None
+    store.delete(NS, "a")
+    store.close()
+    assert opened(index={"dims": 512, "embed": Other()}).search(NS, query="x") == []
+
+
 @pytest.mark.slow
-def test_the_package_is_imported_without_numpy_and_faiss() -> None:
-    code = "import sys, langgraph_reflexion as p; assert 'faiss' not in sys.modules; p.FaissStore; p.NgramEmbeddings"
+def test_faiss_is_imported_when_vectors_are_searched_and_not_before() -> None:
+    code = (
+        "import sys\nfrom langgraph_reflexion import FaissStore, NgramEmbeddings\n"
+        "with FaissStore(':memory:') as store:\n"
+        "    store.put(('a',), 'b', {'text': 'c'})\n    store.search((), query='c')\n"
+        "assert 'faiss' not in sys.modules\n"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.slow
-def test_a_forked_child_uses_connections_of_its_own(path: Path) -> None:
+def test_a_forked_child_uses_connections_and_locks_of_its_own(path: Path) -> None:
     code = (
         "import os, sys\nfrom langgraph_reflexion import FaissStore\n"
-        "store = FaissStore(sys.argv[1])\nstore.put(('a',), 'parent', {'n': 1})\n"
-        "child = os.fork()\n"
-        "if not child:\n    store.put(('a',), 'child', {'n': 2}); os._exit(len(store.search(('a',))))\n"
-        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2\n"
-        "assert len(store.search(('a',))) == 2\nstore.close()\n"
+        "store = FaissStore(sys.argv[1])\nstore.put(('a',), 'parent', {'text': 'word'})\n"
+        "store.search(('a',), query='word')\n"
+        "with store._words.lock:\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        store.put(('a',), 'child', {'text': 'word'}); os._exit(len(store.search(('a',), query='word')))\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2\n"
+        "assert len(store.search(('a',), query='word')) == 2\nstore.close()\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], check=True, timeout=60)

@@ -100,34 +100,43 @@ def test_the_same_text_twice_in_a_batch_is_embedded_once(opened: Opened, index: 
     assert keys(store.search(NS, query="@0")) == ["a", "b"]
 
 
-@pytest.mark.slow
+def large(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[..., list[str]]]:
+    """An index that uses codes from 500 vectors on, and the true nearest among items: their keys and texts."""
+    monkeypatch.setattr(vectors, "FLAT_NUMBERS", 500 * 64)
+    monkeypatch.setattr(vectors, "TRAINING_ROWS", 800)
+    data = np.random.default_rng(12).standard_normal((1500, 64)).astype(np.float32)
+    unit = data / np.linalg.norm(data, axis=1, keepdims=True)
+
+    def nearest(query: int, held: dict[int, int], limit: int = 3) -> list[str]:
+        return [str(key) for key in sorted(held, key=lambda key: -float(unit[held[key]] @ unit[query]))[:limit]]
+
+    return {"dims": 64, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}, nearest
+
+
 def test_many_vectors_are_found_as_if_each_had_been_compared(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a size FAISS names candidates by short codes: deletes, changes and reopening leave the answers true."""
-    monkeypatch.setattr(vectors, "FLAT_WORK", 2000 * 64)
-    monkeypatch.setattr(vectors, "CANDIDATES", 200)
-    rng = np.random.default_rng(7)
-    data = rng.standard_normal((4100, 64)).astype(np.float32)
-    index = {"dims": 64, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}
-    truth = data / np.linalg.norm(data, axis=1, keepdims=True)
+    """Beyond a size FAISS proposes items by short codes; changes by others, deletes and filters leave answers true."""
+    index, nearest = large(monkeypatch)
+    store, other = opened(index=index), opened(index=index)
+    store.batch([PutOp(NS, str(i), {"t": str(i), "even": i % 2 == 0}) for i in range(1000)])
+    held = {i: i for i in range(1000)}
 
-    def right(store: FaissStore, gone: set[int]) -> float:
-        hits = 0
-        for query in range(4000, 4060):
-            order = [i for i in np.argsort(-(truth[:4000] @ truth[query])) if i not in gone][:5]
-            hits += len(set(keys(store.search(NS, query=str(query), limit=5))) & {str(i) for i in order})
-        return hits / 300
+    def asked(query: int, **more: Any) -> list[str]:
+        return keys(store.search(NS, query=str(query), limit=3, **more))
 
-    store = opened(index=index)
-    store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(4000)])
-    assert right(store, set()) >= 0.99
-    gone = set(range(0, 4000, 3))
-    store.batch([PutOp(NS, str(i), None) for i in gone])
-    assert right(store, gone) >= 0.99
-    store.close()
-    store = opened(index=index)
-    assert right(store, gone) >= 0.99
-    store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in gone])
-    assert right(store, set()) >= 0.99
+    assert all(asked(query) == nearest(query, held) for query in range(1000, 1020))
+    other.batch([PutOp(NS, str(i), {"t": str(i + 400), "even": True}) for i in range(30)])
+    other.batch([PutOp(NS, str(i), None) for i in range(100, 130)])
+    held = {key: text for key, text in (held | {i: i + 400 for i in range(30)}).items() if not 100 <= key < 130}
+    assert all(asked(query) == nearest(query, held) for query in range(1000, 1020))
+    even = {key: text for key, text in held.items() if key < 30 or key % 2 == 0}
+    assert asked(1200, filter={"even": True}) == nearest(1200, even)
+    assert len(store.search(NS, query="1201", limit=2000)) == len(held)
+    for i in range(130, 960):  # of what codes propose, most is gone
+        other.delete(NS, str(i))
+        held.pop(i)
+    assert all(asked(query) == nearest(query, held) for query in range(1000, 1020))
+    store.settle()
+    assert all(asked(query) == nearest(query, held) for query in range(1020, 1030))
 
 
 def test_an_index_of_other_fields_embeds_again_what_it_changes(opened: Opened, index: Any, angles: Any) -> None:

@@ -1,0 +1,354 @@
+"""The SQLite file of a store: its tables, connections for any number of threads and processes, and clear errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.store.settings import Durability
+
+VERSION = 5
+APPLICATION_ID = 0x4C524658
+"""Marks an SQLite file as a store of this package."""
+
+REMEMBERED = 10_000
+"""Writes for which deletes are remembered: a reader that is further behind reads all items again, in about the time
+that it takes to catch up with so many."""
+
+TABLES = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE items (
+    id INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    ttl REAL,
+    expires_at INTEGER,
+    fields TEXT,
+    seq INTEGER NOT NULL,
+    UNIQUE (namespace, key)
+);
+CREATE INDEX items_by_seq ON items (seq);
+CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE vectors (id INTEGER PRIMARY KEY, fields TEXT NOT NULL, data BLOB NOT NULL);
+CREATE TABLE gone (seq INTEGER PRIMARY KEY, id INTEGER NOT NULL);
+CREATE TRIGGER item_changed AFTER UPDATE OF value ON items BEGIN
+    DELETE FROM vectors WHERE id = old.id;
+END;
+CREATE TRIGGER item_deleted AFTER DELETE ON items BEGIN
+    DELETE FROM vectors WHERE id = old.id;
+    INSERT INTO gone VALUES (
+        1 + max(old.seq, coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0)), old.id
+    );
+    DELETE FROM gone WHERE seq < (SELECT max(seq) FROM gone) - {REMEMBERED};
+END;
+"""
+"""Every write takes the next number: an item's `seq` is that of its last change, `gone` has one for every delete.
+Whoever remembers a number reads from these what changed since, whichever process changed it. `fields` are the paths
+that a put named for itself; `vectors` keeps one or more float32 vectors of an item and the paths that they come from.
+"""
+
+LAST_SEQ = "max(coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0))"
+"""SQL for the number of the last write."""
+
+FROM_VERSION_4 = """
+ALTER TABLE items RENAME TO before;
+DROP INDEX items_by_again;
+DROP INDEX items_by_end;
+DROP TABLE gone;
+{tables}
+INSERT INTO items SELECT id, namespace, key, value, created_at, updated_at, ttl, expires_at, rule,
+    max(seq, coalesce(again, 0)) FROM before ORDER BY id;
+INSERT INTO vectors SELECT before.id,
+    '["' || replace(substr(text, instr(text, char(10)) + 1), char(10), '", "') || '"]', coalesce(vectors, x'')
+    FROM before JOIN recipes ON recipes.id = before.recipe ORDER BY before.id;
+DROP TABLE before;
+DROP TABLE recipes;
+DELETE FROM meta WHERE name IN ('file', 'floor');
+"""
+"""Brings a file of version 4 to version 5. There, a recipe was a line for the embedder and one for each field."""
+
+WAIT_SECONDS = 30.0
+"""How long a write waits for other processes: longer than any batch of ours takes, short of what seems to hang."""
+
+IDLE_CONNECTIONS = 8
+"""Connections kept open for the next readers; a thread pool of LangChain's default size rarely has more at once."""
+
+CHECK_BYTES = 16 * 1024 * 1024
+"""Size up to which a file is checked as a whole when it is opened, which takes some 20 ms at this size."""
+
+ERRORS = (sqlite3.Error, json.JSONDecodeError)
+"""What SQLite raises, and what reading a damaged value raises."""
+
+
+class Database:
+    """One SQLite file in WAL mode, or a database in memory for `":memory:"`.
+
+    With the durability `process`, an acknowledged write outlives the process; with `power`, also a loss of power as far
+    as the disk keeps what it acknowledged.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], durability: Durability) -> None:
+        self.in_memory = os.fspath(path) == ":memory:"
+        # Connections are opened as they are needed, when the program may be in another folder.
+        self.path = ":memory:" if self.in_memory else os.path.abspath(path)
+        self.closed = False
+        self._synchronous = "FULL" if durability == "power" else "NORMAL"
+        self._inherited: list[sqlite3.Connection] = []
+        self._start()
+        try:
+            if not self.in_memory:
+                self._check_file()
+            self._get_writer()
+        except ERRORS as error:
+            raise self._explain(error, "opened") from error
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self._write_lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._all: list[sqlite3.Connection] = []
+        self._writer: sqlite3.Connection | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection with one unchanging view of the data, as it is now."""
+        try:
+            if self.in_memory:
+                with self._write_lock:
+                    yield self._get_writer()
+                return
+            connection = self._take()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                self._give_back(connection)
+        except ERRORS as error:
+            raise self._explain(error, "read") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is kept whole or not at all."""
+        try:
+            self._check_process()
+            with self._write_lock:
+                connection = self._get_writer()
+                _retry(connection, "BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    _retry(connection, "COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+        except ERRORS as error:
+            raise self._explain(error, "written") from error
+
+    def empty_log(self) -> None:
+        """Move the log into the file and empty it, as far as nobody reads from it at this moment."""
+        try:
+            self._check_process()
+            with self._write_lock:
+                self._get_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except ERRORS as error:
+            raise self._explain(error, "written") from error
+
+    def close(self) -> None:
+        """Close every connection; one that a thread is reading from is closed when the thread has done.
+
+        They are closed one after another: the last connection to a file, of all processes, moves its log into it.
+        """
+        with self._lock:
+            self.closed = True
+            idle, self._idle, self._all = self._idle, [], []
+            if os.getpid() != self._pid:
+                return
+            for connection in idle:
+                connection.close()
+        with self._write_lock, self._lock:
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None
+
+    def _check_file(self) -> None:
+        """Refuse what is not a store, without changing a byte of it."""
+        path = Path(self.path)
+        if not path.parent.is_dir():
+            raise self._refuse(f"there is no folder {str(path.parent)!r}")
+        if path.is_dir():
+            raise self._refuse("it is a folder")
+        if not path.exists() or path.stat().st_size == 0:
+            return
+        with path.open("rb") as file:
+            if file.read(16) != b"SQLite format 3\0":
+                raise self._refuse("it is damaged or no SQLite file")
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=WAIT_SECONDS)
+        try:
+            self._version(connection)
+            if path.stat().st_size <= CHECK_BYTES:
+                [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
+                if found != "ok":
+                    raise self._refuse(f"it is damaged ({found})")
+        finally:
+            connection.close()
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """The version of the tables; 0 where there are none yet."""
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        [application] = connection.execute("PRAGMA application_id").fetchone()
+        [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not tables and application in (0, APPLICATION_ID):
+            return 0
+        if application != APPLICATION_ID:
+            raise self._refuse("it is an SQLite file of another program")
+        if version > VERSION:
+            raise self._refuse(f"its version is {version}, this release knows {VERSION}: install a newer release")
+        if version < 4:
+            raise self._refuse(
+                f"its version is {version}, of an early pre-release: export its lessons with that release "
+                "(`langgraph-reflexion memory export`) and import them into a new file"
+            )
+        return int(version)
+
+    def _refuse(self, why: str) -> StoreError:
+        return StoreError(f"the store {self.path!r} cannot be opened: {why}")
+
+    def _open_writer(self) -> sqlite3.Connection:
+        connection = self._open()
+        connection.execute("PRAGMA busy_timeout = 0")  # `_retry` waits in its stead
+        if not self.in_memory:
+            _retry(connection, "PRAGMA journal_mode = WAL")
+        _retry(connection, "BEGIN IMMEDIATE")
+        version = self._version(connection)
+        if version < VERSION:
+            script = TABLES if version == 0 else FROM_VERSION_4.format(tables=TABLES.partition(";")[2])
+            for statement in _statements(script):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        _retry(connection, "COMMIT")
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=WAIT_SECONDS, check_same_thread=False)
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+        connection.execute("PRAGMA cache_size = -8000")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # at 16 MB: copying the log stops writers for a moment
+        with self._lock:
+            self._all.append(connection)
+        return connection
+
+    def _get_writer(self) -> sqlite3.Connection:
+        self._check_process()
+        if self.closed:
+            raise StoreError(f"the store {self.path!r} is closed")
+        if self._writer is None:
+            self._writer = self._open_writer()
+        return self._writer
+
+    def _take(self) -> sqlite3.Connection:
+        self._check_process()
+        if self.closed:
+            raise StoreError(f"the store {self.path!r} is closed")
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self._open()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        with self._lock:
+            if len(self._idle) < IDLE_CONNECTIONS and not self.closed:
+                self._idle.append(connection)
+                return
+            if connection in self._all:
+                self._all.remove(connection)
+            connection.close()
+
+    def _check_process(self) -> None:
+        """After a fork the child opens connections of its own; its parent's are never used nor closed there."""
+        if os.getpid() == self._pid:
+            return
+        if self.in_memory:
+            raise StoreError("a store in memory cannot be used in a child process")
+        self._inherited += self._all
+        self._start()
+
+    def _explain(self, error: Exception, action: str) -> StoreError:
+        if isinstance(error, sqlite3.ProgrammingError) and self.closed:
+            return StoreError(f"the store {self.path!r} is closed")
+        why = _plain_reason(error) if isinstance(error, sqlite3.Error) else f"the file is damaged ({error})"
+        return StoreError(f"the store {self.path!r} cannot be {action}: {why}")
+
+
+def last_seq(connection: sqlite3.Connection) -> int:
+    """The number of the last write."""
+    return int(connection.execute(f"SELECT {LAST_SEQ}").fetchone()[0])
+
+
+def read_meta(connection: sqlite3.Connection, name: str) -> Any:
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0]
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script; `executescript` would commit the transaction that they belong to."""
+    statement = ""
+    for line in script.splitlines():
+        statement += f"{line}\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _retry(connection: sqlite3.Connection, statement: str) -> None:
+    """Execute a statement as soon as other processes let us.
+
+    SQLite itself waits ever longer between its tries, up to 0.1 s, and a busy file starves it; short, uneven pauses do
+    not.
+    """
+    execute: Callable[[str], object] = connection.execute
+    end, pause = 0.0, 0.0002
+    while True:
+        try:
+            execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            end = end or time.monotonic() + WAIT_SECONDS
+            if _code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > end:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 1.3, 0.003)
+
+
+def _code(error: sqlite3.Error) -> int:
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def _plain_reason(error: sqlite3.Error) -> str:
+    reasons = {
+        sqlite3.SQLITE_FULL: "the disk is full",
+        sqlite3.SQLITE_IOERR: "reading or writing the file failed, perhaps because the disk is full",
+        sqlite3.SQLITE_READONLY: "the file or its folder is read-only",
+        sqlite3.SQLITE_CORRUPT: "the file is damaged",
+        sqlite3.SQLITE_NOTADB: "the file is damaged or no SQLite file",
+        sqlite3.SQLITE_CANTOPEN: "the file or its folder cannot be opened, or may not be written",
+        sqlite3.SQLITE_BUSY: f"other processes kept it locked for {WAIT_SECONDS:g} s",
+    }
+    reason = reasons.get(_code(error)) or ("the file is damaged" if "malformed JSON" in str(error) else "")
+    return f"{reason} ({error})" if reason else str(error)

@@ -1,0 +1,289 @@
+"""Items in the file: get, list, search, write and sweep them, inside a connection's view or transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, SearchItem, SearchOp
+
+from langgraph_reflexion.memory.store.database import LAST_SEQ, REMEMBERED, last_seq
+from langgraph_reflexion.memory.store.filters import filter_sql
+from langgraph_reflexion.memory.store.operations import Put
+
+if TYPE_CHECKING:
+    from langgraph_reflexion.memory.store.vectors import VectorIndex
+    from langgraph_reflexion.memory.store.words import WordIndex
+
+MINUTE = 60_000_000
+"""Microseconds of a minute."""
+
+FEW_ITEMS = 250
+"""Items under a namespace up to which all are compared, in 0.5 ms; among more, the index proposes some, as fast."""
+
+FUSED_DEPTH = 256
+"""Places of each ranking that are fused, or four, sixteen … times as many where a page lies further down. A page and
+the next are cut from the same fused ranking then."""
+
+FUSED_PLACE = 60
+"""How slowly a place loses weight when rankings are fused: the constant of Cormack, Clarke and Büttcher (2009)."""
+
+_COLUMNS = "id, namespace, key, value, created_at, updated_at, ttl, expires_at"
+_LIVE = "(expires_at IS NULL OR expires_at > ?)"
+_THESE = "(SELECT value AS wanted FROM json_each(?)) CROSS JOIN items ON items.id = wanted"
+"""SQL for the items of a JSON list of ids; a cross join has SQLite begin with the list, not with a namespace."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PUT = f"""
+INSERT INTO items (namespace, key, value, created_at, updated_at, ttl, expires_at, fields, seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, {LAST_SEQ} + 1))
+ON CONFLICT (namespace, key) DO UPDATE SET
+    value = excluded.value, updated_at = excluded.updated_at, ttl = excluded.ttl, fields = excluded.fields,
+    created_at = CASE WHEN expires_at <= excluded.updated_at THEN excluded.created_at ELSE created_at END,
+    expires_at = excluded.expires_at, seq = excluded.seq
+RETURNING id
+"""
+
+Ranked = list[tuple[int, float | None]]
+"""Ids of items with their scores, the best first."""
+
+
+class Changes(NamedTuple):
+    """What was written to a namespace after the write `since` up to the write `seq`; -1 means all that it holds.
+
+    `keys` are the keys that it holds now, given where something was deleted.
+    """
+
+    since: int
+    seq: int
+    items: list[Item]
+    keys: set[str] | None = None
+
+
+class Reader:
+    """Reads in one view of the file. `used` collects the items whose time to live begins again."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.used: list[int] = []
+        self._now = now()
+
+    def get(self, op: GetOp) -> Item | None:
+        row = self.connection.execute(
+            f"SELECT {_COLUMNS} FROM items WHERE namespace = ? AND key = ? AND {_LIVE}",
+            (".".join(op.namespace), str(op.key), self._now),
+        ).fetchone()
+        if row is None:
+            return None
+        item = self._item(row, op.refresh_ttl)
+        return Item(
+            value=item.value,
+            key=item.key,
+            namespace=item.namespace,
+            created_at=item.created_at,
+            updated_at=item.updated_at,
+        )
+
+    def list_items(self, op: SearchOp) -> list[SearchItem]:
+        """Items in the order in which they were first written."""
+        where, values = self._where(op)
+        order = "+id" if op.namespace_prefix else "id"  # the plus sign has SQLite look up the namespace first
+        rows = self.connection.execute(
+            f"SELECT {_COLUMNS} FROM items WHERE id IN "
+            f"(SELECT id FROM items WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?) ORDER BY id",
+            (*values, op.limit, op.offset),
+        )
+        return [self._item(row, op.refresh_ttl) for row in rows.fetchall()]
+
+    def search(
+        self, op: SearchOp, vectors: VectorIndex | None, query: bytes | None, words: WordIndex | None
+    ) -> list[SearchItem]:
+        """Items ranked by vectors, by words or by both fused; the indexes are the caller's alone meanwhile."""
+        end = op.offset + op.limit
+        if vectors is None or query is None:
+            ranked = [] if words is None else self._by_words(op, words, end)
+        elif words is None:
+            scored, rest = self._by_vectors(op, vectors, query, end)
+            ranked = [*scored, *((item, None) for item in rest)]
+        else:
+            ranked = self._fused(op, vectors, query, words, end)
+        page = ranked[op.offset : end]
+        rows = self.connection.execute(
+            f"SELECT {_COLUMNS} FROM items WHERE id IN (SELECT value FROM json_each(?))",
+            (json.dumps([item for item, _ in page]),),
+        )
+        found = {row[0]: row for row in rows}
+        return [self._item(found[item], op.refresh_ttl, score) for item, score in page]
+
+    def list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        rows = self.connection.execute(
+            "SELECT DISTINCT namespace FROM items WHERE id NOT IN (SELECT id FROM items WHERE expires_at <= ?)",
+            (self._now,),
+        )
+        found = (tuple(name.split(".")) for [name] in rows)
+        kept = {
+            name[: op.max_depth]
+            for name in found
+            if all(_matches_namespace(name, condition) for condition in op.match_conditions or ())
+        }
+        return sorted(kept)[op.offset : op.offset + op.limit]
+
+    def _by_vectors(
+        self, op: SearchOp, index: VectorIndex, query: bytes, end: int
+    ) -> tuple[list[tuple[int, float]], list[int]]:
+        """Items by similarity, and where fewer than `end` have a vector, the ids of the rest."""
+        where, values = self._where(op)
+        vectors = f"LEFT JOIN vectors ON vectors.id = items.id WHERE {where}"
+        asked = index.prepare(query)
+        if not self._is_few(op.namespace_prefix):
+            near = index.nearest(asked, end, narrowed=bool(op.namespace_prefix or op.filter))
+            some = f"SELECT items.id, data FROM {_THESE} {vectors}"
+            scored, _ = index.rank(self.connection.execute(some, (json.dumps(near), *values)), asked)
+            if len(scored) >= end:
+                return scored, []
+        every = f"SELECT items.id, data FROM items {vectors}"
+        return index.rank(self.connection.execute(every, values), asked)
+
+    def _by_words(self, op: SearchOp, index: WordIndex, end: int) -> Ranked:
+        asked = index.ask(op.query or "")
+        page = [item for item, _ in self._words_ranked(op, index, asked, end)[:end]]
+        shares = index.shares(asked, page)
+        return [(item, shares[item]) for item in page]
+
+    def _words_ranked(
+        self, op: SearchOp, index: WordIndex, asked: list[list[str]], end: int
+    ) -> list[tuple[int, float]]:
+        """Items by BM25, at least `end` of them where there are so many."""
+        where, values = self._where(op)
+        kept = f"SELECT items.id FROM {_THESE} WHERE {where}"
+        limit = max(FUSED_DEPTH, 4 * end)
+        while True:
+            best = index.best(asked, limit)
+            passed = {
+                item for [item] in self.connection.execute(kept, (json.dumps([item for item, _ in best]), *values))
+            }
+            ranked = [(item, score) for item, score in best if item in passed]
+            if len(ranked) >= end or len(best) < limit:
+                return ranked
+            limit *= 16
+
+    def _fused(self, op: SearchOp, vectors: VectorIndex, query: bytes, words: WordIndex, end: int) -> Ranked:
+        """Both rankings as one: what is high in either is high. The score is the similarity of whichever is there."""
+        depth = FUSED_DEPTH
+        while depth < end:
+            depth *= 4
+        near, rest = self._by_vectors(op, vectors, query, depth)
+        asked = words.ask(op.query or "")
+        told = self._words_ranked(op, words, asked, depth)
+        places: dict[int, float] = {}
+        for ranking in (near[:depth], told[:depth]):
+            place, last = 0, None
+            for count, (item, score) in enumerate(ranking, 1):
+                if score != last:  # equal scores share a place: which was written first decides nothing
+                    place, last = count, score
+                places[item] = places.get(item, 0.0) + 1 / (FUSED_PLACE + place)
+        similar: dict[int, float | None] = {**words.shares(asked, [item for item, _ in told[:depth]]), **dict(near)}
+        order = sorted(places, key=lambda item: (-places[item], -(similar[item] or 0), item))
+        return [*((item, similar[item]) for item in order), *((item, None) for item in rest if item not in places)]
+
+    def _where(self, op: SearchOp) -> tuple[str, list[Any]]:
+        """SQL for what a search may return at all, whatever its query."""
+        prefix, values = _under(op.namespace_prefix)
+        condition, wanted = filter_sql(self.connection, op.filter)
+        return f"{prefix} AND {_LIVE}{condition}", [*values, self._now, *wanted]
+
+    def _is_few(self, prefix: tuple[str, ...]) -> bool:
+        if not prefix:
+            return False
+        under, values = _under(prefix)
+        count = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE {under} LIMIT {FEW_ITEMS + 1})"
+        return bool(self.connection.execute(count, values).fetchone()[0] <= FEW_ITEMS)
+
+    def _item(self, row: tuple[Any, ...], refresh_ttl: bool, score: float | None = None) -> SearchItem:
+        item, namespace, key, value, created, updated, ttl, expires = row
+        # A write for each read would be slow: a time to live of which less than a hundredth is over is left as it is.
+        if refresh_ttl and ttl is not None and expires - self._now < 0.99 * ttl * MINUTE:
+            self.used.append(item)
+        return SearchItem(
+            tuple(namespace.split(".")), key, json.loads(value), _moment(created), _moment(updated), score
+        )
+
+
+def now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+def read_changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: int) -> Changes | None:
+    """What was written to exactly this namespace after `since`; `None` where items expire, which nobody writes down."""
+    if connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
+        return None
+    last, name = last_seq(connection), ".".join(namespace)
+    reader = Reader(connection)
+    columns = f"SELECT {_COLUMNS} FROM items WHERE"
+    if not max(0, last - REMEMBERED) <= since <= last:
+        rows = connection.execute(f"{columns} namespace = ?", (name,))
+        return Changes(-1, last, [reader._item(row, False) for row in rows])
+    new = connection.execute(f"{columns} seq > ? AND +namespace = ?", (since, name))
+    items: list[Item] = [reader._item(row, False) for row in new]
+    if not connection.execute("SELECT 1 FROM gone WHERE seq > ?", (since,)).fetchone():
+        return Changes(since, last, items)
+    keys = {key for [key] in connection.execute("SELECT key FROM items WHERE namespace = ?", (name,))}
+    return Changes(since, last, items, keys)
+
+
+def write_items(connection: sqlite3.Connection, puts: Collection[Put], vectors: Mapping[str, bytes]) -> None:
+    """Write items with their vectors, and delete those that have no value."""
+    moment = now()
+    seq = None if len(puts) == 1 else last_seq(connection) + 1
+    for namespace, key, value, fields, embedded, texts, ttl in puts:
+        if value is None:
+            connection.execute("DELETE FROM items WHERE namespace = ? AND key = ?", (namespace, key))
+            continue
+        expires = None if ttl is None else moment + int(ttl * MINUTE)
+        row = (namespace, key, value, moment, moment, ttl, expires, fields, seq)
+        [[item]] = connection.execute(_PUT, row).fetchall()
+        if embedded is not None:
+            write_vectors(connection, item, embedded, (vectors[text] for text in texts))
+
+
+def write_vectors(connection: sqlite3.Connection, item: int, fields: str, vectors: Iterable[bytes]) -> None:
+    """Keep an item's vectors with the fields that they were made from."""
+    connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (item, fields, b"".join(vectors)))
+
+
+def sweep(connection: sqlite3.Connection) -> int:
+    """Delete what has expired; how many items that were."""
+    return connection.execute("DELETE FROM items WHERE expires_at <= ?", (now(),)).rowcount
+
+
+def refresh_ttl(connection: sqlite3.Connection, items: Iterable[int]) -> None:
+    """Let the time to live of items begin again; what has expired meanwhile stays so."""
+    connection.executemany(
+        f"UPDATE items SET expires_at = :now + CAST(ttl * {MINUTE} AS INTEGER) WHERE id = :item AND expires_at > :now",
+        [{"now": now(), "item": item} for item in items],
+    )
+
+
+def _moment(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _under(prefix: tuple[str, ...]) -> tuple[str, list[str]]:
+    """SQL for a namespace and those below it, which lie between `a.b.` and `a.b/`: a slash follows the dot."""
+    if not prefix:
+        return "1", []
+    name = ".".join(prefix)
+    return "(namespace = ? OR namespace >= ? AND namespace < ?)", [name, f"{name}.", f"{name}/"]
+
+
+def _matches_namespace(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
+    path = tuple(condition.path)
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))

@@ -1,0 +1,132 @@
+"""The word index: an FTS5 table in memory, which ranks items by BM25 over the tokens of their texts.
+
+It follows the file by its numbered writes, as the vector index does. A word of a query that no item holds stands for
+the words nearest to it in spelling.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import sqlite3
+import threading
+from collections.abc import Iterable
+
+from langgraph_reflexion.memory.store.database import REMEMBERED, last_seq
+from langgraph_reflexion.memory.store.operations import NOT_INDEXED, text_to_search
+from langgraph_reflexion.text.words import tokens
+
+QUERY_WORDS = 100
+"""Different words of a query that are looked for; a longer text says what it is about in its first hundred."""
+
+SHORTEST_GUESS = 4
+"""Letters from which a word may be misspelt: shorter words are near too many others."""
+
+LIKENESS = 0.75
+"""difflib's ratio from which spellings are near: one wrong letter of four, or two swapped in a word of eight."""
+
+SPELLINGS = 3
+"""Spellings that a word stands for at most, which is difflib's own default."""
+
+
+class WordIndex:
+    """The words of a file's items. `lock` it while it catches up or is asked."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self.outdated = False
+        """Whether it may hold words of items that have changed or gone."""
+        self._create()
+
+    def clear(self) -> None:
+        """Forget everything; the next search reads the file again."""
+        self._db.close()
+        self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self._create()
+
+    def _create(self) -> None:
+        # Tokens are ours already, so all that this tokenizer does is part them at spaces.
+        self._db.execute(
+            "CREATE VIRTUAL TABLE words USING fts5(text, "
+            "tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* P* S* Co'\")"
+        )
+        self._db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, 'row')")
+        self._seq = -1
+        self.outdated = False
+
+    def catch_up(self, connection: sqlite3.Connection, fields: tuple[str, ...]) -> None:
+        """Take in what has changed in the file; an item without fields of its own is searched by these."""
+        last = last_seq(connection)
+        if last <= self._seq:
+            return
+        if 0 <= self._seq < last - REMEMBERED:
+            self.clear()
+        self._db.execute("BEGIN")
+        try:
+            gone = connection.execute("SELECT id FROM gone WHERE seq > ?", (self._seq,)).fetchall()
+            changed = self._db.executemany("DELETE FROM words WHERE rowid = ?", gone).rowcount if self._seq >= 0 else 0
+            for item, value, own in connection.execute(
+                "SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,)
+            ):
+                if self._seq >= 0:
+                    changed += self._db.execute("DELETE FROM words WHERE rowid = ?", (item,)).rowcount
+                if own != NOT_INDEXED:
+                    text = text_to_search(json.loads(value), fields if own is None else json.loads(own))
+                    self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (item, " ".join(tokens(text))))
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._seq = last
+        self.outdated = self.outdated or changed > 0
+
+    def ask(self, query: str) -> list[list[str]]:
+        """The words of a query, each with the spellings that stand for it: itself where an item holds it."""
+        words = list(dict.fromkeys(tokens(query)))[:QUERY_WORDS]
+        return [[word] if self._count(word) else self._near(word) for word in words]
+
+    def best(self, asked: list[list[str]], limit: int) -> list[tuple[int, float]]:
+        """Items with their BM25, the best first; what is higher is better."""
+        terms = " OR ".join('"' + term.replace('"', '""') + '"' for spellings in asked for term in spellings)
+        if not terms:
+            return []
+        rows = self._db.execute(
+            "SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?", (terms, limit)
+        )
+        return rows.fetchall()
+
+    def shares(self, asked: list[list[str]], items: Iterable[int]) -> dict[int, float]:
+        """How much of a query each item holds, from 0 to 1, where rare words count for more."""
+        [total] = self._db.execute("SELECT count(*) FROM words").fetchone()
+        weights = [
+            math.log(1 + (total + 0.5) / (0.5 + sum(self._count(term) for term in spellings))) for spellings in asked
+        ]
+        rows = self._db.execute(
+            "SELECT rowid, text FROM words WHERE rowid IN (SELECT value FROM json_each(?))", (json.dumps(list(items)),)
+        )
+        shares = {}
+        for item, text in rows:
+            held = set(text.split())
+            part = sum(
+                weight for weight, spellings in zip(weights, asked, strict=True) if not held.isdisjoint(spellings)
+            )
+            shares[item] = part / sum(weights)
+        return shares
+
+    def _count(self, term: str) -> int:
+        """How many items hold a term."""
+        row = self._db.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _near(self, word: str) -> list[str]:
+        """Terms that begin with the word, or with its first letter and are spelt much like it."""
+        if len(word) < SHORTEST_GUESS or not word.isascii():
+            return []
+        rows = self._db.execute(
+            "SELECT term FROM vocabulary WHERE term >= ? AND term < ?", (word[0], chr(ord(word[0]) + 1))
+        )
+        terms = [term for [term] in rows]
+        longer = [term for term in terms if term.startswith(word)][:SPELLINGS]
+        return longer or difflib.get_close_matches(word, terms, SPELLINGS, LIKENESS)
