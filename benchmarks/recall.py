@@ -57,6 +57,7 @@ class Figure:
     ndcg: float
     recall: float
     false: float | None = None
+    first: float | None = None
     near: float | None = None
     silent: float | None = None
 
@@ -178,6 +179,7 @@ def judged(who: str, split: str, asked: Iterable[Query], rank: Ranker, ours: Our
     if ours is not None:
         shown = {one.task: ours.recall(one.task, ()) for one in asked}
         figure.recall = _mean(len({*shown[one.task]} & {*one.fits}) / len(one.fits) for one in good)
+        figure.first = _mean(shown[one.task][:1] != [] and shown[one.task][0] in one.fits for one in good)
         figure.false = _mean(bool(shown[one.task]) for one in hopeless)
         figure.near = _mean(bool(ours.recall(one.task, one.fits)) for one in good)
         figure.silent = _mean(not shown[one.task] for one in good)
@@ -204,9 +206,9 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="each task that went wrong on InMemoryStore")
     given = parser.parse_args()
     figures = [one for of in SETS for one in measured(of)]
-    print(f"{'':36} part   ndcg  recall  false   near  silent")
+    print(f"{'':36} part   ndcg  recall  first  false   near silent")
     for one in figures:
-        rest = "".join("      -" if x is None else f"{x:7.3f}" for x in (one.false, one.near, one.silent))
+        rest = "".join("      -" if x is None else f"{x:7.3f}" for x in (one.first, one.false, one.near, one.silent))
         print(f"{one.who:36} {one.split:5} {one.ndcg:5.3f}  {one.recall:6.3f}{rest}")
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in figures], indent=1) + "\n", encoding="utf-8")

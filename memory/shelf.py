@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -72,15 +72,14 @@ class Shelf:
 
 
 def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
-    """The lessons' records as they are now, by key. The index knows them then."""
+    """The lessons' items as they are now, by key; the index is up to date with them afterwards."""
     index = shelf.index
     while True:
-        since = index.seq
+        since, seq = index.seq, -1
         [news] = yield News(shelf.lessons, since)
-        seq = -1
         if news is None:
             items = {item.key: item for item in (yield from every(shelf.lessons))}
-            new = yield from _unknown(index, items.values())
+            new = [item for item in items.values() if index.is_new(item)]
         else:
             seq, new = news.seq, news.items
             items = index.items if news.since >= 0 else {}
@@ -88,36 +87,11 @@ def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
                 items = {**items, **{item.key: item for item in news.items}}
             if news.keys is not None:
                 items = {key: item for key, item in items.items() if key in news.keys}
-        if (yield from _known(index, since, seq, items, new)):
+        for start in range(0, len(new), SPELL):
+            index.take(new[start : start + SPELL])
+            yield GIVE_WAY
+        if index.finish(since, seq, items):
             return items
-
-
-def _unknown(index: Index, items: Iterable[Item]) -> Plan[list[Item]]:
-    """Those of these items that the index does not know as they are."""
-    yield GIVE_WAY
-    new = []
-    for at, item in enumerate(items, 1):
-        if not index.knows(item):
-            new.append(item)
-        if at % (10 * SPELL) == 0:
-            yield GIVE_WAY
-    return new
-
-
-def _known(index: Index, since: int, seq: int, items: dict[str, Item], new: Sequence[Item]) -> Plan[bool]:
-    """Whether the index could be brought from one write to another, so that it knows just these items.
-
-    Much that is new is looked at a spell at a time, so that others have their turn.
-    """
-    if len(new) <= SPELL:
-        return index.catch_up(since, seq, items, new)
-    fresh = Index(index)
-    for at, item in enumerate(items.values(), 1):
-        fresh.take(item)
-        if at % SPELL == 0:
-            yield GIVE_WAY
-    fresh.items = items
-    return index.become(since, seq, fresh)
 
 
 def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:

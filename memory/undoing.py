@@ -11,7 +11,7 @@ from langgraph.store.base import Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.changes import as_recorded, settled, unless_embedding_fails
-from langgraph_reflexion.memory.recall.floor import LABEL
+from langgraph_reflexion.memory.floor import LABEL
 from langgraph_reflexion.memory.records import (
     ALSO,
     FIELDS,

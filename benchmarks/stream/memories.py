@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 
-from langgraph_reflexion.memory.recall.choosing import OVERHEAD
+from langgraph_reflexion.memory.recall import OVERHEAD
 from langgraph_reflexion.text.words import count_tokens
 from stream.world import Advice, Task, World
 

@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.memory import fingerprint, spares_a_reflection, topic_of, tries_again, withheld
-from langgraph_reflexion.memory.recall.choosing import tokens_of
+from langgraph_reflexion.memory.recall import tokens_of
 from langgraph_reflexion.memory.records import LIVE
 from langgraph_reflexion.schemas import Trigger
 from stream.memories import Memory

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from langgraph_reflexion.memory import recall as recalling
 from langgraph_reflexion.memory.access import Plan, awork, work
 from langgraph_reflexion.memory.arguments import a, an_id, maybe_text, names, text
 from langgraph_reflexion.memory.book.upkeep import Upkeep
+from langgraph_reflexion.memory.floor import Floor, floor
 from langgraph_reflexion.memory.life import crediting, writing
-from langgraph_reflexion.memory.recall import recalling
-from langgraph_reflexion.memory.recall.floor import Floor, floor
 from langgraph_reflexion.memory.values import Written
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
 

@@ -9,13 +9,14 @@ from typing import Any, TypedDict, Unpack, cast, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
+from langgraph_reflexion.memory import recall as recalling
+from langgraph_reflexion.memory import showing
 from langgraph_reflexion.memory.access import Plan, awork, every, work
 from langgraph_reflexion.memory.arguments import a, an_id, maybe_text, names, text, whole
 from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.life import explaining, looking
 from langgraph_reflexion.memory.namespaces import place_in
-from langgraph_reflexion.memory.recall import recalling, showing
-from langgraph_reflexion.memory.recall.recalling import passes
+from langgraph_reflexion.memory.recall import passes
 from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.values import Change, Found

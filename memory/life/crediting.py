@@ -9,11 +9,11 @@ from langgraph.store.base import Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, read
 from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.floor import placed
 from langgraph_reflexion.memory.life.promoting import next_status
-from langgraph_reflexion.memory.recall.floor import placed
-from langgraph_reflexion.memory.recall.worth import result_of
 from langgraph_reflexion.memory.records import run_record
 from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some
+from langgraph_reflexion.memory.worth import result_of
 from langgraph_reflexion.schemas import Episode, Lesson, Reflection
 from langgraph_reflexion.text.secrets import mask_secrets
 

@@ -15,14 +15,14 @@ from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put
 from langgraph_reflexion.memory.changes import moving, unless_embedding_fails
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.life.merging import of_any_tool, source_records
-from langgraph_reflexion.memory.recall.worth import usefulness
 from langgraph_reflexion.memory.records import FIELDS, LIVE, TRUST, Evidence, change_record, lesson_id, record, tool_of
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.trust.guard import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction
+from langgraph_reflexion.memory.worth import usefulness
 from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text.likeness import likeness, opposed
-from langgraph_reflexion.text.words import Words, tokens
+from langgraph_reflexion.text.words import tokens
 
 ALIKE = 0.5
 """How far two lessons say the same that one pattern may speak for."""
@@ -124,8 +124,8 @@ def may_be_summed_up(lesson: Lesson) -> bool:
 
 def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: Mapping[str, float]) -> list[Lesson]:
     """Those that wait which say much the same as this one, and the opposite of none that joined before."""
-    words = Words.of(first.text)
-    sharing = {item.key for _, item in shelf.index.sharing(words, (len(words.counts) + 2) // 3)}
+    words = set(tokens(first.text))
+    sharing = {item.key for _, item in shelf.index.sharing(words, (len(words) + 2) // 3)}
     joined = [first]
     for id, other in waiting.items():
         close = id in sharing and likeness(first.text, other.text) >= ALIKE

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from langgraph_reflexion.memory.access import Plan, every
-from langgraph_reflexion.memory.recall.worth import uplift
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_episode
+from langgraph_reflexion.memory.worth import uplift
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
 from langgraph_reflexion.text.words import tokens, weight
 

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Any
 
 from langgraph_reflexion.memory.access import Plan, every
-from langgraph_reflexion.memory.recall.floor import topics
-from langgraph_reflexion.memory.recall.worth import Uplift, uplift
+from langgraph_reflexion.memory.floor import topics
 from langgraph_reflexion.memory.records import LIVE
 from langgraph_reflexion.memory.shelf import Shelf, evidence_items, read_all, read_one, read_some
 from langgraph_reflexion.memory.values import Change
+from langgraph_reflexion.memory.worth import Uplift, uplift
 
 
 def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:

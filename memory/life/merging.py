@@ -29,7 +29,7 @@ from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about, neares
 from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
-from langgraph_reflexion.text.words import Words, fold, tokens
+from langgraph_reflexion.text.words import fold, tokens
 
 CLOSE_LOOKS = 12
 """Lessons that a new one is compared with word by word."""
@@ -49,9 +49,9 @@ def twin_of(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Item | None
     known_by_id = items.get(new.id)
     if known_by_id is not None and (new.name or known_by_id.value.get("status") != "superseded"):
         return known_by_id
-    said, words = fold(new.text), Words.of(new.text)
+    said, words = fold(new.text), set(tokens(new.text))
     near: list[tuple[int, Item]] = []
-    for shared, known in shelf.index.sharing(words, (len(words.counts) + 1) // 2):
+    for shared, known in shelf.index.sharing(words, (len(words) + 1) // 2):
         item = items.get(known.key)
         if item is None or item.key in new.supersedes:
             continue
@@ -202,10 +202,10 @@ def _learned_for(new: Lesson, value: dict[str, Any]) -> list[str]:
 
 def opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> list[str]:
     """The lessons that advise the opposite of a new one. Recall never shows the two together."""
-    words = Words.of(new.text)
+    words = set(tokens(new.text))
     near = [
         (shared, items[known.key])
-        for shared, known in shelf.index.sharing(words, (len(words.counts) + 2) // 3)
+        for shared, known in shelf.index.sharing(words, (len(words) + 2) // 3)
         if known.key in items and known.key != new.id and known.value.get("status") in LIVE
     ]
     texts = [(item.key, item.value.get("text")) for item in _most_shared(near)]

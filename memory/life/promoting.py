@@ -6,8 +6,8 @@ import math
 from datetime import datetime
 from typing import Any
 
-from langgraph_reflexion.memory.recall.worth import COIN, bounds, posterior, shared, uplift
 from langgraph_reflexion.memory.records import Evidence
+from langgraph_reflexion.memory.worth import COIN, bounds, posterior, shared, uplift
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 UNLIKELY = 0.01

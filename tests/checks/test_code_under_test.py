@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import time
 
 import pytest
 
 from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion.checks import sandbox
 from langgraph_reflexion.checks import test_cases as cases_pass
-from langgraph_reflexion.checks.code.plain_data import from_plain, same
-from langgraph_reflexion.checks.code.sandbox import Sandbox
+from langgraph_reflexion.checks.coding import same_value
+from langgraph_reflexion.checks.sandbox import Isolation, find_isolation, run_code
 from langgraph_reflexion.driver import run_sync
 from langgraph_reflexion.testing import RoleModel, reflection, say
 
@@ -109,14 +109,14 @@ VALUES = [
 def told():
     """All the values, from one process."""
     values = [value for value, _, _ in VALUES]
-    told = run_sync(Sandbox(timeout=10, memory_mb=128).run("pass", f"[{', '.join(values)}]")).value
-    return dict(zip(values, told, strict=True))
+    told = run_sync(run_code("pass", f"[{', '.join(values)}]", 10, 128)).value
+    return dict(zip(values, told[1], strict=True))
 
 
 @pytest.mark.req("E2")
 @pytest.mark.parametrize(("value", "expected", "fine"), VALUES, ids=range(len(VALUES)))
 def test_a_value_and_its_type_must_be_those_expected(told, value, expected, fine):
-    assert same(told[value], expected) is fine
+    assert same_value(told[value], expected) is fine
 
 
 @pytest.mark.req("E2")
@@ -221,12 +221,13 @@ def test_values_are_shown_as_python_writes_them():
 
 
 @pytest.mark.req("K7")
-def test_a_reply_made_to_take_for_ever_takes_no_time():
-    started = time.monotonic()
-    many = [["int", hex(i * (2**61 - 1))] for i in range(40_000)]
-    assert same(from_plain(["set", many]), {1}) is False
-    assert same(from_plain(["dict", [[one, ["none"]] for one in many]]), {1: None}) is False
-    assert time.monotonic() - started < 5
+@pytest.mark.parametrize(
+    "reply",
+    [None, 3, "int", [], ["int"], ["int", 3], ["int", "0x3", 1], ["list", [["int"]]], ["float", 1], ["list", 3]],
+)
+def test_a_reply_in_another_form_equals_nothing(reply):
+    for expected in (3, [3], 3.0, {3: 3}, {3}):
+        assert same_value(reply, expected) is False
 
 
 @pytest.mark.req("K7")
@@ -271,33 +272,76 @@ def test_code_that_is_right_passes_whatever_else_it_does(code):
 
 
 @pytest.mark.req("K7")
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param("print('x' * 4_000_000)", id="at once"),
-        pytest.param(
-            "import sys\nfor _ in range(4): print('x' * 1_000_000, file=sys.stderr)",
-            id="as errors",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("import sys\nsys.stdout.buffer.write(b'x' * 4_000_000)", id="as bytes", marks=pytest.mark.slow),
-    ],
-)
-async def test_huge_output_is_thrown_away_and_told_whether_the_values_are_right_or_not(code):
-    check, loud = cases_pass(ADD, timeout=10), fenced(f"{code}\n{RIGHT}")
-    for said in (check(loud), await check.acall(loud)):
-        assert (said.passed, said.score, len(said.issues)) == (True, 100, 1)
-        assert re.search(r"printed 4,000,\d{3} bytes of output, which were thrown away", said.issues[0])
-    wrong = verdict(code + "\ndef add(a, b): return 0")
-    assert (wrong.passed, len(wrong.issues)) == (False, 2)
-    assert "bytes of output" in wrong.issues[-1]
-
-
-@pytest.mark.req("K7")
 def test_nothing_of_the_environment_reaches_the_code(monkeypatch):
     monkeypatch.setenv("A_SECRET", "do not tell")
     said = verdict("import os", ("'A_SECRET' in os.environ", False), ("len(os.environ) < 3", True))
     assert said.passed
+
+
+@pytest.fixture(params=["bwrap", "unshare"])
+def isolated(request, monkeypatch):
+    """Code under test is isolated in this way, without Python's own guard, where the machine allows it."""
+    found = [one for one in sandbox._candidates() if one.prefix and one.prefix[0].endswith(request.param)]
+    if not found or not sandbox._works(found[0]):
+        pytest.skip(f"{request.param} does not work on this machine")
+    monkeypatch.setattr(sandbox, "find_isolation", lambda: found[0])
+    monkeypatch.setattr(sandbox, "RUNNER", sandbox.RUNNER.replace("    guard_against_mistakes()\n", ""))
+
+
+READS = {
+    "a file": "open({secret!r}).read()",
+    "a file by its number": "__import__('os').read(__import__('os').open({secret!r}, 0), 99).decode()",
+    "a file by readline": "[__import__('readline').read_history_file({secret!r}),"
+    " __import__('readline').get_history_item(1)][1]",
+    "a file in a second interpreter": "(lambda x: x.run_string(x.create(), 'import shutil; shutil.copy({secret!r},"
+    " {copy!r})'))(__import__('_xxsubinterpreters'))",
+    "a file by another program": "__import__('subprocess').check_output(['/bin/cat', {secret!r}]).decode()",
+    "a file by ctypes": "__import__('ctypes').CDLL(None).open({secret!r}.encode(), 0)",
+    "the checker's environment": "open('/proc/{pid}/environ').read()",
+    "the checker's memory": "open('/proc/{pid}/mem', 'rb').read(1)",
+    "the checker's maps": "open('/proc/{pid}/maps').read()",
+    "its parent's environment": "open(f\"/proc/{{__import__('os').getppid()}}/environ\").read()",
+}
+
+
+@pytest.mark.req("K7")
+@pytest.mark.usefixtures("isolated")
+@pytest.mark.parametrize("what", READS)
+def test_code_that_is_isolated_reads_nothing_of_the_machine(what, tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text("EXPECTED-4711")
+    monkeypatch.setenv("A_SECRET", "EXPECTED-4711")
+    paths = {"secret": str(tmp_path / "secret"), "copy": str(tmp_path / "copy"), "pid": os.getpid()}
+    ran = run_sync(run_code("pass", READS[what].format(**paths), 5, 256))
+    assert ran.fault or ran.value in (["int", "-0x1"], ["none"]), ran
+    assert "EXPECTED-4711" not in repr(ran)
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.req("K7")
+@pytest.mark.usefixtures("isolated")
+def test_code_that_is_isolated_has_its_own_processes_and_network_and_no_rights():
+    look = "[os.getpid() < 100, not os.path.exists('/old') or not os.listdir('/old'), sorted(os.listdir('/'))]"
+    seen = run_sync(run_code("import os", look, 5, 256)).value[1]
+    assert seen[:2] == [["bool", 1], ["bool", 1]]
+    assert not {"etc", "home", "proc", "tmp"} & {folder[1] for folder in seen[2][1]}
+    mount = "__import__('ctypes').CDLL(None).mount(b'none', b'/usr', b'tmpfs', 0, 0)"
+    assert run_sync(run_code("pass", mount, 5, 256)).value == ["int", "-0x1"]
+    connect = "__import__('_socket').socket().connect(('127.0.0.1', 9))"
+    assert run_sync(run_code("pass", connect, 5, 256)).fault
+
+
+@pytest.mark.req("K7")
+def test_what_a_machine_does_not_isolate_is_in_the_verdict_and_in_a_warning(monkeypatch, caplog):
+    monkeypatch.setattr(sandbox, "_candidates", lambda: [Isolation(("/no/such/program",))])
+    monkeypatch.setattr(sandbox, "_hide_memory", lambda: None)
+    find_isolation.cache_clear()
+    try:
+        said = verdict(RIGHT, *ADD)
+    finally:
+        find_isolation.cache_clear()
+    assert said.passed
+    assert said.feedback.startswith("Not isolated on this machine: code under test can read this user's files")
+    assert "Run it in a container" in caplog.text
 
 
 @pytest.mark.req("K7")

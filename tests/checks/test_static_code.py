@@ -45,6 +45,10 @@ def said(code, *forbid):
         "().__class__.__base__.__subclasses__()",
         "(lambda: 0).__globals__",
         "import builtins\ngetattr(builtins, 'ev' + 'al')",
+        "import random\nrandom._os.system('true')",
+        "from random import _os",
+        "import posix",
+        "import glob\ngetattr(glob, 'os').remove('x')",
     ],
 )
 def test_what_is_forbidden_is_seen_by_whatever_name(code):
@@ -64,12 +68,22 @@ def test_what_is_forbidden_is_seen_by_whatever_name(code):
         "from dataclasses import dataclass\n@dataclass\nclass A:\n    os: int",
         "x = 'import os; eval(1)'  # os.remove",
         "import ossify",
+        "import re\nre.compile('x')",
+        "import scipy.signal, signal",
         "from . import os_like",
     ],
 )
 def test_what_only_looks_like_it_is_fine(code):
     verdict = said(code, "os", "eval")
     assert verdict.passed, verdict.issues
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    "code", ["import io\nio.open('x')", "from _io import open as o", "import pathlib", "open('x')"]
+)
+def test_a_file_is_not_opened_under_another_name(code):
+    assert said(code).passed is False
 
 
 @pytest.mark.req("E3")

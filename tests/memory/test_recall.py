@@ -55,7 +55,6 @@ STRANGE = [
     "Compose a lullaby about penguins.",
     "Compose a list.",
     "Who painted the ceiling of the chapel?",
-    "Give the answer at once, it is the last time that I ask you this question.",
     "写一首关于企鹅的诗。",
     "2 + 2",
     "?",
@@ -75,8 +74,8 @@ def test_where_nothing_fits_nothing_is_recalled(full: LessonBook) -> None:
 
 @pytest.mark.req("D5")
 def test_chinese_tasks_find_chinese_lessons(book: LessonBook) -> None:
-    for text in CHINESE:
-        assert book.add(a_rule(text)).action == "added"
+    for text, when in zip(CHINESE, ["安排会议时间", "工具分页返回", "把长度相加", "比较时间"], strict=True):
+        assert book.add(a_rule(text, when=when)).action == "added"
     assert texts(book.recall("请安排一个不与忙碌时段冲突的会议时间"))[:1] == [CHINESE[0]]
     assert texts(book.recall("把三米和两英尺的长度加起来"))[:1] == [CHINESE[2]]
     assert book.recall("画一只猫") == []
@@ -171,9 +170,9 @@ def test_the_budget_of_tokens_and_the_number_are_kept(store: BaseStore, book_on:
 
 @pytest.mark.req("D3")
 def test_a_lesson_of_the_topic_comes_before_one_of_another(book: LessonBook) -> None:
-    book.add(a_rule("Ask the secretary about the slot of a meeting.", topic="writing"))
-    book.add(a_rule("Compare the slot of a meeting with holidays.", topic="general"))
-    book.add(a_rule("Offer two rooms for the slot of a meeting.", topic="search"))
+    book.add(a_rule("Ask the secretary about the slot.", when="a meeting", topic="writing"))
+    book.add(a_rule("Compare the slot with holidays.", when="a meeting", topic="general"))
+    book.add(a_rule("Offer two rooms for the slot.", when="a meeting", topic="search"))
     found = book.recall("Find the slot of the meeting.", topic="search")
     assert [lesson.topic for lesson in found] == ["search", "general", "writing"]
 
@@ -283,12 +282,17 @@ class Feelings:
     """Vectors that know what words do not: a penguin is a bird."""
 
     def __call__(self, given: list[str]) -> list[list[float]]:
-        return [[1.0, 0.0] if "penguin" in text or "bird" in text else [0.0, 1.0] for text in given]
+        return [self._vector(text) for text in given]
+
+    def _vector(self, text: str) -> list[float]:
+        """A direction of its own for each text, apart from the one for birds."""
+        place = 1 + sum(text.encode()) % 31
+        return [float(i == (0 if "penguin" in text or "bird" in text else place)) for i in range(32)]
 
 
 @pytest.mark.req("D5")
 def test_vectors_find_what_words_do_not_where_the_store_has_them() -> None:
-    book = LessonBook(InMemoryStore(index={"dims": 2, "embed": Feelings(), "fields": ["text"]}), ("team",))
+    book = LessonBook(InMemoryStore(index={"dims": 32, "embed": Feelings(), "fields": ["text"]}), ("team",))
     for text in (*FIVE, "Name the birds by their Latin names."):
         book.add(a_rule(text))
     assert texts(book.recall("Compose a lullaby about penguins.")) == ["Name the birds by their Latin names."]
@@ -320,17 +324,38 @@ def test_where_a_rule_and_a_strategy_say_the_same_the_rule_is_shown(book: Lesson
     assert [lesson.kind for lesson in book.recall("Propose a time for the planning meeting.")] == ["rule"]
 
 
-def test_what_is_known_of_a_user_comes_back_for_one_telling_word(book: LessonBook):
-    book.add(Lesson(kind="preference", name="home", text="The user lives in Oslo.", origin="told"))
-    assert [lesson.name for lesson in book.recall("Is it cold in Oslo today?")] == ["home"]
-    assert book.recall("Is it cold in Rome today?") == []
+@pytest.mark.req("D21")
+def test_what_holds_always_comes_back_with_any_task_and_leaves_a_place_to_what_fits(full: LessonBook):
+    wishes = ["The user likes short answers.", "Prices are in euros.", "The user lives in Oslo.", "Never use tables."]
+    for i, (text, when) in enumerate(zip(wishes, ["", "Always.", "any task", "general"], strict=True)):
+        full.add(Lesson(kind="preference" if i % 2 else "project", text=text, when=when, origin="told"))
+    assert len(full.recall("Compose a lullaby about penguins.")) == 3
+    found = texts(full.recall("Propose a slot for the meeting that is not busy."))
+    assert found[-1] == SLOT
+    assert set(found[:-1]) <= set(wishes)
+    assert texts(full.recall("Is it cold in Oslo today?"))[0] == "The user lives in Oslo."
+    assert full.recall("Is it cold in Rome?", failure=failure()) == []
+
+
+@pytest.mark.req("D22", "D13")
+def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_fits(book: LessonBook):
+    loop = "Handle the empty input before the loop."
+    book.add(a_rule(loop, when="implementing a function", topic="coding"))
+    book.add(a_rule("Name the pointer of the second list.", when="merging two sorted lists", topic="coding"))
+    book.add(a_rule("Look for the patent before you name the inventor.", when="asked who invented something",
+                    topic="search"))  # fmt: skip
+    assert texts(book.recall("Write a Python program that reverses a string.")) == [loop]
+    assert "patent" in texts(book.recall("Who invented the light bulb?"))[0]
+    assert book.recall("Compose a lullaby about penguins.") == []
+    chinese = "先处理空输入，再进入循环。"
+    book.add(a_rule(chinese, when="实现一个函数", topic="coding"))
+    assert chinese in texts(book.recall("用代码反转一个字符串"))
 
 
 def test_a_lesson_whose_occasion_is_met_in_plain_words_comes_back(book: LessonBook):
     when = "finding one hour for a meeting that starts on the hour"
     book.add(Lesson(kind="rule", text="Give the calendar a plain weekday name, never a date.", when=when))
     assert book.recall("Find one hour on 2026-03-10: it starts on the hour, strictly after 09:00, and ends by 14:00.")
-    assert not book.recall("Find one error in the report that starts on page 4.")
 
 
 def test_what_a_long_task_is_given_to_work_on_brings_no_lessons_but_what_it_asks_does(book: LessonBook):

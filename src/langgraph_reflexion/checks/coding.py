@@ -1,62 +1,65 @@
-"""Checks of code in an answer: run on test cases, or read without running it."""
+"""`test_cases`: run the Python code of an answer on expressions whose values are known."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import json
+import math
+import re
+import textwrap
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, sync_check, text_of
-from langgraph_reflexion.checks.code.found import code_in
-from langgraph_reflexion.checks.code.plain_data import Other, is_plain, same
-from langgraph_reflexion.checks.code.reading import DANGEROUS, findings
-from langgraph_reflexion.checks.code.sandbox import Ran, Sandbox
+from langgraph_reflexion.checks.check import Check, text_of
+from langgraph_reflexion.checks.runner import make_encoder
+from langgraph_reflexion.checks.sandbox import Ran, find_isolation, run_code
 from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.calling import in_thread
 from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.schemas import Run, Verdict
 
 SHOWN = 300
-"""Characters of a value that a complaint shows."""
-LOUD = 1_000_000
-"""Bytes of output that are worth a word; what is printed is never kept."""
+"""Characters of a value or an expression in a message: some lines, so that several failing cases fit in a prompt."""
+_FENCE = re.compile(
+    r"^[ \t]*(```+|~~~+)[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: int = 512) -> Check:  # noqa: PT028
-    """Runs the answer's Python code on expressions of which the values are known: `[("add(1, 2)", 3), …]`.
+    """Runs the answer's Python code on expressions and their expected values: `[("add(1, 2)", 3), …]`.
 
-    Each case has a process of its own, with so many seconds and so much memory, no files and no network. A value and
-    its type must be those expected; the score is the share of cases that pass, and only all of them are accepted.
+    Each case has a process of its own with so many seconds and so much memory (see `sandbox.py` for what else is kept
+    from it). A value must equal the expected one and be of its type. The score is the share of cases that pass, and
+    only all of them are accepted.
     """
-    asked = [_case(one) for one in _listed(cases)]
+    wanted = [_case(case) for case in _case_list(cases)]
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 86_400:
         raise ValueError(f"`timeout` is a number of seconds above 0, got {timeout!r}")
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 64:
         raise ValueError(f"`memory_mb` is a number of megabytes from 64 on, got {memory_mb!r}")
-    sandbox = Sandbox(float(timeout), memory_mb)
 
-    def judging(answer: Any, _run: Run) -> Waits[Verdict]:
+    def judge(answer: Any, _run: Run) -> Waits[Verdict]:
         code, issues = code_in(text_of(answer)), []
         ran: Ran | None = None
-        output = 0
-        for expression, expected in asked:
-            if ran is None or ran.loaded:  # code that cannot be read to its end fares no better a second time
-                ran = yield from sandbox.run(code, expression)
-                output = max(output, ran.output)
-            if ran.fault:
-                issues.append(f"{_cut(expression)}: expected {_shown(expected)}, got {bounded(ran.fault, SHOWN * 3)}")
-            elif not same(ran.value, expected):
-                issues.append(f"{_cut(expression)}: expected {_shown(expected)}, got {_shown(ran.value)}")
-        passed = len(asked) - len(issues)
-        loud = [f"the code printed {output:,} bytes of output, which were thrown away"] if output > LOUD else []
-        return Verdict(passed=not issues, score=float(passed * 100 // len(asked)), issues=[*issues, *loud])
+        for expression, expected in wanted:
+            if ran is None or ran.loaded:  # code that does not load fails every other case the same way
+                ran = yield from run_code(code, expression, float(timeout), memory_mb)
+            if ran.fault or not same_value(ran.value, expected):
+                got = bounded(ran.fault, SHOWN * 3) if ran.fault else bounded(ran.shown, SHOWN)
+                issues.append(f"{bounded(expression, SHOWN)}: expected {_shown(expected)}, got {got}")
+        passed = len(wanted) - len(issues)
+        missing = (yield in_thread(find_isolation)).missing
+        feedback = f"Not isolated on this machine: {missing}." if missing else ""
+        return Verdict(passed=not issues, score=float(passed * 100 // len(wanted)), issues=issues, feedback=feedback)
 
-    return Check("test_cases", judging)
+    return Check("test_cases", judge)
 
 
-test_cases.__test__ = False  # type: ignore[attr-defined]  # pytest takes the name for a test of its own
+test_cases.__test__ = False  # type: ignore[attr-defined]  # pytest takes the name for a test
 
 
-def _listed(cases: Any) -> list[Any]:
+def _case_list(cases: Any) -> list[Any]:
     if isinstance(cases, (str, bytes)) or not isinstance(cases, Sequence) or not cases:
         raise ValueError(f"`test_cases` takes a list of (expression, value), one or more; got {cases!r}")
     return list(cases)
@@ -72,40 +75,58 @@ def _case(case: Any) -> tuple[str, Any]:
         raise ValueError(f"the expression of a test case cannot be read: {expression!r}: {fault}") from None
     if not body or not isinstance(body[-1], ast.Expr):
         raise ValueError(f"a test case ends with an expression, and {expression!r} does not")
-    if not is_plain(expected):
+    if not _is_plain(expected):
         raise ValueError(f"the value of a test case is plain data (numbers, text, lists, dicts …), got {expected!r}")
     return expression.strip(), expected
 
 
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
+    return type(value) in _PLAIN
+
+
+def same_value(encoded: Any, expected: Any) -> bool:
+    """Whether a value that a process reported equals the expected one, types included; floats to nine digits.
+
+    Both are compared in their encoded form, where nothing of the process's own making is hashed or compared.
+    """
+    try:
+        encode: Callable[[Any], str] = make_encoder()  # type: ignore[no-untyped-call]
+        return _same(encoded, json.loads(encode(expected)))
+    except (ValueError, TypeError, IndexError, RecursionError):  # the report is not in this form
+        return False
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    if not isinstance(ours, list) or ours[:1] != theirs[:1] or len(ours) != len(theirs):
+        return False
+    kind, *rest = theirs
+    if kind == "float":
+        value, expected = float.fromhex(ours[1]), float.fromhex(rest[0])
+        return math.isclose(value, expected, rel_tol=1e-9) or (math.isnan(value) and math.isnan(expected))
+    if kind in ("list", "tuple"):
+        return len(ours[1]) == len(rest[0]) and all(map(_same, ours[1], rest[0]))
+    if kind == "dict":
+        keys, values = ([pair[i] for pair in rest[0]] for i in (0, 1))
+        return [pair[0] for pair in ours[1]] == keys and all(map(_same, [pair[1] for pair in ours[1]], values))
+    return bool(ours == theirs)
+
+
 def _shown(value: Any) -> str:
-    if isinstance(value, Other):
-        return f"a {value.kind}: {bounded(value.shown, SHOWN)}"
     try:
         return bounded(repr(value), SHOWN)
     except ValueError:  # a whole number of more digits than Python writes
         return f"a whole number of {value.bit_length()} bits" if isinstance(value, int) else "a value too long to show"
 
 
-def _cut(text: str) -> str:
-    return bounded(text, SHOWN)
-
-
-def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
-    """Reads the answer's Python code without running it: it compiles, and nothing forbidden is imported or called.
-
-    `forbid` names modules (`os`), what is in them (`os.system`) and Python's own functions (`eval`).
-    """
-    listed = isinstance(forbid, Iterable) and not isinstance(forbid, (str, bytes))
-    names = tuple(forbid) if listed else ()
-    if not listed or not all(isinstance(one, str) and _is_dotted(one) for one in names):
-        raise ValueError(f"`forbid` is a list of names such as 'os', 'os.system' or 'eval', got {forbid!r}")
-
-    def judge(answer: Any, _run: Run) -> Verdict:
-        issues = findings(code_in(text_of(answer)), names)
-        return Verdict(passed=not issues, issues=issues)
-
-    return sync_check("static_code", judge)
-
-
-def _is_dotted(name: str) -> bool:
-    return all(part.isidentifier() for part in name.split("."))
+def code_in(answer: str) -> str:
+    """The Python code in an answer: fences marked as Python, else unmarked fences, else the whole text."""
+    fences = [(match[2].lower(), textwrap.dedent(match[3])) for match in _FENCE.finditer(answer)]
+    for languages in (("python", "py", "python3", "py3"), ("",)):
+        chosen = [text for word, text in fences if word in languages and not re.match(r"\s*(?:>>>|\$ )", text)]
+        if chosen:
+            return "\n".join(chosen)
+    return answer

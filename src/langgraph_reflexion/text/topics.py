@@ -94,3 +94,8 @@ def topic_of(task: str) -> str:
     points["maths"] += 1.5 * bool(_SUM.search(text))
     best = max(TOPICS, key=lambda topic: points[topic])
     return best if points[best] > 0 else GENERAL
+
+
+def without_keywords(topic: str, text: str) -> str:
+    """The text without the keywords of a topic."""
+    return _WORDS[topic].sub(" ", text) if topic in _WORDS else text

@@ -18,8 +18,8 @@ from langgraph.store.base import Op
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.access import Plan, every, put
-from langgraph_reflexion.memory.recall.worth import drawn, posterior, result_of
 from langgraph_reflexion.memory.shelf import Shelf, read_some
+from langgraph_reflexion.memory.worth import drawn, posterior, result_of
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.topics import topic_of
 

@@ -1,1 +1,0 @@
-"""Which lessons come back: what fits, what has proved its worth, where memory holds back."""

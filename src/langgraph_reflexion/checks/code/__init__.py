@@ -1,1 +1,0 @@
-"""Code in an answer: found, read without running it, and run where it can do no harm."""

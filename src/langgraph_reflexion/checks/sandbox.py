@@ -1,0 +1,280 @@
+"""Runs the code of an answer in a process of its own, kept apart from the machine as far as the system can.
+
+Every case has a fresh process with an empty environment, a session of its own and limits on time, memory, files and
+processes. Where `bwrap` or `unshare` works, it also has its own user, mount, process and network namespaces, in which
+only Python's own folders can be read. The process is told an expression and never its expected value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from langgraph_reflexion.driver import Waits, either
+from langgraph_reflexion.nodes.calling import in_thread
+
+logger = logging.getLogger(__name__)
+
+LONGEST_REPLY = 1_000_000
+"""Characters of a value; what is longer is no answer to a test case."""
+GRACE = 5.0
+"""Seconds for a process to start and end, besides those of the code; on a busy machine Python alone can take two."""
+MOST_PROCESSES = 256
+"""Processes and threads of the code: more than an answer needs, and few enough to end at once."""
+NOBODY = 65534
+"""The user id that has no files and no rights on Linux."""
+RUNNER = files("langgraph_reflexion.checks").joinpath("runner.py").read_text(encoding="utf-8")
+PYTHON = (sys.executable, "-I", "-B", "-X", "utf8", "-c")
+
+NEW_ROOT = """
+set -e
+root=$1; shift
+mount -t tmpfs -o mode=755,size=64k none "$root"
+while [ "$1" != -- ]; do
+  mkdir -p "$root$1"
+  mount --rbind "$1" "$root$1"
+  mount -o remount,bind,ro "$root$1"
+  shift
+done
+shift
+mkdir "$root/old"
+mount -o remount,ro "$root"
+cd "$root"
+pivot_root . old
+unset PATH PWD OLDPWD
+"$@"
+exit $?
+"""
+"""Makes a root folder that holds only the given folders, read-only; the runner then detaches the old one."""
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """How a process is started here, and what this machine does not isolate."""
+
+    prefix: tuple[str, ...] = ()
+    in_namespaces: bool = False
+    """Whether the runner has to detach the old root and drop its rights."""
+    options: dict[str, Any] = field(default_factory=dict)
+    missing: str = ""
+
+
+class Ran(NamedTuple):
+    """What came of one expression: its value, or what went wrong."""
+
+    value: Any = None
+    """The value in the encoding of `runner.make_encoder`, parsed."""
+    shown: str = ""
+    fault: str = ""
+    loaded: bool = True
+    """Whether the code itself ran to its end, so that another expression may fare better."""
+
+
+class _End(NamedTuple):
+    """How a process ended: its output, its status, and whether it was stopped for being late."""
+
+    output: bytes
+    status: int | None
+    late: bool
+
+
+def run_code(
+    code: str, expression: str, timeout: float, memory_mb: int, isolation: Isolation | None = None
+) -> Waits[Ran]:
+    """Return the value of an expression on this code."""
+    chosen = isolation or (yield in_thread(find_isolation))
+    token = secrets.token_hex(16)
+    job = _job(chosen, code, expression, timeout, memory_mb, token)
+    end = yield either(_run, _run_later, chosen, job, timeout + GRACE)
+    return _read(end, token.encode("ascii"), timeout)
+
+
+def _job(isolation: Isolation, code: str, expression: str, timeout: float, memory_mb: int, token: str) -> bytes:
+    job = {
+        "code": code,
+        "expression": expression,
+        "timeout": timeout,
+        "memory_mb": memory_mb,
+        "longest": LONGEST_REPLY,
+        "token": token,
+        "in_namespaces": isolation.in_namespaces,
+        # In namespaces of its own, processes are counted apart from those of the user.
+        "processes": MOST_PROCESSES if isolation.prefix else None,
+    }
+    return json.dumps(job).encode("ascii")
+
+
+def _read(end: _End, token: bytes, timeout: float) -> Ran:
+    """Read the reply: "loaded" if the code ran, then one line that begins with this run's token."""
+    loaded = end.output.startswith(b"loaded\n")
+    line = end.output.removeprefix(b"loaded\n")
+    if not line:
+        return Ran(fault=_why_no_reply(end, timeout), loaded=loaded)
+    if not line.startswith(token) or line.count(b"\n") != 1 or not line.endswith(b"\n"):
+        return Ran(fault="it wrote to the pipe of the reply", loaded=loaded)
+    try:
+        kind, first, second = json.loads(line[len(token) :])
+    except (ValueError, RecursionError):
+        return Ran(fault="its reply cannot be read", loaded=loaded)
+    if kind == "value" and loaded:
+        return Ran(value=first, shown=str(second))
+    return Ran(fault=str(second), loaded=first == "case")
+
+
+def _why_no_reply(end: _End, timeout: float) -> str:
+    status = end.status or 0
+    number = -status if status < 0 else status - 128 if status > 128 else 0  # a shell adds 128 to a signal
+    ended_by = signal.Signals(number).name if number in {one.value for one in signal.Signals} else ""
+    if end.late or ended_by in ("SIGALRM", "SIGXCPU"):
+        return f"it took longer than the time limit of {timeout:g} seconds"
+    if ended_by:
+        return f"the process was ended by {ended_by} before it gave a value"
+    return f"the process ended itself (status {end.status}) before it gave a value"
+
+
+# ---------------------------------------------------------------- isolation
+
+
+@cache  # tried once in a process, when code is first run
+def find_isolation() -> Isolation:
+    """Find the best isolation that works here, and warn of what is missing."""
+    for candidate in _candidates():
+        if _works(candidate):
+            break
+    else:
+        candidate = Isolation(missing="code under test can read this user's files and use the network")
+        _hide_memory()
+    if candidate.missing:
+        logger.warning("Code under test is limited, not isolated: %s. Run it in a container.", candidate.missing)
+    return candidate
+
+
+def _candidates() -> list[Isolation]:
+    found = []
+    folders = _folders()
+    if sys.platform == "linux" and folders and (bwrap := shutil.which("bwrap")):
+        binds = [part for folder in folders for part in ("--ro-bind", folder, folder)]
+        user = ("--uid", str(NOBODY), "--gid", str(NOBODY))
+        found.append(
+            Isolation((bwrap, "--unshare-all", "--die-with-parent", "--clearenv", *user, *binds, "--chdir", "/", "--"))
+        )
+    root = next((folder for folder in ("/mnt", "/srv", "/media") if os.path.isdir(folder)), None)
+    if sys.platform == "linux" and folders and root and (unshare := shutil.which("unshare")):
+        own = ("--user", "--map-root-user", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child")
+        found.append(Isolation((unshare, *own, "--", "/bin/sh", "-c", NEW_ROOT, "root", root, *folders, "--"), True))
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        other_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        missing = "code under test runs as another user, but can read public files and use the network"
+        found.append(Isolation(options=other_user, missing=missing))
+    return found
+
+
+def _folders() -> list[str]:
+    """The folders that Python and its packages need; none where that would be everything."""
+    system = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
+    wanted = {os.path.abspath(path) for path in (sys.prefix, sys.base_prefix, *system) if os.path.isdir(path)}
+    outer = [path for path in sorted(wanted) if not any(path.startswith(other.rstrip("/") + "/") for other in wanted)]
+    return [] if "/" in wanted else outer
+
+
+def _works(isolation: Isolation) -> bool:
+    """Whether it runs code, and hides this machine's files where it has namespaces."""
+    sees_files = "os.path.exists('/etc/passwd')" if isolation.prefix else "False"
+    try:
+        end = _run(isolation, _job(isolation, "import os", sees_files, GRACE, 512, ""), 2 * GRACE)
+    except OSError:
+        return False
+    return bool(_read(end, b"", GRACE).value == ["bool", 0])
+
+
+def _hide_memory() -> None:
+    """Keep other processes of this user, such as the code under test, from reading this one's memory."""
+    if sys.platform == "linux":
+        set_dumpable = 4
+        ctypes.CDLL(None).prctl(set_dumpable, 0, 0, 0, 0)
+
+
+# ---------------------------------------------------------------- the process
+
+
+def _options(isolation: Isolation) -> dict[str, Any]:
+    """Nothing of our environment, no folder of ours, no signal meant for us."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    if os.name == "nt":
+        return {**pipes, "creationflags": 0x08000000}
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"} if isolation.in_namespaces else {}
+    return {**pipes, "env": env, "cwd": "/", "start_new_session": True, **isolation.options}
+
+
+def _run(isolation: Isolation, job: bytes, seconds: float) -> _End:
+    with subprocess.Popen((*isolation.prefix, *PYTHON, RUNNER), **_options(isolation)) as process:
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            _kill(process)
+
+        timer = threading.Timer(seconds, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):  # it ended before it read the job; its status tells why
+                process.stdin.write(job)
+                process.stdin.close()
+            output = process.stdout.read(LONGEST_REPLY * 2)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)  # a process that closed the pipe may end by itself, with a status
+        finally:
+            timer.cancel()
+            _kill(process)
+    return _End(output, process.returncode, late.is_set())
+
+
+async def _run_later(isolation: Isolation, job: bytes, seconds: float) -> _End:
+    command: tuple[str, ...] = (*isolation.prefix, *PYTHON, RUNNER)
+    process = await asyncio.create_subprocess_exec(command[0], *command[1:], **_options(isolation))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    output, late = b"", False
+    try:
+        async with asyncio.timeout(seconds):
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                process.stdin.write(job)
+                await process.stdin.drain()
+            process.stdin.close()
+            while len(output) < LONGEST_REPLY * 2 and (more := await process.stdout.read(65536)):
+                output += more
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), 1.0)
+    except TimeoutError:
+        late = True
+    finally:
+        _kill(process)
+        await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]
+    return _End(output, process.returncode, late)
+
+
+def _kill(process: Any) -> None:
+    """Kill the process and whatever it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.name == "nt":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
