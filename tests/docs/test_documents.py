@@ -20,7 +20,7 @@ import pytest
 from langgraph.graph.state import CompiledStateGraph
 
 import langgraph_reflexion
-from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion import checks, create_reflexion_agent
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.evals import Task
 from langgraph_reflexion.evals.grading import must_be_gradable
@@ -320,5 +320,8 @@ def test_the_site_lists_every_page_once() -> None:
 
 def test_the_reference_has_every_public_name_once() -> None:
     reference = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
-    names = re.findall(r"^::: langgraph_reflexion\.(?:[\w.]+\.)?(\w+)$", reference, re.MULTILINE)
-    assert sorted(names) == sorted(langgraph_reflexion.__all__)
+    names = re.findall(r"^::: langgraph_reflexion\.([\w.]+)$", reference, re.MULTILINE)
+    of_checks = [name.removeprefix("checks.") for name in names if name.startswith("checks.")]
+    assert sorted(of_checks) == sorted(checks.__all__)
+    others = [name.rpartition(".")[2] for name in names if not name.startswith(("checks.", "testing."))]
+    assert sorted(others) == sorted(langgraph_reflexion.__all__)
