@@ -88,7 +88,11 @@ def ask_for_decision(
     while True:
         prompt = yield from _prompt(actor, budget, state, config, aside, harder=harder)
         try:
-            return prompt, (yield from ask_model(model, prompt, config, seconds=budget.left(state)))
+            return prompt, (
+                yield from ask_model(
+                    model, prompt, config, seconds=budget.left(state), retries=budget.limits.model_retries
+                )
+            )
         except Exception as fault:
             raise_control_flow(fault)
             kind = model_fault(fault)

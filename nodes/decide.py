@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,15 +14,17 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor, ask_for_decision
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
-from langgraph_reflexion.nodes.exceptions import as_sentence
+from langgraph_reflexion.nodes.exceptions import as_sentence, describe
 from langgraph_reflexion.nodes.host import emit, emit_failure
-from langgraph_reflexion.nodes.models.asking import Reply, plus, refusal_in
+from langgraph_reflexion.nodes.models.asking import Reply, cut_off, plus, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.history import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Decision, Failure
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
+
+logger = logging.getLogger(__name__)
 
 USAGE = ("input", "output", "total", "calls")
 LONGEST_NAME = 200
@@ -54,7 +57,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
         spent = plus(spent, reply.spent)
         # The same in every run with the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
-        result = _read(actor, tools, reply.message, stem)
+        result = _read(actor, tools, state, reply.message, stem)
         _emit_step(config, state, step, prompt, reply, result)
         if isinstance(result, Valid):
             return _accepted(budget, state, result, spent, failures)
@@ -77,12 +80,14 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
     }
 
 
-def _read(actor: Actor, tools: Toolbox, reply: AIMessage, stem: str) -> Valid | Invalid:
+def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:
     """The decision in a reply, if it is valid."""
     refusal = refusal_in(reply)
     if refusal is not None and not reply.tool_calls:
         message = reply.model_copy(update={"content": refusal, "name": actor.name or reply.name})
         return Valid(Decision(action="finish", final=refusal), message, refused=True)
+    if cut := cut_off(reply, state["messages"]):
+        return Invalid("parse_error", cut)
     reply = with_ids(reply)
     decision = actor.protocol.read(reply)
     if isinstance(decision, Invalid):
@@ -174,6 +179,7 @@ def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
 def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
     """The model could not be asked: the run is kept and ends, as `deadline` if that is what was reached."""
     late = budget.overspent(state)
+    logger.warning("The model could not be asked: %s", describe(fault))
     return {
         "decision": None,
         "failures": [*state["failures"], *failures],

@@ -48,6 +48,18 @@ _NO_TOOLS = re.compile(r"\b(supports?|requires?)\b.*\btools?\b|\btools?\b.*\b(su
 """How servers of local models say that a model cannot call tools, or not as the server was started."""
 _TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
 """What clients call the errors that pass; theirs are seldom Python's own."""
+_LOST_CONNECTION = (
+    "connectionerror",
+    "connecterror",
+    "protocolerror",
+    "readerror",
+    "writeerror",
+    "incompleteread",
+    "chunkedencodingerror",
+    "payloaderror",
+    "disconnectederror",
+)
+"""How Python, `httpx`, `requests`, `aiohttp` and `urllib3` end the names of their errors for a lost connection."""
 
 
 def model_fault(error: Exception) -> ModelFault:
@@ -120,6 +132,13 @@ def is_transient(error: BaseException) -> bool:
         return status in (408, 425, 429) or status >= 500
     name = type(error).__name__.lower()
     return isinstance(error, (TimeoutError, ConnectionError)) or any(word in name for word in _TRANSIENT)
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether the connection was lost, before a reply or in the middle of it. A time limit or an HTTP status is not."""
+    if status_of(error) is not None or "timeout" in type(error).__name__.lower():
+        return False
+    return any(kind.__name__.lower().endswith(_LOST_CONNECTION) for kind in type(error).__mro__)
 
 
 def pause_before(error: BaseException, attempt: int) -> float:

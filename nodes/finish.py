@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.ask import question_call
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.checks import Evaluator, together
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.asking import is_cut, withheld
+from langgraph_reflexion.nodes.models.asking import withheld
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remember import remember_success
@@ -155,9 +155,7 @@ def _shortcoming(state: State) -> str:
         return ""
     if waiting["refused"]:
         return "The model refused, and its refusal is the answer."
-    if withheld(waiting["message"]):
-        return "The provider stopped the answer before its end."
-    return "The answer was cut off at the model's longest reply." if is_cut(waiting["message"]) else ""
+    return "The provider stopped the answer before its end." if withheld(waiting["message"]) else ""
 
 
 def _chosen(state: State, ending: Ending) -> Attempt | None:

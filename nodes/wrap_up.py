@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
@@ -9,13 +11,15 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.checks import complaints
-from langgraph_reflexion.nodes.exceptions import as_sentence, model_fault
+from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.models.asking import ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.schemas import Attempt, StopReason
 from langgraph_reflexion.state import State, Update, Waiting
+
+logger = logging.getLogger(__name__)
 
 REASONS: dict[StopReason, str] = {
     "max_steps": "there are no steps left ({max_steps} were allowed)",
@@ -29,6 +33,8 @@ REASONS: dict[StopReason, str] = {
     "token_budget": "the token budget was spent ({token_budget} were allowed)",
     "model_error": "the model could not be asked",
 }
+NO_REPLY = "The run could not be finished."
+"""What the user reads after a `model_error`; the provider's own words are in `outcome.reason` and the log."""
 DECISION_SIGNALS = ("parse_error", "schema_error", "unknown_tool", "rule_violation")
 
 
@@ -38,30 +44,36 @@ def wrap_up(
     """The decision a run ends with, and the work since the last answer as an attempt of its own."""
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _sentence(budget, state, stop)
+    # What the user reads never holds a provider's error text.
+    shown = NO_REPLY if stop == "model_error" else reason
     best = best_of(state["attempts"])
     update: Update = {"stop": stop, "reason": reason}
     spent, text, message = [0, 0, 0, 0], "", None
     if fallback is not None:
-        prompt = yield from _prompt(actor, budget, state, config, best, reason)
+        prompt = yield from _prompt(actor, budget, state, config, best, shown)
         try:
             # It may be asked after the deadline: then it gets that time once more at most, so it cannot hang.
-            reply = yield from ask(fallback, prompt, config, seconds=budget.limits.deadline)
+            reply = yield from ask(
+                fallback, prompt, config, seconds=budget.limits.deadline, retries=budget.limits.model_retries
+            )
         except Exception as fault:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            why = as_sentence(fault)
-            reason = update["reason"] = f"{reason} The fallback could not be asked either: {why}"
+            logger.warning("The fallback model could not be asked: %s", describe(fault))
+            update["reason"] = f"{reason} The fallback could not be asked either: {as_sentence(fault)}"
+            shown = f"{shown} The fallback model did not reply either."
         else:
             spent, text, message = reply.spent, reply.message.text, _without_calls(reply.message)
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
             else:
-                reason = update["reason"] = f"{reason} The fallback gave no answer either."
+                update["reason"] = f"{reason} The fallback gave no answer either."
+                shown = f"{shown} The fallback gave no answer either."
             if actor.name:
                 message = message.model_copy(update={"name": actor.name})
     if not text.strip():
-        text, message = _explanation(reason, best), None
+        text, message = _explanation(shown, best), None
     tally = budget.tally(state, spent=spent)
     if _has_unfinished_work(state):
         last, _ = budget.end_attempt(state, tally, answer=None, score=None, verdicts=[])
@@ -74,7 +86,7 @@ def wrap_up_without_model(budget: Budget, state: State) -> Update:
     """The same without a model call, for a run whose last step LangGraph's own limit leaves to `finish`."""
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _sentence(budget, state, stop)
-    text = _explanation(reason, best_of(state["attempts"]))
+    text = _explanation(NO_REPLY if stop == "model_error" else reason, best_of(state["attempts"]))
     waiting = Waiting(action="finish", text=text, message=None, refused=False)
     return {"stop": stop, "reason": reason, "decision": waiting}
 

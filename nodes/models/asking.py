@@ -1,8 +1,9 @@
-"""Ask a model once: what comes back, how it ended, and what it cost."""
+"""Ask a model: what comes back, how it ended, and what it cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +15,8 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.calling import within
+from langgraph_reflexion.nodes.calling import pause, within
+from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
 from langgraph_reflexion.nodes.models.bindings import Model, without_binding
 from langgraph_reflexion.text.json_text import whole
 
@@ -35,15 +37,36 @@ def ask(
     config: RunnableConfig,
     *,
     seconds: float | None = None,
+    retries: int = 0,
     aside: str | None = None,
 ) -> Waits[Reply]:
-    """Ask once. With `aside`, a name for traces, its tokens never reach the user."""
+    """Ask for one reply. With `aside`, a name for traces, its tokens never reach the user."""
     config = config if aside is None else quiet(config, aside)
     prompt, (inner, kwargs) = list(messages), without_binding(model)
-    message = yield within(
-        seconds, lambda: inner.invoke(prompt, config, **kwargs), lambda: inner.ainvoke(prompt, config, **kwargs)
+    message = yield from wait_for_reply(
+        lambda: inner.invoke(prompt, config, **kwargs),
+        lambda: inner.ainvoke(prompt, config, **kwargs),
+        seconds=seconds,
+        retries=retries,
     )
     return reply_of(message if isinstance(message, AIMessage) else AIMessage(str(message)))
+
+
+def wait_for_reply(
+    sync: Callable[[], Any], later: Callable[[], Awaitable[Any]], *, seconds: float | None, retries: int
+) -> Waits[Any]:
+    """Wait at most so long; a lost connection is tried again, with backoff, whatever the client has tried."""
+    started = time.monotonic()
+    for attempt in range(retries + 1):
+        left = None if seconds is None else seconds - (time.monotonic() - started)
+        try:
+            return (yield within(left, sync, later))
+        except Exception as error:
+            delay = pause_before(error, attempt)
+            if attempt == retries or not is_lost_connection(error) or (left is not None and delay >= left):
+                raise
+            yield pause(delay)
+    raise AssertionError("the last try returns or raises")
 
 
 def reply_of(message: AIMessage) -> Reply:
@@ -105,9 +128,26 @@ def withheld(reply: AIMessage) -> str:
     return min(_endings(reply) & _WITHHELD, default="")
 
 
-def is_cut(reply: AIMessage) -> bool:
-    """Whether the provider stopped the reply at its length limit."""
-    return not _CUT.isdisjoint(_endings(reply))
+def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
+    """Why a reply is not whole, or None: it ran into its length limit, or lacks the ending its provider always gives.
+
+    `langchain-openai` gives an ending with every reply; of another provider that is known once an earlier message of
+    its conversation has one.
+    """
+    endings = _endings(reply)
+    if endings & _CUT:
+        return "the reply was cut off at its length limit"
+    if endings or reply.response_metadata.get("status") == "completed":  # the word of OpenAI's Responses API
+        return None
+    provider = reply.response_metadata.get("model_provider")
+    if provider == "openai" or any(
+        isinstance(message, AIMessage)
+        and message.response_metadata.get("model_provider") == provider
+        and _endings(message)
+        for message in earlier
+    ):
+        return "the reply was cut off in the middle: it ends without a finish reason"
+    return None
 
 
 def media_in(reply: AIMessage) -> list[str]:

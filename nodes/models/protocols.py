@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
@@ -18,7 +17,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.asking import is_cut, media_in, withheld
+from langgraph_reflexion.nodes.models.asking import media_in, withheld
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, not_run
 from langgraph_reflexion.prompts import Prompts
@@ -81,9 +80,6 @@ class Native:
             cut = reply.invalid_tool_calls[0]
             why = cut.get("error") or "the arguments are no whole JSON object"
             return Invalid("parse_error", f"the call of {cut['name']!r} cannot be read: {bounded(str(why), 500)}")
-        if reply.tool_calls and is_cut(reply):
-            # Streamed, half a call arrives as a whole one with fewer arguments.
-            return Invalid("parse_error", "the reply was cut off by its length in the middle of a call")
         if reply.tool_calls and withheld(reply):
             return Invalid("parse_error", "the provider stopped the reply in the middle of a call")
         if reply.tool_calls:
@@ -96,8 +92,7 @@ class Native:
             return Decision(action="finish", final=reply.text)
         if media := media_in(reply):
             return Decision(action="finish", final=f"[{', '.join(media)}]")
-        why = "it was cut off at its longest" if is_cut(reply) else "it has no text and no call"
-        return Invalid("parse_error", f"the reply is empty: {why}")
+        return Invalid("parse_error", "the reply is empty: it has no text and no call")
 
     def _control(self, reply: AIMessage, name: str) -> Decision | Invalid:
         if len(reply.tool_calls) > 1:
@@ -197,7 +192,7 @@ class Json(InText):
             return read
         if self._plain_words and not names_a_field(reply.text):
             return Decision(action="finish", final=reply.text)
-        return replace(read, message=f"{read.message} The reply was cut off at its longest.") if is_cut(reply) else read
+        return read
 
     def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return _in_native_form(reply, decision, decision.thought, stem)

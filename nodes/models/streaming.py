@@ -11,9 +11,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import push_message
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import hears_tokens
-from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of
+from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, wait_for_reply
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.text.json_text import TangledError, Torn, after_thinking, unescape, values_in
 
@@ -24,11 +23,16 @@ _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff]")
 
 
 def ask_for_object(
-    model: Model, messages: Sequence[AnyMessage], config: RunnableConfig, *, seconds: float | None = None
+    model: Model,
+    messages: Sequence[AnyMessage],
+    config: RunnableConfig,
+    *,
+    seconds: float | None = None,
+    retries: int = 0,
 ) -> Waits[Reply]:
     """Ask for one object; where somebody listens to tokens, stream those of its `final`."""
     if not hears_tokens(config):
-        return (yield from ask(model, messages, config, seconds=seconds))
+        return (yield from ask(model, messages, config, seconds=seconds, retries=retries))
     silent = quiet(config, "decide")
 
     def sync() -> AIMessage:
@@ -43,7 +47,7 @@ def ask_for_object(
             reply.add(chunk)
         return reply.message()
 
-    message = yield within(seconds, sync, later)
+    message = yield from wait_for_reply(sync, later, seconds=seconds, retries=retries)
     return reply_of(message)
 
 

@@ -39,6 +39,7 @@ class Limits(_Settings):
     max_reflections: int = Field(default=3, ge=0, description="Reflections asked of the model, dropped ones included.")
     decision_retries: int = Field(default=1, ge=0, description="Same-round repairs of a decision that cannot stand.")
     tool_retries: int = Field(default=2, ge=0, description="Repeats of a call whose tool failed for a passing reason.")
+    model_retries: int = Field(default=1, ge=0, description="Repeats of a model call whose connection was lost.")
     tool_timeout: float | None = Field(default=None, gt=0, description="Seconds a call may take.")
     loop_threshold: int = Field(default=2, ge=2, description="The same call this many times in a row is a loop.")
     success_score: float = Field(default=80, ge=0, le=100, description="Accepts where no verdict states a decision.")

@@ -14,6 +14,7 @@ from model_server import ModelServer
 
 pytestmark = pytest.mark.usefixtures("asked_again_at_once")
 
+DROPPED = ["dropped", "dropped_midway"]
 PASSING = ["rate_limited", "error", "dropped", "dropped_midway"]
 LASTING = [*PASSING, "garbage"]
 
@@ -65,7 +66,61 @@ def test_a_passing_fault_costs_a_request_and_nothing_else(run, desk, serve, prot
     assert len(server.raw) == 3
 
 
-@pytest.mark.req("A3", "F11", "B8")
+@pytest.mark.req("B8")
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("mood", DROPPED)
+def test_a_lost_connection_is_asked_again_once_whatever_the_client_tries(run, desk, serve, mood, streamed):
+    server = serve(story(), [mood, None, mood, None])
+    seen = run(server.chat(max_retries=0, streaming=streamed), [desk.search])
+    assert (seen.answer, seen.signals) == ("11:00", [])
+    assert desk.ran == ["Tuesday"]
+    assert len(server.raw) == 4
+
+
+@pytest.mark.req("B8")
+@pytest.mark.parametrize(("retries", "requests"), [(0, 1), (1, 2), (3, 4)])
+def test_how_often_a_lost_connection_is_asked_again_can_be_set(run, serve, retries, requests):
+    server = serve(story(), ["dropped"] * 9)
+    seen = run(server.chat(max_retries=0), limits={"model_retries": retries})
+    assert seen.ending == ("failure", "model_error")
+    assert len(server.raw) == requests
+
+
+@pytest.mark.req("B13", "A3")
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("mood", ["cut_whole", "unended"])
+def test_a_cut_reply_runs_no_call_however_whole_it_looks(run, desk, serve, protocol, mood, streamed):
+    server = serve(story(), [mood])
+    seen = run(server.chat(streaming=streamed), [desk.search], protocol=protocol)
+    assert (seen.answer, seen.signals) == ("11:00", ["parse_error"])
+    assert desk.ran == ["Tuesday"]
+    assert len(server.raw) == 3
+    assert "cut off" in server.asked[1].text
+
+
+@pytest.mark.req("B13")
+@pytest.mark.parametrize("mood", ["cut_whole", "unended"])
+def test_a_cut_reply_is_no_answer(run, serve, protocol, mood):
+    server = serve(RoleModel([say("10:00 or"), say("11:00")]), [mood])
+    seen = run(server.chat(), protocol=protocol)
+    assert (seen.answer, seen.signals) == ("11:00", ["parse_error"])
+
+
+@pytest.mark.req("B13")
+def test_a_provider_that_gives_endings_is_expected_to_give_one_each_time(run, desk):
+    def asks(day, **ending):
+        asked = {"name": "search", "args": {"query": day}, "id": day}
+        return AIMessage("", tool_calls=[asked], response_metadata={"model_provider": "other", **ending})
+
+    torn = {"finish_reason": None}
+    seen = run(RoleModel([asks("Tuesday"), asks("Tues", **torn), say("11:00")]), [desk.search])
+    assert (seen.answer, seen.signals) == ("11:00", ["parse_error"])
+    assert desk.ran == ["Tuesday"]
+    never = [asks("Tuesday", **torn), asks("Friday", **torn), AIMessage("11:00", response_metadata=torn)]
+    assert not run(RoleModel(never), [desk.search]).signals, "a provider that never gives one is taken as it is"
+
+
+@pytest.mark.req("A3", "F11", "B8", "B14")
 @pytest.mark.parametrize(("protocol", "mood"), both_ways(LASTING, "json"))
 def test_a_lasting_fault_ends_in_an_outcome_that_tells_what_was_done(run, desk, serve, protocol, mood):
     server = serve(story(), lambda _question, number: mood if number else None)
@@ -74,7 +129,8 @@ def test_a_lasting_fault_ends_in_an_outcome_that_tells_what_was_done(run, desk, 
     assert "parse_error" not in seen.signals
     assert desk.ran == ["Tuesday"]
     assert seen.messages[-1].type == "ai"
-    assert seen.outcome.reason in seen.answer
+    assert seen.answer == "The run could not be finished. There is no answer."
+    assert "Error" in seen.outcome.reason
 
 
 @pytest.mark.req("B8")

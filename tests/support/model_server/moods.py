@@ -9,6 +9,8 @@ Mood = Literal[
     "normal",
     "bad_arguments",
     "cut",
+    "cut_whole",
+    "unended",
     "empty",
     "refusal",
     "garbage",
@@ -20,8 +22,8 @@ Mood = Literal[
     "dropped",
     "dropped_midway",
 ]
-"""`bad_arguments`, `cut`, `slow` and `dropped_midway` happen to an answer, and so use one up; in any other
-mood but `normal` the provider does not get as far as asking its policy."""
+"""`bad_arguments`, `cut`, `cut_whole`, `unended`, `slow` and `dropped_midway` happen to an answer, and so use one up;
+in any other mood but `normal` the provider does not get as far as asking its policy."""
 
 Choice = dict[str, Any]
 """What a provider answers: `message` and `finish_reason`."""
@@ -51,10 +53,14 @@ def spoilt(choice: Choice, mood: Mood) -> Choice:
         return _rewritten(choice, lambda text: text.removeprefix("{"), choice["finish_reason"])
     if mood == "cut":
         return _rewritten(choice, lambda text: text[: len(text) // 2], "length")
+    if mood == "cut_whole":
+        return _rewritten(choice, lambda text: text, "length")
+    if mood == "unended":
+        return _rewritten(choice, lambda text: text, None)
     return choice
 
 
-def _rewritten(choice: Choice, change: Any, finish: str) -> Choice:
+def _rewritten(choice: Choice, change: Any, finish: str | None) -> Choice:
     """The choice with its arguments changed, or its text where it calls nothing."""
     message = deepcopy(choice["message"])
     for one in message.get("tool_calls", []):
