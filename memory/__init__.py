@@ -1,7 +1,7 @@
 """Memory: lessons are kept, found, ranked and cleaned here, in any LangGraph store."""
 
-from langgraph_reflexion.memory.book.lessons import LessonBook
-from langgraph_reflexion.memory.floor import Floor, tries_again
+from langgraph_reflexion.memory.book import LessonBook
+from langgraph_reflexion.memory.credit import Floor, spares_a_reflection, tries_again, withheld
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.namespaces import resolve_namespace
@@ -9,7 +9,6 @@ from langgraph_reflexion.memory.notebook.findings import finding_of
 from langgraph_reflexion.memory.notebook.notebook import ErrorNotebook
 from langgraph_reflexion.memory.trust.guard import suspicion
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
-from langgraph_reflexion.memory.worth import spares_a_reflection, withheld
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.literals import fingerprint
 from langgraph_reflexion.text.topics import topic_of

@@ -8,8 +8,10 @@ raised at the `yield`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, NamedTuple, TypeVar
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
@@ -17,6 +19,16 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.driver import Wait, adrive, drive
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class OnStore(Protocol):
+    """Anything that keeps what it has in a store."""
+
+    store: BaseStore
+
+
+S = TypeVar("S", bound=OnStore)
 
 
 class News(NamedTuple):
@@ -52,16 +64,35 @@ async def awork(store: BaseStore, plan: Plan[T]) -> T:
     return await adrive(plan, lambda request: _aanswer(store, request))
 
 
-def settle(store: BaseStore) -> None:
-    """Have a store that keeps a log leave nothing in it of what was removed."""
-    if tell := getattr(store, "settle", None):
-        tell()
+def both(
+    method: Callable[Concatenate[S, P], Plan[T]],
+) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
+    """The sync method and its async twin of a method that is written as a plan: `add, aadd = both(_add)`."""
+
+    @functools.wraps(method)
+    def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return work(self.store, method(self, *args, **kwargs))
+
+    @functools.wraps(method)
+    async def later(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await awork(self.store, method(self, *args, **kwargs))
+
+    name = method.__name__.removeprefix("_")
+    signature = inspect.signature(method)
+    result = str(signature.return_annotation).removeprefix("Plan[").removesuffix("]")
+    twins: tuple[tuple[Any, str], ...] = ((sync, name), (later, f"a{name}"))
+    for twin, its_name in twins:
+        twin.__name__, twin.__qualname__ = its_name, method.__qualname__.replace(method.__name__, its_name)
+        twin.__signature__ = signature.replace(return_annotation=result)
+        twin.__annotations__ = {**method.__annotations__, "return": result}
+    return sync, later
 
 
-async def asettle(store: BaseStore) -> None:
-    """The same, awaited."""
-    if tell := getattr(store, "asettle", None):
-        await tell()
+def settle(store: BaseStore) -> Plan[None]:
+    """Have a store that keeps a log overwrite in it what was removed."""
+    if hasattr(store, "settle"):
+        door: Any = store
+        yield Wait(door.settle, door.asettle)
 
 
 def every(namespace: Namespace) -> Plan[list[Item]]:

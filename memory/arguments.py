@@ -43,7 +43,7 @@ def names(values: Iterable[str], name: str) -> set[str]:
     return found
 
 
-def a(kind: type[T], value: T, name: str) -> T:
+def instance(kind: type[T], value: T, name: str) -> T:
     """A value of this kind."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"

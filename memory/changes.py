@@ -1,8 +1,8 @@
-"""Changing: a lesson's status moves, every move is recorded, and what writers at once leave is put right.
+"""Changes: a lesson's status moves, by the evidence or by what a person says, and each move is recorded.
 
-What a change makes of a lesson lies in its record; the lesson's own item is written beside it, in the same batch, so
-that recall need not read the evidence of all. Two writers who read the same item write it one over the other: so each
-looks once more when it has written, and the last to look sees what all have written.
+What a change makes of a lesson lies in its record; the lesson's own item is written in the same batch, so that recall
+need not read the evidence of all. Two writers who read the same item overwrite each other: so each reads once more
+after writing, and the last to read sees what all have written (`settled`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.access import Plan, put
-from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_some
+from langgraph_reflexion.memory.access import Plan, drop, every, put, read
+from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of
+from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, fit_for_a_label, read_one, read_some
+from langgraph_reflexion.memory.trust.guard import shown_texts, suspicion_of
 from langgraph_reflexion.memory.values import By, Change, ChangeAction
-from langgraph_reflexion.schemas import Lesson, LessonStatus
+from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
+from langgraph_reflexion.text.words import fold
 
 logger = logging.getLogger(__name__)
 
 LOOKS = 8
-"""How often an item is put right before others are left to it."""
+"""How often an item is corrected before that is left to the other writers."""
 
 MOST = 16
-"""Tags, and further fingerprints, that one lesson has."""
+"""Tags, and further fingerprints, that one lesson can have."""
 
 _UNITED = ("tags", ALSO)
 """Fields to which each writer only adds."""
@@ -45,7 +47,7 @@ def moving(
     words: tuple[str, ...] = (),
     after: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Op]:
-    """What gives a lesson that was just read another status, or none, and records it; `after` are other fields."""
+    """The operations that give a lesson another status, or none, and record it; `after` are other fields."""
     item, lesson, evidence = found
     before: dict[str, Any] = {"status": lesson.status} if status else {}
     before |= {name: item.value.get(name) for name in after}
@@ -68,7 +70,7 @@ def moved(
     words: tuple[str, ...] = (),
     after: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan[Lesson]:
-    """Do so, and give back the lesson as it is then."""
+    """Move a lesson, and return it as it is then."""
     yield from unless_embedding_fails(moving(shelf, found, status, action, by=by, why=why, words=words, after=after))
     now = yield from settled(shelf, [found.lesson.id])
     return now[found.lesson.id].lesson if now else found.lesson.model_copy(update={"status": status})
@@ -80,7 +82,7 @@ def rewritten(shelf: Shelf, item: Item, fields: dict[str, Any]) -> PutOp:
 
 
 def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
-    """These lessons as they are now; an item that says otherwise than the changes recorded of it is put right."""
+    """These lessons as they are now; an item that differs from its recorded changes is corrected."""
     wanted = list(ids)
     found = yield from read_some(shelf, wanted)
     for _ in range(LOOKS):
@@ -94,7 +96,7 @@ def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
 
 
 def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
-    """An item's value with what the changes that stand have made of it."""
+    """An item's value after the changes that nobody took back."""
     right = dict(value)
     for change in evidence.standing:
         for name, new in change.after.items():
@@ -108,7 +110,7 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
 
 
 def unless_embedding_fails(ops: list[Op]) -> Plan[None]:
-    """Write, and where that fails write once more without vectors: no lesson is lost to an embedder that is down."""
+    """Write; where that fails, write once more without vectors: no lesson is lost because an embedder is down."""
     if not ops:
         return
     try:
@@ -120,3 +122,104 @@ def unless_embedding_fails(ops: list[Op]) -> Plan[None]:
             raise
         logger.warning("Writing without vectors: %s: %s", type(fault).__name__, fault)
         yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]
+
+
+ASIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
+
+
+def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
+    """Make a lesson active: from now on no run, cap or date moves it, and exactly these words are shown."""
+    found = yield from read_one(shelf, lesson)
+    texts = tuple(hash_of(text) for text in shown_texts(found.lesson))
+    set_aside = [one.why for one in found.evidence.changes if one.action == found.lesson.status == "quarantined"]
+    doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
+    why = "exactly these words" + (f", although {doubt}" if doubt else "")
+    for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
+    return (yield from moved(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good))
+
+
+def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
+    """Keep a lesson with the reason, and show it no more."""
+    found = yield from read_one(shelf, lesson)
+    return (yield from moved(shelf, found, "retired", "retired", by="person", why=why))
+
+
+def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
+    """Put a lesson back to the status it had before it was set aside; one that had none becomes a candidate."""
+    found = yield from read_one(shelf, lesson)
+    status_now = found.lesson.status
+    if status_now not in ASIDE:
+        raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
+    held = [found.evidence.born, *(one.status for one in found.evidence.standing if one.status is not None)]
+    stood = next((one for one in reversed(held) if one not in (None, *ASIDE)), "candidate")  # it may be retired twice
+    status: LessonStatus = "active" if stood == "active" else "candidate"
+    return (yield from moved(shelf, found, status, "restored", by="person", why=f"it was {status_now}"))
+
+
+def forget(shelf: Shelf, lesson: str) -> Plan[None]:
+    """Remove a lesson, its evidence, its changes and its words in the episodes it came from; damaged ones too.
+
+    A pattern that speaks in its very words goes with it.
+    """
+    if not fit_for_a_label(lesson) or (yield from read(shelf.lessons, lesson)) is None:
+        raise KeyError(lesson)
+    yield from _forget(shelf, [lesson])
+
+
+def forget_named(shelf: Shelf, name: str) -> Plan[int]:
+    """Remove all that was ever kept under a name."""
+    items = yield from every(shelf.lessons)
+    meant = [item.key for item in items if item.value.get("name") == name]
+    yield from _forget(shelf, meant)
+    return len(meant)
+
+
+def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
+    """Remove these lessons in one batch, so that a crash forgets all or nothing."""
+    items = {item.key: item for item in (yield from every(shelf.lessons))}
+    speaking = [key for one in meant for key, item in items.items() if _speaks_in_its_words(item, items[one])]
+    ops: list[Op] = []
+    episodes: dict[str, Episode] = {}
+    noted: dict[str, dict[str, Any]] = {}
+    gone = list(dict.fromkeys([*meant, *speaking]))
+    for one in gone:
+        about = yield from every(shelf.evidence_of(one))
+        said = {items[one].value.get("text")}
+        for item in about:
+            said |= {item.value.get(side, {}).get("text") for side in ("before", "after") if item.value.get(side)}
+        for source in {str(item.value["source"]) for item in about if item.value.get("source")}:
+            kept = yield from read(shelf.episodes, source)
+            episode = episodes.get(source) or (episode_in(kept, as_it_was=True) if kept is not None else None)
+            if episode is not None and kept is not None:
+                noted[source] = {REFUTED: kept.value[REFUTED]} if kept.value.get(REFUTED) else {}
+                episodes[source] = _without(episode, {fold(text) for text in said if isinstance(text, str)})
+        ops += drop([items[one], *about])
+    ops += [put(shelf.episodes, run, one.model_dump(mode="json") | noted[run]) for run, one in episodes.items()]
+    if ops:
+        yield ops
+    shelf.index.remove(gone)
+
+
+def _speaks_in_its_words(pattern: Item, lesson: Item) -> bool:
+    text, supersedes = pattern.value.get("text"), pattern.value.get("supersedes")
+    if pattern.value.get("kind") != "pattern" or not isinstance(supersedes, list) or lesson.key not in supersedes:
+        return False
+    return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
+
+
+def _without(episode: Episode, said: set[str]) -> Episode:
+    """The episode without these words."""
+
+    def holds(text: str) -> bool:
+        return fold(text) in said
+
+    reflections = [
+        one.model_copy(
+            update={
+                "memory_to_write": [memo for memo in one.memory_to_write if not holds(memo.text)],
+                "patch_prompt": "" if holds(one.patch_prompt) else one.patch_prompt,
+            }
+        )
+        for one in episode.reflections
+    ]
+    return episode.model_copy(update={"reflections": reflections})

@@ -6,13 +6,15 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from asyncio import to_thread
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
 from langgraph.store.base import Op
 from pydantic import ValidationError
 
+from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.changes import unless_embedding_fails
@@ -30,6 +32,12 @@ SAID = ("text", "when", "when_not", "why", "topic", "tags", "name", "expires_at"
 """What of a lesson somebody may have edited in a file; the rest is its record."""
 
 _UNSEEN = re.compile(r"[^\n -~]")
+
+
+def export(lessons: Sequence[Lesson], place: Place) -> Plan[int]:
+    """Write one lesson a line, and count them; under the event loop in a thread."""
+    count: int = yield Wait(lambda: write_lines(lessons, place), lambda: to_thread(write_lines, lessons, place))
+    return count
 
 
 def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
@@ -59,11 +67,12 @@ def read_lines(place: Place) -> list[str]:
     return text.removeprefix("\ufeff").split("\n")
 
 
-def load(shelf: Shelf, lines: Iterable[str], strict: bool, update: bool = False) -> Plan[Loaded]:
+def load(shelf: Shelf, place: Place, strict: bool, update: bool = False) -> Plan[Loaded]:
     """Keep all the lessons of a file that are new here, or none; under `strict` a bad line is named and raised.
 
     Under `update` a lesson that is known by its id takes the words of the file; its record stays.
     """
+    lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
     lessons, skipped = _parsed(shelf, lines, strict)
     items = yield from every(shelf.lessons)
     here = {item.key: item.value for item in items}

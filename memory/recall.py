@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, SearchOp
 
 from langgraph_reflexion.memory.access import Plan
+from langgraph_reflexion.memory.credit import Standing, promise, standing
+from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.index import Entry, Index, words_of
-from langgraph_reflexion.memory.records import LIVE, Evidence, failure_of, fingerprints, folded, lesson_in
+from langgraph_reflexion.memory.records import LIVE, Evidence, failure_of, fingerprints, folded, hash_of, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
-from langgraph_reflexion.memory.showing import doubt_of
-from langgraph_reflexion.memory.trust.guard import suspicion
+from langgraph_reflexion.memory.trust.guard import LOOKED_AT, of_both, shown_texts, suspicion
 from langgraph_reflexion.memory.values import Found
-from langgraph_reflexion.memory.worth import Standing, promise, standing
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.text.likeness import likeness, opposed
 from langgraph_reflexion.text.topics import GENERAL, topic_of, without_keywords
@@ -543,6 +543,19 @@ def _is_doubted(lesson: Lesson, evidence: Evidence) -> bool:
     if doubt is not None:
         logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
     return doubt is not None
+
+
+def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
+    """What speaks against a lesson's words at the second look, or `None`.
+
+    Words that a person approved are shown as they stand. The approval is of exactly these: what another program
+    puts in their place is looked at again.
+    """
+    overlength = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None)
+    approved = evidence.approved_words
+    looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
+    doubt = overlength or next(filter(None, (suspicion(text[:LOOKED_AT]) for text in looked_at)), None)
+    return doubt or (of_both(lesson) if lesson.text in looked_at else None)
 
 
 def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> set[str]:

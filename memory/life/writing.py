@@ -9,6 +9,7 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.credit import promise
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.life.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_of, change_record, lesson_id, record
@@ -16,7 +17,6 @@ from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, re
 from langgraph_reflexion.memory.trust.guard import overreach, suspicion_of
 from langgraph_reflexion.memory.trust.provenance import copied
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
-from langgraph_reflexion.memory.worth import promise
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 

@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.memory import tries_again
-from langgraph_reflexion.memory.floor import ENOUGH, PLACES, TRY_AGAIN, worse
+from langgraph_reflexion.memory.credit import ENOUGH, PLACES, TRY_AGAIN, worse
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.testing import RoleModel, say
 

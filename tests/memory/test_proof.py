@@ -9,8 +9,8 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook, withheld
+from langgraph_reflexion.memory.credit import bounds, promise, uplift, usefulness
 from langgraph_reflexion.memory.records import Evidence
-from langgraph_reflexion.memory.worth import bounds, promise, uplift, usefulness
 from langgraph_reflexion.schemas import Episode, Lesson
 
 WHEN = "proposing a slot for a meeting"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from langgraph_reflexion.memory import withheld
-from langgraph_reflexion.memory.worth import hurts, interval, result_of, spares_a_reflection, usefulness
+from langgraph_reflexion.memory.credit import hurts, interval, result_of, spares_a_reflection, usefulness
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
 
 

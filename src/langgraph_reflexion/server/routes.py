@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.book.opened import FILTERS
+from langgraph_reflexion.memory.book import FILTERS
 from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Lesson

@@ -1,0 +1,288 @@
+"""The lesson book: memory's one door, for the nodes and for people alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+from typing import Any, TypedDict, Unpack, cast, get_args
+
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
+from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall
+from langgraph_reflexion.memory.access import Plan, both, every, settle
+from langgraph_reflexion.memory.arguments import a_place, an_id, instance, maybe_text, names, text, whole
+from langgraph_reflexion.memory.credit import Floor
+from langgraph_reflexion.memory.exchange import Place
+from langgraph_reflexion.memory.index import Indexes
+from langgraph_reflexion.memory.life import writing
+from langgraph_reflexion.memory.namespaces import place_in
+from langgraph_reflexion.memory.records import LIVE, lesson_in
+from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
+from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
+from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
+
+Wanted = str | Collection[str] | None
+"""A word to filter by, or several of which one must hold."""
+
+
+class Filters(TypedDict, total=False):
+    """What lessons can be filtered by."""
+
+    kind: Wanted
+    status: Wanted
+    topic: Wanted
+    tag: Wanted
+    origin: Wanted
+
+
+FILTERS: dict[str, tuple[str, ...]] = {
+    "kind": get_args(Kind),
+    "status": get_args(LessonStatus),
+    "topic": (),
+    "tag": (),
+    "origin": get_args(Origin),
+}
+"""Each filter, and its words where they are a closed set."""
+
+
+class LessonBook:
+    """The lessons of one namespace of a store.
+
+    Any LangGraph store will do, with or without an index. Each method that waits has an async twin whose name begins
+    with `a`. Many books, threads and processes may share a namespace: nothing is lost or counted twice. Books that are
+    opened anew for each run search faster with the same `indexes`.
+
+    A namespace with fields, such as `("planner", "{user_id}")`, is filled from `context`, as it is for a run.
+    """
+
+    def __init__(
+        self,
+        store: BaseStore,
+        namespace: Namespace = ("reflexion", "reflexion_agent"),
+        policy: MemoryPolicy | None = None,
+        clock: Callable[[], datetime] | None = None,
+        indexes: Indexes | None = None,
+        context: Any = None,
+    ) -> None:
+        self.store = store
+        self.namespace = place_in(store, namespace, context)
+        self.policy = MemoryPolicy() if policy is None else instance(MemoryPolicy, policy, "policy")
+        index = (indexes or Indexes()).index(store, (*self.namespace, "lessons"))
+        embeddings = getattr(store, "embeddings", self)
+        vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
+        self._shelf = Shelf(self.namespace, self.policy, aware(clock), index, vectors)
+
+    # ------------------------------------------------------------ what runs do
+
+    def _add(
+        self,
+        lesson: Lesson,
+        *,
+        task: str | None = None,
+        answer: str | None = None,
+        heard: Collection[str] = (),
+        doubt: str | None = None,
+    ) -> Plan[Written]:
+        """Offer a lesson, which is kept as a candidate at most; a known one gains the evidence.
+
+        `task` and `answer` are what it must not retell, `heard` the texts it must not be copied from. With a `doubt`,
+        the reason why it should not be shown, it is set aside.
+        """
+        where = maybe_text(task, "task"), maybe_text(answer, "answer")
+        why = names(heard, "heard"), maybe_text(doubt, "doubt")
+        return (yield from writing.add(self._shelf, lesson, *where, *why))
+
+    add, aadd = both(_add)
+
+    def _recall(
+        self,
+        task: str,
+        tools: Collection[str] = (),
+        failure: Failure | None = None,
+        topic: str | None = None,
+        *,
+        exclude: Collection[str] = (),
+    ) -> Plan[list[Lesson]]:
+        """The few lessons that fit a task, or a failure where there is one; often none. `exclude` holds ids."""
+        if failure is not None:
+            instance(Failure, failure, "failure")
+        given = text(task, "task"), names(tools, "tools"), failure, maybe_text(topic, "topic")
+        return (yield from recall.recall(self._shelf, *given, names(exclude, "exclude")))
+
+    recall, arecall = both(_recall)
+
+    def _credit(self, episode: Episode) -> Plan[None]:
+        """Keep a finished run and count what came of it; the last to finish under a run id stands."""
+        yield from credit.credit(self._shelf, instance(Episode, episode, "episode"))
+
+    credit, acredit = both(_credit)
+
+    def _feedback(self, run_id: str) -> Plan[bool]:
+        """Count a run as lost after all, because the user says so. `False` where the run is unknown."""
+        return (yield from credit.feedback(self._shelf, an_id(run_id, "run_id")))
+
+    feedback, afeedback = both(_feedback)
+
+    def _floor(self, topic: str, lessons: Collection[Lesson]) -> Plan[Floor]:
+        """Which of these lessons to hold back, because runs of this topic go worse with lessons than without."""
+        return (yield from credit.floor(self._shelf, topic, lessons))
+
+    floor, afloor = both(_floor)
+
+    # ------------------------------------------------------------ looking
+
+    def _get(self, id: str) -> Plan[Lesson | None]:
+        """A lesson as it is now, or `None`."""
+        found = yield from read_some(self._shelf, [an_id(id)])
+        return found[id].lesson if id in found else None
+
+    get, aget = both(_get)
+
+    def _has(self, id_or_name: str) -> Plan[bool]:
+        """Whether there is a lesson of this id or name."""
+        an_id(id_or_name, "id_or_name")
+        items = yield from every(self._shelf.lessons)
+        meant = [item for item in items if id_or_name in (item.key, item.value.get("name"))]
+        return any(lesson_in(item) is not None for item in meant)
+
+    has, ahas = both(_has)
+
+    def _lessons(self, **filters: Unpack[Filters]) -> Plan[list[Lesson]]:
+        """All lessons that have what is asked for, the oldest first."""
+        wanted = _known(filters)
+        found = yield from read_all(self._shelf)
+        return [one.lesson for one in found.values() if recall.passes(one.lesson, wanted)]
+
+    lessons, alessons = both(_lessons)
+
+    def _search(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> Plan[list[Found]]:
+        """The lessons nearest to a query in whatever status, with how near they are."""
+        given = text(query, "query"), whole(limit, "limit"), _known(filters)
+        return (yield from recall.search(self._shelf, *given))
+
+    search, asearch = both(_search)
+
+    def _profile(self) -> Plan[list[Lesson]]:
+        """The live entries that have a name, the oldest first."""
+        found = yield from read_all(self._shelf)
+        return [one.lesson for one in found.values() if one.lesson.name and one.lesson.status in LIVE]
+
+    profile, aprofile = both(_profile)
+
+    def _hidden(self, id: str) -> Plan[str | None]:
+        """Why a lesson is shown to no run: its status, that it is expired, or what its words look like; else `None`."""
+        return (yield from history.hidden(self._shelf, an_id(id)))
+
+    hidden, ahidden = both(_hidden)
+
+    def _episode(self, run_id: str) -> Plan[Episode | None]:
+        """The record of a run, or `None`."""
+        return (yield from read_episode(self._shelf, an_id(run_id, "run_id")))
+
+    episode, aepisode = both(_episode)
+
+    def _history(self, id: str) -> Plan[list[Change]]:
+        """What happened to a lesson, in order; each change has an id that `undo` takes."""
+        return (yield from history.history(self._shelf, an_id(id)))
+
+    history, ahistory = both(_history)
+
+    def _explain(self, run_id: str | None = None) -> Plan[dict[str, Any]]:
+        """What a run was shown and went without, why, from which evidence, what it wrote, and what came of it.
+
+        Where no run is named, it is the latest.
+        """
+        return (yield from history.explain(self._shelf, maybe_text(run_id, "run_id")))
+
+    explain, aexplain = both(_explain)
+
+    def _stats(self) -> Plan[dict[str, Any]]:
+        """How many lessons there are, by status, kind and origin, and how they did."""
+        return (yield from history.stats(self._shelf))
+
+    stats, astats = both(_stats)
+
+    # ------------------------------------------------------------ deciding
+
+    def _approve(self, id: str) -> Plan[Lesson]:
+        """Make a lesson active, and have exactly these words shown. No later loss takes it back."""
+        return (yield from changes.approve(self._shelf, an_id(id)))
+
+    approve, aapprove = both(_approve)
+
+    def _retire(self, id: str, why: str) -> Plan[Lesson]:
+        """Show a lesson no more, and keep it with the reason."""
+        return (yield from changes.retire(self._shelf, an_id(id), text(why, "why")))
+
+    retire, aretire = both(_retire)
+
+    def _restore(self, id: str) -> Plan[Lesson]:
+        """Bring back a lesson that is retired, superseded or quarantined."""
+        return (yield from changes.restore(self._shelf, an_id(id)))
+
+    restore, arestore = both(_restore)
+
+    def _forget(self, id: str) -> Plan[None]:
+        """Remove a lesson's text, vectors, evidence and history for good."""
+        yield from changes.forget(self._shelf, an_id(id))
+        yield from settle(self.store)
+
+    forget, aforget = both(_forget)
+
+    def _forget_named(self, name: str) -> Plan[int]:
+        """Remove what is kept under a name for good, its former values too, and count these entries."""
+        count = yield from changes.forget_named(self._shelf, text(name, "name"))
+        yield from settle(self.store)
+        return count
+
+    forget_named, aforget_named = both(_forget_named)
+
+    def _undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> Plan[list[Change]]:
+        """Take back a change, all that a run changed, or all since a time. The record of it stays."""
+        if change_or_run is not None and not an_id(change_or_run, "change_or_run"):
+            raise KeyError(change_or_run)  # an empty id names nothing, and must not mean everything
+        moment = None if since is None else instance(datetime, since, "since")
+        return (yield from history.undo(self._shelf, change_or_run, moment))
+
+    undo, aundo = both(_undo)
+
+    # ------------------------------------------------------------ upkeep
+
+    def _distill(self, model: Any = None) -> Plan[list[Lesson]]:
+        """Give lessons that say much the same one pattern that speaks for them, and return the new patterns.
+
+        `model`, a chat model or a function of a prompt, words them; without one, or where it is not faithful, the best
+        wording is taken. The lessons stay, linked. A second call finds nothing to do and asks no model.
+        """
+        return (yield from distill.distill(self._shelf, model))
+
+    distill, adistill = both(_distill)
+
+    def _export(self, path_or_file: Place) -> Plan[int]:
+        """Write every lesson as a line of JSON, and count them."""
+        found = yield from read_all(self._shelf)
+        return (yield from exchange.export([one.lesson for one in found.values()], a_place(path_or_file)))
+
+    export, aexport = both(_export)
+
+    def _load(self, path_or_file: Place, *, strict: bool = True, update: bool = False) -> Plan[Loaded]:
+        """Keep the lessons of such a file that are new here: all or nothing, or all but the bad lines.
+
+        With `update`, lessons that are known by their id take the words that the file has for them.
+        """
+        return (yield from exchange.load(self._shelf, a_place(path_or_file), strict, update))
+
+    load, aload = both(_load)
+
+
+def _known(filters: Filters) -> Filters:
+    """The filters; a word that no lesson can have is refused, because it would read as an empty book."""
+    if unknown := sorted(set(filters) - set(FILTERS)):
+        raise TypeError(f"there is no filter {unknown[0]!r}; there are {', '.join(FILTERS)}")
+    for name, allowed in FILTERS.items():
+        wanted = cast(Wanted, filters.get(name))
+        for word in [] if wanted is None else [wanted] if isinstance(wanted, str) else names(wanted, name):
+            if allowed and word not in allowed:
+                raise ValueError(f"`{name}` is one of {', '.join(allowed)}, got {word!r}")
+    return filters

@@ -1,1 +1,0 @@
-"""The lesson book, memory's one door: looking into it, keeping it up, and what runs ask of it."""
