@@ -4,10 +4,12 @@ from langgraph_reflexion.memory.book import LessonBook
 from langgraph_reflexion.memory.credit import Floor, spares_a_reflection, tries_again, withheld
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.namespaces import resolve_namespace
+from langgraph_reflexion.memory.namespaces import label, resolve_namespace
 from langgraph_reflexion.memory.notebook.findings import finding_of
 from langgraph_reflexion.memory.notebook.notebook import ErrorNotebook
+from langgraph_reflexion.memory.shelf import topic_for
 from langgraph_reflexion.memory.trust.guard import suspicion
+from langgraph_reflexion.memory.trust.provenance import observed
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.literals import fingerprint
@@ -27,11 +29,14 @@ __all__ = [
     "count_tokens",
     "finding_of",
     "fingerprint",
+    "label",
     "likeness",
+    "observed",
     "refusal",
     "resolve_namespace",
     "spares_a_reflection",
     "suspicion",
+    "topic_for",
     "topic_of",
     "tries_again",
     "withheld",

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from langgraph.store.base import Op, PutOp
+from langgraph.store.base import Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.access import Plan, every, put, read
+from langgraph_reflexion.memory.access import Plan, drop, every, put, read
 from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.records import Evidence, failure_of, run_record
-from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some
+from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some, topic_for
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.secrets import mask_secrets
 from langgraph_reflexion.text.topics import topic_of
@@ -28,9 +28,21 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     an episode is never changed: what the user says of it later is noted beside it.
     """
     before = yield from read_episode(shelf, episode.id)
+    episode = episode.model_copy(update={"topic": episode.topic or topic_for(episode.task, shelf.policy)})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     ops: list[Op] = [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))]
     yield from _counted(shelf, episode, before, ops)
+    yield from _drop_old_episodes(shelf)
+
+
+def _drop_old_episodes(shelf: Shelf) -> Plan[None]:
+    """Keep the latest `keep_runs` episodes, and up to a twentieth more, so that few runs have to read them all."""
+    most = shelf.policy.keep_runs
+    [more] = yield [SearchOp(shelf.episodes, None, 1, most + most // 20)]
+    if more:
+        items = yield from every(shelf.episodes)
+        items.sort(key=lambda item: (str(item.value.get("created_at")), item.key))
+        yield drop(items[: max(len(items) - most, 0)])
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:

@@ -24,12 +24,12 @@ from langgraph_reflexion.memory.credit import Standing, promise, standing
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import LIVE, Evidence, failure_of, fingerprints, folded, hash_of, lesson_in
-from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked
+from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked, topic_for
 from langgraph_reflexion.memory.trust.guard import LOOKED_AT, of_both, shown_texts, suspicion
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.text.likeness import likeness, opposed
-from langgraph_reflexion.text.topics import GENERAL, topic_of, without_keywords
+from langgraph_reflexion.text.topics import GENERAL, without_keywords
 from langgraph_reflexion.text.words import count_tokens, tokens
 
 logger = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ def recall(
     def usable(item: Item) -> bool:
         return item.key in items and item.key not in exclude and is_usable(item.value, now, tools, failure)
 
-    topic = topic or topic_of(task)
+    topic = topic or topic_for(task, policy)
     always = [] if failure is not None else _always(items.values(), usable)
     query = both_ends(task, REQUEST)
     weights = yield from _weights(shelf, query)

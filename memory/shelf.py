@@ -15,6 +15,7 @@ from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, SPELL, News, Plan,
 from langgraph_reflexion.memory.index import Index
 from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
 from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.text.topics import GENERAL, topic_of
 
 logger = logging.getLogger(__name__)
 
@@ -193,6 +194,16 @@ def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
     if as_it_was or not item.value.get(REFUTED):
         return kept
     return kept.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
+
+
+def topic_for(task: str, policy: MemoryPolicy) -> str:
+    """The topic of a task: what the policy's own function says, else what its words do."""
+    if policy.topics is not None:
+        try:
+            return str(policy.topics(task)) or GENERAL
+        except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
+            logger.warning("Classified without `topics`: %s: %s", type(fault).__name__, fault)
+    return topic_of(task)
 
 
 def fit_for_a_label(text: str) -> bool:

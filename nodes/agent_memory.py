@@ -13,8 +13,7 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.driver import Wait, Waits
-from langgraph_reflexion.memory import Indexes, LessonBook, resolve_namespace
-from langgraph_reflexion.memory.namespaces import label
+from langgraph_reflexion.memory import Indexes, LessonBook, label, resolve_namespace
 from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import runtime_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow

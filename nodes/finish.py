@@ -11,7 +11,6 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import topic_of
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, time_to_write
 from langgraph_reflexion.nodes.ask import question_call
@@ -175,7 +174,6 @@ def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
     return Episode(
         id=outcome.run_id,
         task=bounded(task_in(state), LONGEST_TASK),
-        topic=topic_of(task_in(state)),
         success=success,
         score=outcome.score,
         shown=[one.lesson.id for one in state["recalled"] if one.shown],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import Floor, LessonBook, likeness, topic_of, tries_again, withheld
+from langgraph_reflexion.memory import Floor, LessonBook, likeness, topic_for, tries_again, withheld
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit
@@ -46,7 +46,7 @@ def find_lessons(
     """The lessons that fit, without those in `seen`, those this run wrote, and what its patches already say."""
     task = task_in(state)
     exclude = [*seen, *state["lessons_written"]]
-    wait = either(book.recall, book.arecall, task, tools.names, failure, topic_of(task), exclude=exclude)
+    wait = either(book.recall, book.arecall, task, tools.names, failure, topic_for(task, book.policy), exclude=exclude)
     found: list[Lesson] = (yield from best_effort("recall", wait, budget.left(state))) or []
     most = budget.limits.stuck_similarity
     return [lesson for lesson in found if all(likeness(lesson.text, patch) <= most for patch in state["patch"])]
@@ -61,7 +61,7 @@ def choose_shown(
     run, share = state["about"]["id"], memory.policy.control_share
     floor = Floor()
     if not tries_again(run):
-        wait = either(book.floor, book.afloor, topic_of(task_in(state)), lessons)
+        wait = either(book.floor, book.afloor, topic_for(task_in(state), book.policy), lessons)
         floor = (yield from best_effort("recall", wait, budget.left(state))) or floor
     return [
         Recalled(lesson=lesson, shown=False, step=step, why=floor.why)

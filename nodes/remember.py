@@ -9,8 +9,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import LessonBook, refusal, topic_of
-from langgraph_reflexion.memory.trust.provenance import observed
+from langgraph_reflexion.memory import LessonBook, observed, refusal, topic_for
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, time_to_write
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.checks import Evaluator, origin_of_verdicts
@@ -47,7 +46,7 @@ def remember(
                 text=memo.text,
                 when=memo.when,
                 why=reflection.explanation,
-                topic=_topic_in(state),
+                topic=_topic_in(state, book),
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
                 origin=_origin(evaluator, budget, state, memo.text),
@@ -82,7 +81,7 @@ def remember_success(
             text=text,
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
-            topic=_topic_in(state),
+            topic=_topic_in(state, book),
             origin=_origin(evaluator, budget, state, text, accepted=True),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
@@ -159,9 +158,9 @@ def _shown_lesson(state: State, text: str) -> str | None:
     return next((lesson.id for lesson in shown if lesson.id in text or same(lesson.text, text)), None)
 
 
-def _topic_in(state: State) -> str | None:
+def _topic_in(state: State, book: LessonBook) -> str | None:
     """The topic of the task a lesson was learned from; one learned from a general task is for all topics."""
-    topic = topic_of(task_in(state))
+    topic = topic_for(task_in(state), book.policy)
     return None if topic == GENERAL else topic
 
 

@@ -37,7 +37,7 @@ FLOORS: tuple[set[str], ...] = (
 )
 
 
-IN_MEMORY = ("book", "life", "recall", "notebook", "shelf", "trust")
+IN_MEMORY = ("book", "life", "notebook", "trust")
 """The rooms of memory, each of which may use those after it."""
 
 
@@ -132,6 +132,17 @@ def test_imports_go_down_the_rooms_of_memory_too():
         if (there := place.fullmatch(used)) and IN_MEMORY.index(there[1]) < IN_MEMORY.index(here[1])
     ]
     assert not upward
+
+
+def test_nodes_import_memory_by_its_face_alone():
+    deep = [
+        f"{name} imports {used}"
+        for name, file in modules().items()
+        if name.startswith(f"{NAME}.nodes")
+        for used in sorted(used_modules(file))
+        if used.startswith(f"{NAME}.memory.")
+    ]
+    assert not deep
 
 
 def test_files_do_not_import_each_other_in_a_ring():

@@ -76,6 +76,10 @@ class MemoryPolicy(_Settings):
     max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
     expires_after: timedelta | None = Field(default=None, description="Age at which a new lesson expires.")
     control_share: float = Field(default=0.2, ge=0, le=1, description="Share of runs a candidate is withheld from.")
+    topics: Callable[[str], str] | None = Field(
+        default=None, description="A function of the task that gives its topic in a word, in place of the built-in one."
+    )
+    keep_runs: int = Field(default=10_000, ge=1, description="Episodes kept in a namespace; the oldest go first.")
     read: bool = Field(default=True, description="Show lessons.")
     write: bool = Field(default=True, description="Keep lessons, episodes and credit.")
     by_user: bool = Field(
