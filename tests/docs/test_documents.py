@@ -9,12 +9,12 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pytest
 from langgraph.graph.state import CompiledStateGraph
@@ -30,7 +30,7 @@ from model_server import ModelServer
 ROOT = Path(__file__).parents[2]
 PAGES = tuple(sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").rglob("*.md")))
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", *PAGES)
-SLOW = ("README.md", "docs/experiments.md", "docs/trials.md")
+SLOW = ("docs/experiments.md",)
 OLLAMA = "http://localhost:11434/v1"
 """The one address that is replaced before a block runs, by that of the test's own server."""
 ROOMS = {"graph", "nodes", "memory", "prompts", "cli", "evals", "server", "checks", "testing", "text", "state"}
@@ -190,16 +190,9 @@ def pip(_: Document, words: list[str]) -> None:
 def our_command(document: Document, words: list[str]) -> None:
     """Run for real, against the local provider. A file replaces a PostgreSQL server."""
     words = ["in-place-of-a-server.db" if word.startswith("postgresql://") else word for word in words]
-    if words[0] == "memory":  # reads nothing of the environment, and so needs no process of its own
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            assert main(words) == 0
-        document.command_output = out.getvalue()
-        return
-    command = Path(sys.executable).parent / "langgraph-reflexion"
-    environment = {**os.environ, **document.environment, "PYTHONWARNINGS": "error", "NO_COLOR": "1"}
-    done = subprocess.run([command, *words], env=environment, capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stdout + done.stderr
-    document.command_output = done.stdout
+    with contextlib.redirect_stdout(io.StringIO()) as out, patch.dict(os.environ, document.environment, NO_COLOR="1"):
+        assert main(words) == 0
+    document.command_output = out.getvalue()
 
 
 def pytest_command(_: Document, words: list[str]) -> None:
