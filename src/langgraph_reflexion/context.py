@@ -35,28 +35,47 @@ class Limits(_Settings):
     """How far a run may go. The step, attempt or reflection after the last is never taken."""
 
     max_steps: int = Field(default=25, ge=1, description="Decisions in a run.")
-    max_attempts: int = Field(default=3, ge=1, description="Answers proposed to the checks.")
-    max_reflections: int = Field(default=3, ge=0, description="Reflections asked of the model, dropped ones included.")
-    decision_retries: int = Field(default=1, ge=0, description="Same-round repairs of a decision that cannot stand.")
-    tool_retries: int = Field(default=2, ge=0, description="Repeats of a call whose tool failed for a passing reason.")
-    model_retries: int = Field(default=1, ge=0, description="Repeats of a model call whose connection was lost.")
-    tool_timeout: float | None = Field(default=None, gt=0, description="Seconds a call may take.")
+    max_attempts: int = Field(default=3, ge=1, description="Answers that the checks may judge.")
+    max_reflections: int = Field(default=3, ge=0, description="Reflections in a run.")
+    decision_retries: int = Field(
+        default=1, ge=0, description="How often a reply that cannot stand is repaired in the same step."
+    )
+    tool_retries: int = Field(
+        default=2, ge=0, description="How often a call is repeated after a transient error of the tool."
+    )
+    model_retries: int = Field(
+        default=1, ge=0, description="How often a model call is repeated after a lost connection."
+    )
+    tool_timeout: float | None = Field(default=None, gt=0, description="Seconds for one tool call.")
     loop_threshold: int = Field(default=2, ge=2, description="The same call this many times in a row is a loop.")
-    success_score: float = Field(default=80, ge=0, le=100, description="Accepts where no verdict states a decision.")
+    success_score: float = Field(
+        default=80, ge=0, le=100, description="The score that accepts an answer if no verdict decides."
+    )
     min_improvement: float = Field(
-        default=0.05, ge=0, allow_inf_nan=False, description="Relative gain over the best that counts as progress."
+        default=0.05,
+        ge=0,
+        allow_inf_nan=False,
+        description="The relative gain over the best score that counts as progress.",
     )
     stalled_attempts: int = Field(default=2, ge=1, description="Attempts in a row without progress that end the run.")
-    stuck_similarity: float = Field(default=0.8, gt=0, le=1, description="Above it two reflections say the same.")
+    stuck_similarity: float = Field(
+        default=0.8, gt=0, le=1, description="Two reflections more alike than this say the same."
+    )
     max_depth: Depth = Field(default="deep", description="The deepest reflection asked for.")
-    inline_every: int = Field(default=5, ge=1, description="Steps between two inline self-checks.")
-    history_tokens: int | None = Field(default=None, ge=1, description="Old observations are shortened above it.")
+    inline_every: int = Field(
+        default=5, ge=1, description="Steps between two self-checks, with `self_reflection='inline'`."
+    )
+    history_tokens: int | None = Field(
+        default=None, ge=1, description="Above this, old tool results are shortened in the prompt."
+    )
     token_budget: int | None = Field(
         default=None,
         ge=1,
-        description="Input and output tokens of every model call; counted roughly where it tells none.",
+        description="Input and output tokens of all model calls of a run.",
     )
-    deadline: float | None = Field(default=None, gt=0, description="Seconds of a run, waiting for a person apart.")
+    deadline: float | None = Field(
+        default=None, gt=0, description="Seconds for a run. Waiting for a person is not counted."
+    )
 
     @field_validator("deadline", "tool_timeout", mode="before")
     @classmethod
@@ -123,8 +142,10 @@ class Context(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    user_id: str | None = Field(default=None, description="Whose run this is; fills `{user_id}` of a namespace.")
-    model: str | None = Field(default=None, description="One of the factory's models by name; the first by default.")
+    user_id: str | None = Field(default=None, description="Whose run this is. Fills `{user_id}` in a namespace.")
+    model: str | None = Field(
+        default=None, description="The name of one of the models, if the agent has a mapping of them."
+    )
 
 
 def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:

@@ -51,8 +51,8 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("settings", [Limits, MemoryPolicy, Context])
 def test_the_settings_page_lists_every_setting_with_its_default(settings: type[BaseModel]) -> None:
-    listed = [row[:2] for row in table(f"`{settings.__name__}`", "docs/settings.md")]
-    assert listed == [[f"`{name}`", as_shown(field.default)] for name, field in settings.model_fields.items()]
+    listed = {row[0]: row[1] for row in table(f"`{settings.__name__}`", "docs/settings.md")}
+    assert listed == {f"`{name}`": as_shown(field.default) for name, field in settings.model_fields.items()}
 
 
 @pytest.mark.req("I1", "F11")
