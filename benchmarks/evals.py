@@ -20,17 +20,15 @@ import selectors
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langgraph_reflexion import Limits, MemoryPolicy, create_trial_graph
-from langgraph_reflexion.evals import Experiment, Ledger, Task, run, setups_named
-from langgraph_reflexion.evals.pacing import Pace, PacedModel
+from langgraph_reflexion.evals import Experiment, Task, find_setups, run_experiment
+from langgraph_reflexion.evals.student import PLANS
 from langgraph_reflexion.testing import Question, RoleModel, reflection, say
-from langgraph_reflexion.testing.student import PLANS
 
 DELAY, AT_ONCE, CALLS, ROUNDS = 0.05, 20, 5, 3
 TASK = {"messages": [("user", "What is right?")]}
@@ -70,12 +68,10 @@ async def experiment(count: int) -> None:
 
     scripted = RoleModel(decide=decide, reflect=reflect, delay=DELAY)
     tasks = [Task(id=f"t{number}", task=f"What is right in case {number}?", answer="right") for number in range(count)]
-    pace = Pace(AT_ONCE)
+    asked = Experiment(tasks, find_setups(["cot+reflexion"]), scripted)
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder), {})
-        await run(Experiment(tasks, setups_named(["cot+reflexion"]), PacedModel(scripted, pace)), ledger, pace)
-    found = ledger.results["cot+reflexion"]
-    assert {name: one.solved_at for name, one in found.items()} == {task.id: 3 for task in tasks}
+        found = (await run_experiment(asked, folder, concurrency=AT_ONCE))["cot+reflexion"]
+    assert {one.task: one.solved_at for one in found} == {task.id: 3 for task in tasks}
     assert len(scripted.asked) == CALLS * count
 
 

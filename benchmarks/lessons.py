@@ -33,8 +33,7 @@ from stream.runs import LOOKS, Record, run
 from stream.world import Odds, World
 
 from langgraph_reflexion import FaissStore, MemoryPolicy
-from langgraph_reflexion.evals.curves import png
-from langgraph_reflexion.evals.figures import Row
+from langgraph_reflexion.evals import draw_curves
 
 OTHERS: Mapping[str, Callable[[], Memory]] = {
     "no memory": Memory,
@@ -112,9 +111,9 @@ def sizes(streams: Streams) -> list[str]:
     ]
 
 
-def plot(streams: Streams) -> bytes:
+def plot(streams: Streams) -> str:
     """First attempts that were right, by twentieth of the stream."""
-    rows = []
+    lines = {}
     for name, records in streams.items():
         parts = [
             percent(
@@ -124,8 +123,8 @@ def plot(streams: Streams) -> bytes:
             )
             for i in range(LOOKS)
         ]
-        rows.append(Row(name, records[0].tasks, 0, tuple(parts), (0.0, 0.0), None, None, 0.0, 0))
-    return png(rows)
+        lines[name] = parts
+    return draw_curves(lines, "twentieth of the stream", "% of first attempts that were right (simulated)")
 
 
 def aims(streams: Streams, books: Sequence[Ours], cap: int) -> list[tuple[str, bool]]:
@@ -162,7 +161,7 @@ def main() -> int:
     parser.add_argument("--store", choices=STORES, default="memory")
     parser.add_argument("--cell", choices=CELLS, default="usual")
     parser.add_argument("--sweep", action="store_true", help="every cell, not this one alone")
-    parser.add_argument("--plot", type=Path, help="a PNG of the cell")
+    parser.add_argument("--plot", type=Path, help="an SVG of the cell")
     given = parser.parse_args()
     tasks, many = (150, 1) if given.short else (given.tasks, given.seeds)
     seeds = range(given.first, given.first + many)
@@ -183,7 +182,7 @@ def main() -> int:
         if name == given.cell:
             print("notes kept over time:\n" + "\n".join(sizes(streams)))
             if given.plot:
-                given.plot.write_bytes(plot(streams))
+                given.plot.write_text(plot(streams), encoding="utf-8")
         print(f"  {time.perf_counter() - began:.0f} s\n", flush=True)
     print("Where ours loses:\n" + ("\n".join(f"  {one}" for one in losses) or "  nowhere"))
     return 0 if all(kept) else 1

@@ -17,9 +17,9 @@ import pytest
 
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.evaluate import Progress
-from langgraph_reflexion.evals import SETUPS, Result, results_in
-from langgraph_reflexion.testing import Question, Student, call, reflection, say
-from langgraph_reflexion.testing.student import PLANS
+from langgraph_reflexion.evals import SETUPS, Result, Student, load_results
+from langgraph_reflexion.evals.student import PLANS
+from langgraph_reflexion.testing import Question, call, reflection, say
 from model_server import ModelServer
 
 COMMAND = Path(sys.executable).with_name("langgraph-reflexion")
@@ -37,20 +37,51 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
+@pytest.mark.req("L3", "L10")
+def test_a_speed_up_is_measured_against_one_at_a_time_or_not_printed(capsys: pytest.CaptureFixture[str]):
+    words = ["towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1"]
+    said(capsys, *words, "--out", "alone", "--concurrency", "1")
+    assert "as fast" not in said(capsys, *words, "--out", "together")
+    assert "as fast" not in said(capsys, "compare", "together", "together")
+    assert re.search(
+        r"Measured: .* one at a time, .* with 20 at once, [\d.]+ × as fast",
+        said(capsys, "compare", "alone", "together"),
+    )
+
+
+@pytest.mark.req("L7")
+def test_actor_judge_and_reflector_live_at_addresses_of_their_own(capsys: pytest.CaptureFixture[str]):
+    verdict = {"passed": False, "score": 0, "issues": [], "feedback": "It is not."}
+    with (
+        ModelServer("Answer: x") as actor,
+        ModelServer(verdict) as judge,
+        ModelServer(reflection(PLANS[0])) as reflector,
+    ):
+        words = ["towns.jsonl", "--setups", "cot+reflexion", "--trials", "2", "--limit", "2", "--temperature", "0.5"]
+        words += ["--model", "openai:a", "--judge", "openai:b", "--reflector", "openai:c", "--base-url", actor.url]
+        said(capsys, *words, "--judge-base-url", judge.url, "--reflector-base-url", reflector.url)
+        assert [len(server.requests) for server in (actor, judge, reflector)] == [4, 4, 2]
+        assert {request["temperature"] for request in actor.requests} == {0.5}
+    words = ["towns.jsonl", "--model", "openai:a", "--base-url", "http://127.0.0.1:9", "--judge"]
+    assert "--judge-base-url goes with openai" in said(
+        capsys, *words, "anthropic:b", "--judge-base-url", "http://127.0.0.1:9", status=2
+    )
+
+
 def said(capsys: pytest.CaptureFixture[str], *argv: str, status: int = 0) -> str:
     assert main(["eval" if argv[0] != "compare" else argv[0], *argv[argv[0] == "compare" :]]) == status
     out, err = capsys.readouterr()
     return out + err
 
 
-@pytest.mark.req("L1", "L2", "L3")
+@pytest.mark.req("L1", "L2", "L10")
 def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     told = said(capsys, "towns.jsonl", "--setups", "cot,cot+reflexion", "--model", "simulated")
-    for part in ("trial 5", "published", "29 %", "as fast", "A simulation"):
+    for part in ("trial 5", "Published", "29 %", "at once", "simulated student, seed 0"):
         assert part in told
     page = (tmp_path / "eval-towns" / "report.html").read_text(encoding="utf-8")
     for part in (
-        "A simulation",
+        "simulated student",
         "Old Harrow 3",
         "guess 0",
         "Reflections",
@@ -59,7 +90,7 @@ def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, cap
         "right answer is: River 3",
     ):
         assert part in page
-    assert (tmp_path / "eval-towns" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert "simulated student" in (tmp_path / "eval-towns" / "curves.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.req("G6")
@@ -107,7 +138,7 @@ def test_the_progress_of_a_run_gone_on_with_counts_what_was_done_before():
 
 
 def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str]):
-    student = Student(answers={row["task"]: row["answer"] for row in TASKS})
+    student = Student({row["task"]: row["answer"] for row in TASKS})
     with ModelServer(student) as server:
         words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
         first = said(capsys, *words)
@@ -160,7 +191,7 @@ def test_more_of_the_same_tasks_and_other_set_ups_go_on_in_the_same_folder(capsy
     said(capsys, *words, "--setups", "cot", "--limit", "3")
     told = said(capsys, *words, "--setups", "cot,react")
     assert "3 of 16 are done already" in told
-    assert sum(len(found) for found in results_in(Path("eval-towns")).values()) == 16
+    assert sum(len(found) for found in load_results(Path("eval-towns")).values()) == 16
 
 
 def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -168,7 +199,7 @@ def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, cap
     words = ["--setups", "cot", "--model", "simulated", "--trials", "1"]
     said(capsys, "towns.jsonl", *words, "--out", "a")
     said(capsys, "others.jsonl", *words, "--out", "b")
-    assert "were given different tasks" in said(capsys, "compare", "a", "b")
+    assert "different tasks under the same ids" in said(capsys, "compare", "a", "b")
 
 
 def test_a_bad_task_is_told_with_its_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -185,6 +216,8 @@ def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]
     assert "8 tasks in both" in told
     found = json.loads(said(capsys, "compare", "a", "b", "--json"))
     assert found["cot and cot+reflexion"]["lost"] == 0
+    assert found["cot and cot+reflexion"]["figures"] == ["simulated student, seed 0"] * 2
+    assert "a (simulated student, seed 0) → b (simulated student, seed 0)" in told
     assert "holds no experiment" in said(capsys, "compare", "a", "c", status=2)
 
 
@@ -214,13 +247,13 @@ def test_a_check_of_your_own_grades_every_answer(
     )
     (tmp_path / "open.jsonl").write_text("".join(json.dumps({**row, "answer": None}) + "\n" for row in TASKS))
     words = ["open.jsonl", "--setups", "cot+reflexion", "--trials", "2"]
-    with ModelServer(Student(answers={row["task"]: row["answer"] for row in TASKS})) as server:
+    with ModelServer(Student({row["task"]: row["answer"] for row in TASKS})) as server:
         words += ["--model", "openai:small", "--base-url", server.url]
         assert "needs an `answer` or a `check`" in said(capsys, *words, status=2)
         assert "cot+reflexion" in said(capsys, *words, "--check", "towns_check:is_a_river")
-    results = results_in(Path("eval-open"))["cot+reflexion"]
-    assert all(one.solved_at or "is no river of" in one.trials[-1].said[0] for one in results.values())
-    assert any(one.solved_at == 2 for one in results.values())
+    results = load_results(Path("eval-open"))["cot+reflexion"]
+    assert all(one.solved_at or "is no river of" in one.trials[-1].complaints[0] for one in results)
+    assert any(one.solved_at == 2 for one in results)
     assert "check" in said(capsys, *words, status=2), "another experiment"
 
 
@@ -268,7 +301,7 @@ def after(server: ModelServer, calls: int) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_experiment_that_is_stopped_goes_on_to_the_table_of_an_undisturbed_one(how: signal.Signals):
     answers = {row["task"]: row["answer"] for row in TASKS}
-    slow = Student(answers=answers, delay=0.15)
+    slow = Student(answers, delay=0.15)
     with ModelServer(slow) as server:
         out, _ = started(server, "--out", "calm").communicate(timeout=100)
         calm, whole = out, len(server.asked)
@@ -287,7 +320,7 @@ def test_an_experiment_that_is_stopped_goes_on_to_the_table_of_an_undisturbed_on
     assert [line for line in out.splitlines() if line.startswith("cot")] == [
         line for line in calm.splitlines() if line.startswith("cot")
     ]
-    calm_results, rough = results_in(Path("calm")), results_in(Path("rough"))
-    assert {task: one.trials and [t.answer for t in one.trials] for task, one in rough["cot+reflexion"].items()} == {
-        task: one.trials and [t.answer for t in one.trials] for task, one in calm_results["cot+reflexion"].items()
+    calm_results, rough = load_results(Path("calm")), load_results(Path("rough"))
+    assert {one.task: [trial.answer for trial in one.trials] for one in rough["cot+reflexion"]} == {
+        one.task: [trial.answer for trial in one.trials] for one in calm_results["cot+reflexion"]
     }

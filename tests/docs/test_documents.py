@@ -22,8 +22,7 @@ from langgraph.graph.state import CompiledStateGraph
 import langgraph_reflexion
 from langgraph_reflexion import checks, create_reflexion_agent
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.evals import Task
-from langgraph_reflexion.evals.grading import must_be_gradable
+from langgraph_reflexion.evals import Task, check_for
 from langgraph_reflexion.testing import ScriptedModel
 from model_server import ModelServer
 
@@ -125,7 +124,7 @@ class Document:
 
     def jsonl(self, block: Block) -> None:
         for line in block.text.splitlines():
-            must_be_gradable(Task.model_validate_json(line), judged=False)
+            check_for(Task.model_validate_json(line))
 
     def mermaid(self, block: Block) -> None:
         """A part of the graph; the drawings of the graph's own page together are all of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import math
@@ -13,18 +14,29 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.evals import SETUPS, SHIPPED, Experiment, Ledger, Result, Task, run, setups_named, tasks_in
-from langgraph_reflexion.evals.grading import WRONG, check_for
-from langgraph_reflexion.evals.pacing import Pace, PacedModel
-from langgraph_reflexion.evals.setups import Setup
-from langgraph_reflexion.evals.simulated import student
-from langgraph_reflexion.evals.transcripts import calls_in, transcript_of
-from langgraph_reflexion.schemas import Run
-from langgraph_reflexion.testing import RoleModel, Student
+from langgraph_reflexion import Run
+from langgraph_reflexion.evals import (
+    SETUPS,
+    SHIPPED,
+    Experiment,
+    Result,
+    Setup,
+    Student,
+    Task,
+    check_for,
+    find_setups,
+    load_tasks,
+    make_student,
+    run_experiment,
+)
+from langgraph_reflexion.evals.grading import WRONG
+from langgraph_reflexion.evals.ledger import Ledger, load_calls, transcript_file
+from langgraph_reflexion.testing import RoleModel, call, reflection, say
 from model_server import ModelServer
 
 Results = dict[str, dict[str, Result]]
 TRIALS = 5
+SIXTY = load_tasks(SHIPPED)
 
 
 def towns(count: int) -> list[Task]:
@@ -44,7 +56,7 @@ def taught(tasks: Sequence[Task], **rates: Any) -> Student:
     """A student who knows these answers, and errs by these rates."""
     answers = {task.task: str(task.answer) for task in tasks}
     known = {task.task: task.context[0].text for task in tasks if task.context}
-    return Student(answers=answers, known=known, **rates)
+    return Student(answers, known=known, **rates)
 
 
 def foreseen(student: Student, setup: Setup, task: str, trials: int = TRIALS, memory: bool = True) -> int | None:
@@ -72,14 +84,9 @@ def tried(tmp_path: Path) -> Tried:
     def tried(
         tasks: Sequence[Task], model: Any, *names: str, concurrency: int = 20, folder: str = "run", **settings: Any
     ) -> Results:
-        async def work() -> Results:
-            pace = Pace(concurrency)
-            experiment = Experiment(tasks, setups_named(names), PacedModel(model, pace), trials=TRIALS, **settings)
-            ledger = Ledger(tmp_path / folder, {})
-            await run(experiment, ledger, pace)
-            return ledger.results
-
-        return asyncio.run(work())
+        experiment = Experiment(tasks, find_setups(names), model, trials=TRIALS, **settings)
+        found = asyncio.run(run_experiment(experiment, tmp_path / folder, concurrency=concurrency))
+        return {name: {result.task: result for result in results} for name, results in found.items()}
 
     return tried
 
@@ -146,30 +153,29 @@ def test_what_is_done_is_not_asked_again(tried: Tried):
 
 @pytest.mark.req("L1")
 def test_a_task_that_ended_just_before_a_crash_is_neither_paid_for_nor_credited_again(tmp_path: Path):
-    class Full(Ledger):
-        def add(self, result: Result) -> None:
-            raise OSError("no space left")
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
 
     [task] = towns(1)
     model = taught([task], skill=0.0, hears_plan=1.0)
     store, saver = InMemoryStore(), InMemorySaver()
+    asked = Experiment([task], find_setups(["cot+reflexion"]), model, lessons=store)
 
-    def work(ledger: Ledger) -> None:
-        pace = Pace(1)
-        asked = Experiment([task], setups_named(["cot+reflexion"]), PacedModel(model, pace), lessons=store)
-        asyncio.run(run(asked, ledger, pace, saver))
+    def work() -> Any:
+        return asyncio.run(run_experiment(asked, tmp_path, concurrency=1, saver=saver))
 
     def kept() -> list[tuple[Any, Any]]:
         return sorted((one.namespace, one.key) for one in store.search((), limit=1000))
 
-    with pytest.raises(OSError, match="no space left"):
-        work(Full(tmp_path, {}))
-    asked, before = len(model.asked), kept()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ledger, "add", full)
+        with pytest.raises(OSError, match="no space left"):
+            work()
+    calls, before = len(model.asked), kept()
     assert before
-    ledger = Ledger(tmp_path, {})
-    work(ledger)
-    assert (len(model.asked), kept()) == (asked, before)
-    assert ledger.results["cot+reflexion"][task.id].solved_at == 2
+    [result] = work()["cot+reflexion"]
+    assert (len(model.asked), kept()) == (calls, before)
+    assert result.solved_at == 2
 
 
 def test_a_server_that_fails_for_a_moment_costs_no_trial(tried: Tried):
@@ -216,19 +222,23 @@ def test_a_wrong_key_stops_the_experiment_and_records_nothing(tried: Tried, tmp_
 
 
 def test_the_right_answer_is_never_told_by_the_check():
-    for task in tasks_in(SHIPPED):
+    for task in load_tasks(SHIPPED):
         if task.check is None or "test_cases" not in str(task.check):
             verdict = check_for(task)("something else entirely", Run(task=task.task))
             assert (verdict.passed, verdict.feedback, verdict.issues) == (False, WRONG, [])
 
 
-@pytest.mark.parametrize("task", [one for one in tasks_in(SHIPPED) if one.topic != "coding"], ids=lambda task: task.id)
+@pytest.mark.parametrize(
+    "task", [one for one in load_tasks(SHIPPED) if one.topic != "coding"], ids=lambda task: task.id
+)
 def test_each_shipped_task_accepts_its_answer(task: Task):
     assert check_for(task)(task.answer, Run(task=task.task)).passed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", [one for one in tasks_in(SHIPPED) if one.topic == "coding"], ids=lambda task: task.id)
+@pytest.mark.parametrize(
+    "task", [one for one in load_tasks(SHIPPED) if one.topic == "coding"], ids=lambda task: task.id
+)
 def test_each_shipped_program_passes_its_cases_and_an_empty_one_none(task: Task):
     assert check_for(task)(f"```python\n{task.answer}```", Run(task=task.task)).passed
     assert not check_for(task)("pass", Run(task=task.task)).passed
@@ -236,8 +246,8 @@ def test_each_shipped_program_passes_its_cases_and_an_empty_one_none(task: Task)
 
 @pytest.mark.slow
 def test_the_shipped_tasks_can_be_tried_without_a_key(tried: Tried):
-    tasks = [task for task in tasks_in(SHIPPED) if task.topic != "coding"]
-    results = tried(tasks, student(tasks), "cot", "cot+context+both")
+    tasks = [task for task in load_tasks(SHIPPED) if task.topic != "coding"]
+    results = tried(tasks, make_student(tasks), "cot", "cot+context+both")
     plain, both = (sum(one.solved_at is not None for one in found.values()) for found in results.values())
     assert plain < both
 
@@ -256,8 +266,8 @@ def test_the_transcript_tells_every_call_with_its_answer(tried: Tried, tmp_path:
     [task] = towns(1)
     model = taught([task], skill=0.0, hears_plan=1.0)
     tried([task], model, "cot+reflexion")
-    told = list(calls_in(transcript_of(tmp_path / "run", "cot+reflexion", task.id)))
-    assert [call["who"] for call in told] == ["attempt", "reflect", "attempt"]
+    told = list(load_calls(transcript_file(tmp_path / "run", "cot+reflexion", task.id)))
+    assert [call["who"] for call in told] == ["think", "reflect", "think"]
     assert told[0]["answer"]["text"].endswith("guess 0")
     assert task.task in json.dumps(told[0]["asked"])
 
@@ -269,7 +279,7 @@ def test_one_judge_may_judge_all_and_the_worker_is_never_shown_the_right_answer(
         decide=lambda question: {"passed": "guess" not in question.text, "score": 90, "issues": [], "feedback": ""}
     )
     model = taught(tasks, skill=0.5)
-    found = solved_at(tried(tasks, model, "cot", judge=judge, judged=True), "cot")
+    found = solved_at(tried(tasks, model, "cot", judge=judge), "cot")
     assert found == {task.id: foreseen(model, SETUPS["cot"], task.task) for task in tasks}
     assert all("The right answer is: River" in question.text for question in judge.asked)
     assert not any("The right answer is" in question.text for question in model.asked)
@@ -278,10 +288,112 @@ def test_one_judge_may_judge_all_and_the_worker_is_never_shown_the_right_answer(
 @pytest.mark.req("L1")
 def test_a_task_that_is_done_leaves_no_checkpoints(tmp_path: Path):
     async def work() -> int:
-        pace, saver = Pace(4), InMemorySaver()
-        tasks = towns(4)
-        experiment = Experiment(tasks, setups_named(["cot+reflexion"]), PacedModel(taught(tasks), pace))
-        await run(experiment, Ledger(tmp_path, {}), pace, saver)
+        saver, tasks = InMemorySaver(), towns(4)
+        experiment = Experiment(tasks, find_setups(["cot+reflexion"]), taught(tasks))
+        await run_experiment(experiment, tmp_path, concurrency=4, saver=saver)
         return len(list(saver.list(None)))
 
     assert asyncio.run(work()) == 0
+
+
+# ---------------------------------------------------------------- what is measured
+
+
+@pytest.mark.req("L5")
+@pytest.mark.parametrize("name", ["cot+context+reflexion", "cot+context+both", "cot+context+last_trial"])
+def test_an_attempt_of_a_chain_of_thought_is_its_reasoning_with_its_passages(tried: Tried, name: str):
+    [task] = towns(1)
+    model = taught([task], skill=0.0, reading=0.0, hears_plan=0.0)
+    found = tried([task], model, name)[name][task.id]
+    assert found.trials[0].answer == "guess 0"
+    second = model.asked[1]  # to the reflector, or, without one, the second trial
+    assert "I think it over." in second.text, "the reasoning, not the answer alone"
+    assert task.context[0].text in second.text
+
+
+@pytest.mark.req("L6")
+@pytest.mark.parametrize(("choice", "shown"), [("supporting", False), ("all", True)])
+def test_a_set_up_with_context_is_shown_the_supporting_passages_or_all(tried: Tried, choice: str, shown: bool):
+    passages = [
+        {"title": "Town", "text": "It lies on the Wend.", "supporting": True},
+        {"title": "Hill", "text": "High."},
+    ]
+    task = Task(id="t", task="Which river?", answer="Wend", context=passages)
+    model = RoleModel(decide="Answer: Wend")
+    tried([task], model, "cot+context", context=choice)
+    assert "It lies on the Wend." in model.asked[0].text
+    assert ("High." in model.asked[0].text) == shown
+
+
+@pytest.mark.req("L9", "L4")
+def test_long_term_memory_is_written_and_used_where_run_memory_is_off(tried: Tried):
+    store = InMemoryStore()
+    [task] = towns(1)
+    memo = {"kind": "rule", "text": "Look for the name that the people of the town use.", "when": "naming a river"}
+
+    def reflect(_question: Any) -> Any:
+        return reflection("Ask the people of the town first.", memory_to_write=[memo])
+
+    model = RoleModel(decide="Answer: Danube", reflect=reflect)
+    tried([task], model, "cot+reflexion", folder="a", lessons=store, run_memory=False)
+    prompts = [question.text for question in model.asked if question.role == "decide"]
+    assert len(set(prompts)) == 1, "no trial is shown those before it"
+    again = RoleModel(decide="Answer: Danube", reflect=reflect)
+    tried([task], again, "cot+reflexion", folder="b", lessons=store, run_memory=False)
+    assert memo["text"] in again.asked[0].text
+
+
+@pytest.mark.req("L8")
+def test_tools_of_your_own_take_the_place_of_the_search_and_a_server_without_tools_works(tried: Tried):
+    [task] = towns(1)
+    looked: list[str] = []
+
+    def ask_the_mayor(question: str) -> str:
+        """Ask the mayor."""
+        looked.append(question)
+        return "It is River 0."
+
+    model = RoleModel(decide=[call("ask_the_mayor", question="Which?"), say("Answer: River 0")])
+    with ModelServer(model, text_only=True) as server:
+        found = tried([task], server.chat(), "react", tools=[ask_the_mayor], protocol="json")
+    assert found["react"][task.id].solved_at == 1
+    assert looked == ["Which?"]
+
+
+@pytest.mark.req("L1")
+def test_repeats_have_luck_of_their_own_and_are_done_once(tmp_path: Path):
+    tasks = towns(6)
+    experiment = Experiment(tasks, find_setups(["cot"]), taught(tasks, skill=0.5), trials=1, repeats=3)
+    found = asyncio.run(run_experiment(experiment, tmp_path))["cot"]
+    assert len({(one.task, one.repeat) for one in found}) == len(found) == 18
+    assert len({tuple(one.solved_at for one in found if one.repeat == repeat) for repeat in (1, 2, 3)}) > 1
+
+
+@pytest.mark.req("L10")
+def test_a_simulated_student_may_win_by_asking_again_and_counts_no_tokens(tried: Tried):
+    tasks = towns(20)
+    found = tried(tasks, taught(tasks, skill=0.0, again=0.5), "cot")["cot"]
+    assert any(one.solved_at and one.solved_at > 1 for one in found.values())
+    assert not any(one.tokens for one in found.values())
+
+
+def test_another_task_under_the_same_id_is_refused(tried: Tried):
+    tasks = towns(1)
+    tried(tasks, taught(tasks), "cot")
+    other = [tasks[0].model_copy(update={"task": "Which hill?"})]
+    with pytest.raises(ValueError, match="its task 't0' is not this one"):
+        tried(other, taught(other), "cot")
+
+
+@pytest.mark.req("L1")
+def test_evals_stand_on_the_public_names_alone():
+    import langgraph_reflexion as package
+    from langgraph_reflexion import checks, testing
+
+    public = {module.__name__: set(module.__all__) for module in (package, checks, testing)}
+    public["langgraph_reflexion"] |= {"checks"}
+    for file in Path(package.__file__).with_name("evals").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            module = str(node.module) if isinstance(node, ast.ImportFrom) else ""
+            if module.startswith(package.__name__) and not module.startswith(f"{package.__name__}.evals"):
+                assert {name.name for name in node.names} <= public[module], file.name

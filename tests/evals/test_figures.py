@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.evals.figures import difference, gains, relative, row_of, wilson
-from langgraph_reflexion.evals.ledger import Result
-from langgraph_reflexion.evals.setups import SETUPS
-from langgraph_reflexion.evals.table import table
+from langgraph_reflexion.evals import SETUPS, Result, compare_results, compare_with_baselines, draw_curves, format_table
+from langgraph_reflexion.evals.figures import make_row, wilson
 
 
 def results(setup: str, *solved_at: int | None, **fields: int) -> list[Result]:
@@ -16,21 +14,21 @@ def results(setup: str, *solved_at: int | None, **fields: int) -> list[Result]:
 
 @pytest.mark.req("L1")
 def test_accuracy_is_told_by_trial():
-    row = row_of("cot", results("cot", 1, 2, 2, None, input=90, output=10, reflections=1), trials=3)
+    row = make_row("cot", results("cot", 1, 2, 2, None, input=90, output=10, reflections=1), trials=3)
     assert row.by_trial == (25, 75, 75)
-    assert (row.tokens, row.reflections) == (pytest.approx(400 / 3), pytest.approx(4 / 3))
+    assert (row.tokens, row.reflections) == (pytest.approx(400 / 3), 1)
 
 
 def test_a_task_that_broke_counts_as_not_solved():
     broken = Result(setup="cot", task="b", error="ConnectError: gone")
-    row = row_of("cot", [*results("cot", 1), broken], trials=2)
+    row = make_row("cot", [*results("cot", 1), broken], trials=2)
     assert (row.accuracy, row.errors) == (50, 1)
     said = "1 task broke, and counts as not solved; the last with: ConnectError: gone"
-    assert said in table({"cot": [*results("cot", 1), broken]}, trials=2)
+    assert said in format_table({"cot": [*results("cot", 1), broken]}, 2, "scripted model")
 
 
 def test_nothing_solved_has_no_price():
-    row = row_of("cot", results("cot", None, None), trials=2)
+    row = make_row("cot", results("cot", None, None), trials=2)
     assert (row.tokens, row.reflections, row.accuracy) == (None, None, 0)
 
 
@@ -42,34 +40,66 @@ def test_the_interval_of_a_share_is_wilsons():
 
 def test_two_runs_are_paired_by_task():
     first, second = results("cot", 1, None, None, None, 1), results("react", 1, 1, 2, 1, None, 1)
-    found = difference(first, second)
+    found = compare_results(first, second)
     assert (found.tasks, found.won, found.lost) == (5, 3, 1)
     assert found.points == pytest.approx(40)
     assert found.interval[0] < found.points < found.interval[1]
     assert found.chance == pytest.approx(0.625)  # 2 * (1 + 4) / 16
-    assert found == difference(first, second)  # repeatable
+    assert found == compare_results(first, second)  # repeatable
 
 
 def test_two_runs_without_a_common_task_cannot_be_told_apart():
     with pytest.raises(ValueError, match="share no task"):
-        difference(results("cot", 1), [Result(setup="cot", task="other", solved_at=1)])
+        compare_results(results("cot", 1), [Result(setup="cot", task="other", solved_at=1)])
 
 
 @pytest.mark.req("L2")
 def test_gains_are_points_and_relative_over_the_same_worker_without_a_word_on_failures():
-    found = gains({"cot+context": results("cot+context", 1, 1, 1, None), "cot+context+both": results("x", 1, 1, 2, 3)})
+    found = compare_with_baselines(
+        {"cot+context": results("cot+context", 1, 1, 1, None), "cot+context+both": results("x", 1, 1, 2, 3)}
+    )
     assert list(found) == ["cot+context+both"]
     assert found["cot+context+both"].points == 25
-    assert relative(found["cot+context+both"]) == pytest.approx(100 / 3)
+    assert found["cot+context+both"].relative == pytest.approx(100 / 3)
 
 
 @pytest.mark.req("L2")
-def test_the_published_figures_stand_beside_ours():
+def test_the_published_figures_stand_apart_from_ours_and_say_what_they_are():
     published = {name: setup.published for name, setup in SETUPS.items() if setup.published is not None}
     assert published == {
         "cot": 29, "react": 35, "cot+context": 75, "cot+context+reflexion": 88, "cot+context+last_trial": 93,
         "cot+context+both": 96,
     }  # fmt: skip
-    said = "\n".join(table({"cot": results("cot", 1, None)}, trials=2))
+    said = "\n".join(format_table({"cot": results("cot", 1, None)}, 2, "scripted model"))
     for part in ("29 %", "+24 %", "+28 %", "15 to 45 %", "50 %"):
         assert part in said
+    ours, _, notes = said.partition("\n\n")
+    assert "29 %" not in ours
+    assert "with other models, not comparable" in notes
+
+
+@pytest.mark.req("L9")
+def test_reflections_needed_are_those_of_solved_tasks():
+    solved = Result(setup="cot", task="a", solved_at=2, reflections=1)
+    unsolved = Result(setup="cot", task="b", reflections=4)
+    assert make_row("cot", [solved, unsolved], 5).reflections == 1
+
+
+def test_repeats_are_averaged_with_their_spread_and_tasks_are_resampled():
+    def row_of(*solved: tuple[str, int, int | None]) -> list[Result]:
+        return [Result(setup="cot", task=task, repeat=repeat, solved_at=at) for task, repeat, at in solved]
+
+    found = row_of(("a", 1, 1), ("b", 1, None), ("a", 2, 1), ("b", 2, 1))
+    row = make_row("cot", found, 1)
+    assert (row.tasks, row.by_trial, row.spread) == (2, (75,), (50, 100))
+    assert row.interval == (50, 100), "a task's repeats are no independent tasks"
+    assert compare_results(row_of(("a", 1, 1), ("b", 1, None)), found).points == 25
+    assert "50–100" in "\n".join(format_table({"cot": found}, 1, "x"))
+
+
+@pytest.mark.req("L10")
+def test_a_table_and_a_picture_say_whose_figures_they_are():
+    assert format_table({"cot": results("cot", 1)}, 2, "simulated student")[0] == "Figures of: simulated student"
+    picture = draw_curves({"cot <50 %>": (25.0, 50.0)}, "trial", "% of tasks solved (simulated student)")
+    for part in ("<svg", "% of tasks solved (simulated student)", ">trial<", "cot &lt;50 %&gt;"):
+        assert part in picture

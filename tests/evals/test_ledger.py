@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, alone_in, plan_in, results_in
-from langgraph_reflexion.evals.transcripts import transcript_of
+from langgraph_reflexion.evals import LedgerError, Result, load_plan, load_results, lock_folder
+from langgraph_reflexion.evals.ledger import Ledger, transcript_file
 
 PLAN = {"model": "openai:gpt-4o-mini", "trials": 5}
 DONE = Result(setup="cot", task="a\u2028b", solved_at=2)
@@ -16,8 +16,8 @@ DONE = Result(setup="cot", task="a\u2028b", solved_at=2)
 @pytest.mark.req("L1")
 def test_a_result_is_in_the_file_when_it_is_added(tmp_path: Path):
     Ledger(tmp_path / "new" / "run", PLAN).add(DONE)
-    assert results_in(tmp_path / "new" / "run") == {"cot": {DONE.task: DONE}}
-    assert Ledger(tmp_path / "new" / "run", PLAN).has("cot", DONE.task)
+    assert load_results(tmp_path / "new" / "run") == {"cot": [DONE]}
+    assert Ledger(tmp_path / "new" / "run", PLAN).get("cot", DONE.task) == DONE
 
 
 def test_a_line_that_a_crash_has_torn_is_dropped_and_its_task_done_again(tmp_path: Path):
@@ -26,17 +26,16 @@ def test_a_line_that_a_crash_has_torn_is_dropped_and_its_task_done_again(tmp_pat
     whole = (tmp_path / "results.jsonl").read_bytes()
     (tmp_path / "results.jsonl").write_bytes(whole + '{"setup": "cot", "task": "zwölf'.encode()[:-2])
     again = Ledger(tmp_path, PLAN)
-    assert again.results == {"cot": {DONE.task: DONE}}
+    assert again.results == {"cot": [DONE]}
     again.add(Result(setup="cot", task="c"))
-    assert list(results_in(tmp_path)["cot"]) == [DONE.task, "c"]
+    assert [one.task for one in load_results(tmp_path)["cot"]] == [DONE.task, "c"]
 
 
 def test_a_task_that_broke_is_done_again_and_counts_once(tmp_path: Path):
     ledger = Ledger(tmp_path, PLAN)
     ledger.add(DONE.model_copy(update={"solved_at": None, "error": "ConnectError: gone"}))
-    assert not Ledger(tmp_path, PLAN).has("cot", DONE.task)
     ledger.add(DONE)
-    assert Ledger(tmp_path, PLAN).results == {"cot": {DONE.task: DONE}}
+    assert Ledger(tmp_path, PLAN).results == {"cot": [DONE]}
 
 
 def test_a_folder_of_another_experiment_is_refused_and_left_as_it_is(tmp_path: Path):
@@ -52,36 +51,36 @@ def test_a_damaged_line_is_named(tmp_path: Path):
     ledger.add(DONE)
     (tmp_path / "results.jsonl").write_text('{"setup": 1}\n')
     with pytest.raises(LedgerError, match=r"results\.jsonl, line 1 .* done again"):
-        results_in(tmp_path)
+        load_results(tmp_path)
     (tmp_path / "plan.json").write_text("[]")
-    with pytest.raises(LedgerError, match=r"plan\.json is no plan"):
+    with pytest.raises(LedgerError, match=r"plan\.json is not the plan"):
         Ledger(tmp_path, PLAN)
 
 
 def test_half_an_emoji_of_a_model_is_kept(tmp_path: Path):
     Ledger(tmp_path, PLAN).add(DONE.model_copy(update={"plans": ["\ud83d"]}))
-    assert results_in(tmp_path)["cot"][DONE.task].plans == ["\ud83d"]
+    assert load_results(tmp_path)["cot"][0].plans == ["\ud83d"]
 
 
 def test_a_folder_is_worked_in_by_one_at_a_time(tmp_path: Path):
     folder = tmp_path / "run"
-    with alone_in(folder), pytest.raises(LedgerError, match="another eval is at work there"), alone_in(folder):
+    with lock_folder(folder), pytest.raises(LedgerError, match="another eval is at work there"), lock_folder(folder):
         pass
-    with alone_in(folder):
+    with lock_folder(folder):
         assert (folder / "lock").exists()
     (tmp_path / "file").write_text("")
-    with pytest.raises(LedgerError, match="file: File exists"), alone_in(tmp_path / "file"):
+    with pytest.raises(LedgerError, match="file: File exists"), lock_folder(tmp_path / "file"):
         pass
 
 
 def test_a_folder_without_an_experiment_says_so(tmp_path: Path):
     with pytest.raises(LedgerError, match="holds no experiment"):
-        plan_in(tmp_path)
+        load_plan(tmp_path)
 
 
 @pytest.mark.req("K6")
 def test_no_id_of_a_task_leaves_the_folder(tmp_path: Path):
     for name in ("../../etc/passwd", "a/b", "\0", "..", "", "长" * 300):
-        place = transcript_of(tmp_path, "cot", name)
+        place = transcript_file(tmp_path, "cot", name)
         assert place.parent == tmp_path / "transcripts" / "cot"
-    assert transcript_of(tmp_path, "cot", "a/b") != transcript_of(tmp_path, "cot", "a-b")
+    assert transcript_file(tmp_path, "cot", "a/b") != transcript_file(tmp_path, "cot", "a-b")

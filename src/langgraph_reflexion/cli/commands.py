@@ -146,7 +146,17 @@ def _add_eval(commands: Commands) -> None:
     add("--judge", metavar="NAME", help="a model that judges the answers; else they are compared")
     add("--check", metavar="MODULE:NAME", help="a check of yours for every answer, of (answer, run)")
     add("--reflector", metavar="NAME", help="a model for the reflections; else the same")
-    add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
+    for role in ("", "judge-", "reflector-"):
+        server = (
+            f"the {role.rstrip('-')}'s server, else --base-url" if role else "a server that speaks OpenAI's protocol"
+        )
+        add(f"--{role}base-url", metavar="URL", type=url, help=server)
+    add("--temperature", metavar="T", type=float, help="the model's temperature")
+    add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how ReAct set-ups make calls")
+    add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; else a search over each task's passages")
+    add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
+    add("--reflection", choices=("structured", "free"), default="structured", help="the form of a reflection")
+    add("--repeats", metavar="N", type=positive, default=1, help="times that each task is done, to see the spread (1)")
     add("--trials", metavar="N", type=trials, default=5, help="attempts at a task at most (5)")
     add("--steps", metavar="N", type=positive, default=5, help="steps of a ReAct attempt at most (5)")
     add("--reflections", metavar="N", type=positive, default=4, help="reflections on a task at most (4)")

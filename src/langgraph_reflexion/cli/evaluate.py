@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import json
 import shlex
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from langchain_core.language_models import FakeListChatModel
+
 from langgraph_reflexion import FaissStore, create_trial_graph
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
-from langgraph_reflexion.cli.parts import load_object, make_model, open_checkpoints, run_async
+from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, open_checkpoints, run_async
+from langgraph_reflexion.cli.stores import note
 from langgraph_reflexion.errors import ReflexionError
-from langgraph_reflexion.evals.experiment import Experiment, planned_calls, run
-from langgraph_reflexion.evals.figures import difference
-from langgraph_reflexion.evals.grading import must_be_gradable
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, alone_in, plan_in, results_in
-from langgraph_reflexion.evals.pacing import Pace, PacedModel
-from langgraph_reflexion.evals.report import write_report
-from langgraph_reflexion.evals.setups import setups_named
-from langgraph_reflexion.evals.simulated import SIMULATION, is_simulated, student
-from langgraph_reflexion.evals.table import comparison, rows_of, table
-from langgraph_reflexion.evals.tasks import Task, tasks_in
+from langgraph_reflexion.evals import (
+    SETUPS,
+    Experiment,
+    Pace,
+    Result,
+    Task,
+    check_for,
+    compare_results,
+    describe_model,
+    find_setups,
+    format_difference,
+    format_table,
+    load_plan,
+    load_results,
+    load_tasks,
+    load_times,
+    lock_folder,
+    make_rows,
+    make_student,
+    run_experiment,
+    write_report,
+)
+from langgraph_reflexion.evals.student import SIMULATION, is_simulated
 
-PLANNED = ("model", "judge", "check", "reflector", "trials", "steps", "reflections", "run_memory", "lessons")
-"""Options that may not change between two calls on one folder."""
+OPTIONS = ("protocol", "context", "reflection", "trials", "steps", "reflections", "repeats", "run_memory")
+"""Options that an experiment has under the same names."""
 BAR = 24
 """Columns of the progress bar."""
 QUIET = 15.0
@@ -46,25 +61,24 @@ def evaluate(asked: argparse.Namespace, page: Page) -> int:
     try:
         if asked.check is not None and asked.judge is not None:
             raise WrongUse("answers are checked by --check or judged by --judge: give one of the two")
-        setups, check = setups_named(asked.setups), _load_check(asked.check)
-        every = tasks_in(asked.tasks, checked=check is not None)
-        tasks = every[: asked.limit]
+        check = _load_check(asked.check)
+        tasks = load_tasks(asked.tasks, checked=check is not None)[: asked.limit]
         for task in tasks if check is None else ():
-            must_be_gradable(task, judged=asked.judge is not None)
+            check_for(task, asked.judge and FakeListChatModel(responses=[]))  # a check that cannot be made is named
         experiment = Experiment(
             tasks,
-            setups,
-            trials=asked.trials,
-            steps=asked.steps,
-            reflections=asked.reflections,
-            run_memory=asked.run_memory,
-            judged=asked.judge is not None,
+            find_setups(asked.setups),
+            asked.model,
+            judge=asked.judge,
+            reflector=asked.reflector,
             check=check,
+            tools=None if asked.tools is None else load_tools(asked.tools),
+            **{name: getattr(asked, name) for name in OPTIONS},
         )
         if asked.dry_run:
             _show_plan(page, experiment)
             return 0
-        return run_async(_evaluate(asked, experiment, folder, _plan(asked, every), page))
+        return run_async(_evaluate(asked, _with_models(asked, experiment), folder, page))
     except ReflexionError as error:
         raise WrongUse(str(error)) from error
     except ValueError as error:
@@ -72,7 +86,8 @@ def evaluate(asked: argparse.Namespace, page: Page) -> int:
     except BrokenPipeError:
         raise
     except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{folder}: {summarize(error)}. What is done is kept: the same command goes on") from error
+        text = f"{folder}: {summarize(error)}. What is done is kept: the same command goes on"
+        raise ReflexionError(text) from error
 
 
 def _load_check(place: str | None) -> Callable[..., Any] | None:
@@ -88,39 +103,38 @@ def _load_check(place: str | None) -> Callable[..., Any] | None:
     return check
 
 
-def _plan(asked: argparse.Namespace, tasks: Sequence[Task]) -> dict[str, Any]:
-    """What may not change between two calls on one folder; the number of tasks may."""
-    text = "\n".join(json.dumps(task.model_dump()) for task in tasks)
-    return {
-        "tasks": Path(asked.tasks).name,
-        "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
-        **{name: getattr(asked, name) for name in PLANNED},
-    }
+def _with_models(asked: argparse.Namespace, experiment: Experiment) -> Experiment:
+    def model(role: str) -> Any:
+        name = getattr(asked, role)
+        if name is None or is_simulated(name):
+            return name and make_student(experiment.tasks, name)
+        address = asked.base_url if role == "model" else getattr(asked, f"{role}_base_url")
+        if address is None and name.startswith("openai:"):
+            address = asked.base_url
+        return make_model(name, address, f"--{role}", temperature=asked.temperature if role == "model" else None)
+
+    return replace(experiment, model=model("model"), judge=model("judge"), reflector=model("reflector"))
 
 
 def _show_plan(page: Page, experiment: Experiment) -> None:
-    least, most = planned_calls(experiment)
+    least, most = experiment.planned_calls()
     count = len(experiment.jobs())
-    page.line(f"{len(experiment.tasks)} tasks × {len(experiment.setups)} set-ups = {count} to do")
+    repeats = f" × {experiment.repeats} repeats" if experiment.repeats > 1 else ""
+    page.line(f"{len(experiment.tasks)} tasks × {len(experiment.setups)} set-ups{repeats} = {count} to do")
     page.line(
         f"{least:,} to {most:,} model calls, of up to {experiment.trials} trials a task; a reply that cannot be read "
         "costs one more. Nothing was asked or written."
     )
 
 
-async def _evaluate(
-    asked: argparse.Namespace, experiment: Experiment, folder: Path, plan: dict[str, Any], page: Page
-) -> int:
-    began, pace = time.monotonic(), Pace(asked.concurrency)
-    experiment = _with_models(asked, experiment, pace)
-    with alone_in(folder):
-        ledger = Ledger(folder, plan)
-        jobs = experiment.jobs()
-        done = [ledger.results[setup.name][task.id] for setup, task in jobs if ledger.has(setup.name, task.id)]
-        progress = Progress(sys.stderr, len(jobs), done, asked.price, lambda: pace.refusals)
+async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: Path, page: Page) -> int:
+    began, pace, fresh = time.monotonic(), Pace(), list[Result]()
+    with lock_folder(folder):
+        wanted = {(setup.name, task.id, repeat) for setup, task, repeat in experiment.jobs()}
+        done = [r for r in _flat(load_results(folder)) if (r.setup, r.task, r.repeat) in wanted and r.error is None]
+        progress = Progress(sys.stderr, len(wanted), done, asked.price, lambda: pace.refusals)
         if done:
-            page.line(f"{len(done)} of {len(jobs)} are done already, in {folder}", "dim")
-        fresh: list[Result] = []
+            page.line(f"{len(done)} of {len(wanted)} are done already, in {folder}", "dim")
 
         def finished(result: Result) -> None:
             fresh.append(result)
@@ -130,10 +144,11 @@ async def _evaluate(
             without = "A task that is stopped begins anew next time"
             saver = await files.enter_async_context(open_checkpoints(folder / "runs.sqlite", page, without))
             if asked.lessons:
-                store = files.enter_context(FaissStore(folder / "lessons.db"))
-                experiment = replace(experiment, lessons=store)
+                experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))
             try:
-                await run(experiment, ledger, pace, saver, finished)
+                results = await run_experiment(
+                    experiment, folder, concurrency=asked.concurrency, saver=saver, pace=pace, on_result=finished
+                )
             except asyncio.CancelledError:
                 progress.end()
                 page.line(f"interrupted: {len(fresh)} more tasks are kept in {folder}. To go on:", "yellow", mark="✗")
@@ -146,54 +161,49 @@ async def _evaluate(
                 return 1
             finally:
                 progress.end()
-        _show_end(asked, experiment, ledger, fresh, time.monotonic() - began, page)
-        return 1 if any(result.error for found in ledger.results.values() for result in found.values()) else 0
+        ids = {task.id for task in experiment.tasks}
+        found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}
+        _show_end(asked, experiment, folder, found, page)
+        if fresh:
+            cost = format_cost(sum(r.input for r in fresh), sum(r.output for r in fresh), asked.price)
+            seconds = format_seconds(time.monotonic() - began)
+            page.line(f"{len(fresh)} tasks in {seconds}, up to {asked.concurrency} at once. {cost}")
+        return 1 if any(result.error for result in _flat(results)) else 0
 
 
-def _with_models(asked: argparse.Namespace, experiment: Experiment, pace: Pace) -> Experiment:
-    def paced(name: str, option: str) -> PacedModel:
-        if is_simulated(name):
-            return PacedModel(student(experiment.tasks, name), pace)
-        return PacedModel(make_model(name, asked.base_url, option), pace)
-
-    return replace(
-        experiment,
-        model=paced(asked.model, "--model"),
-        judge=paced(asked.judge, "--judge") if asked.judge else None,
-        reflector=paced(asked.reflector, "--reflector") if asked.reflector else None,
-    )
+def _flat(results: Mapping[str, Sequence[Result]]) -> list[Result]:
+    return [result for found in results.values() for result in found]
 
 
 def _show_end(
-    asked: argparse.Namespace,
-    experiment: Experiment,
-    ledger: Ledger,
-    fresh: Sequence[Result],
-    wall: float,
-    page: Page,
+    asked: argparse.Namespace, experiment: Experiment, folder: Path, results: dict[str, list[Result]], page: Page
 ) -> None:
-    wanted = {task.id for task in experiment.tasks}
-    results = {
-        name: [result for result in found.values() if result.task in wanted] for name, found in ledger.results.items()
-    }
-    about = f"{len(wanted)} tasks of {asked.tasks}, model {asked.model}, up to {asked.trials} trials a task"
+    tasks, figures = experiment.tasks, str(describe_model(experiment.model))
+    about = f"{len(tasks)} tasks of {asked.tasks}, {figures}, up to {asked.trials} trials a task. "
+    about += _describe_context(tasks, asked.context)
     if is_simulated(asked.model):
-        about += f". {SIMULATION}"
+        about += f" {SIMULATION}"
         page.line(SIMULATION, "yellow")
-    report = write_report(ledger.folder, results, experiment.tasks, asked.trials, about)
-    for line in table(results, asked.trials):
+    report = write_report(folder, results, tasks, asked.trials, figures, about)
+    for line in format_table(results, asked.trials, figures):
         page.command(line)
-    serial = sum(min(result.seconds, wall) for result in fresh)  # a resumed task has stood still between two calls
-    if fresh and wall > 0:
-        money = format_cost(sum(r.input for r in fresh), sum(r.output for r in fresh), asked.price)
-        page.line(
-            f"{format_seconds(wall)} for {format_seconds(serial)} of work one after another: "
-            f"{serial / wall:.1f} × as fast. {money}"
-        )
+    if any(SETUPS[name].context for name in results):
+        page.line(_describe_context(tasks, asked.context))
     page.line(f"Transcripts and curves: {report}")
     if asked.json:
-        rows = [{**asdict(row), "accuracy": row.accuracy} for row in rows_of(results, asked.trials)]
+        rows = [
+            {"figures": figures, **asdict(row), "accuracy": row.accuracy} for row in make_rows(results, asked.trials)
+        ]
         sys.stdout.write(json.dumps(rows, ensure_ascii=False, indent=2) + "\n")
+
+
+def _describe_context(tasks: Sequence[Task], choice: str) -> str:
+    """Which passages the set-ups with context were shown."""
+    marked = sum(any(passage.supporting for passage in task.context) for task in tasks)
+    if choice == "all" or not marked:
+        return "Context: all passages of a task."
+    rest = "" if marked == len(tasks) else f"; all passages of the {len(tasks) - marked} tasks that mark none"
+    return f"Context: the supporting passages{rest}."
 
 
 # ------------------------------------------------------------ progress
@@ -275,41 +285,52 @@ def compare(asked: argparse.Namespace, page: Page) -> int:
     """Compare two runs, set-up by set-up: the two that are named, else those they share, else the only ones."""
     first, second = asked.first, asked.second
     try:
-        same_tasks = plan_in(first).get("digest") == plan_in(second).get("digest")
-        ours, theirs = results_in(first), results_in(second)
-        pairs = _named_pair(asked, ours, theirs) if asked.setups is not None else _shared_pairs(ours, theirs)
-        if not pairs:
-            have = f"{first} ({_names(ours)}) and {second} ({_names(theirs)})"
-            raise WrongUse(f"{have} share no set-up: name one of each by --setups A,B")
-        found = {
-            a if a == b else f"{a} and {b}": difference(list(ours[a].values()), list(theirs[b].values()))
-            for a, b in pairs
-        }
-    except ReflexionError as error:
+        figures = [str(load_plan(folder).get("model")) for folder in (first, second)]
+        ours, theirs = load_results(first), load_results(second)
+        pairs = _find_pairs(asked, ours, theirs)
+        found = {a if a == b else f"{a} and {b}": compare_results(ours[a], theirs[b]) for a, b in pairs}
+    except (ReflexionError, ValueError) as error:
         raise WrongUse(str(error)) from error
-    except ValueError as error:
-        raise WrongUse(summarize(error)) from error
-    if not same_tasks:
-        text = "the two runs were given different tasks: those of the same id are taken for the same"
-        Page(sys.stderr).line(text, "yellow")
+    digests = [{result.task: result.digest for result in _flat(results)} for results in (ours, theirs)]
+    if any(digests[1].get(task, digest) != digest for task, digest in digests[0].items()):
+        note("the two runs were given different tasks under the same ids, which are compared all the same")
     if asked.json:
-        data = {name: {**asdict(one), "points": one.points} for name, one in found.items()}
-        sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+        data = {name: {**asdict(one), "points": one.points, "figures": figures} for name, one in found.items()}
+        page.data(data)
         return 0
-    page.line(f"{first} → {second}", "bold")
+    page.line(f"{first} ({figures[0]}) → {second} ({figures[1]})", "bold")
     for name, one in found.items():
-        for line in comparison(name, one):
+        for line in format_difference(name, one):
             page.command(line)
+    if speed := _measured_speedup(first, second):
+        page.line(speed)
     return 0
 
 
-def _shared_pairs(ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
-    if len(ours) == len(theirs) == 1:
-        return [(next(iter(ours)), next(iter(theirs)))]
-    return [(name, name) for name in ours if name in theirs]
+def _measured_speedup(first: Path, second: Path) -> str:
+    """How much faster one run was than the other, where one did the same number of tasks one at a time."""
+    times = [load_times(folder) for folder in (first, second)]
+    if any(len(found) != 1 for found in times) or times[0][0]["tasks"] != times[1][0]["tasks"]:
+        return ""  # a run in several calls was not timed as a whole
+    serial, parallel = sorted((found[0] for found in times), key=lambda time: int(time["concurrency"]))
+    if serial["concurrency"] != 1 or parallel["concurrency"] == 1:
+        return ""
+    seconds = f"{format_seconds(serial['seconds'])} one at a time, {format_seconds(parallel['seconds'])}"
+    return (
+        f"Measured: {seconds} with {parallel['concurrency']} at once, "
+        f"{serial['seconds'] / parallel['seconds']:.1f} × as fast."
+    )
 
 
-def _named_pair(asked: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
+def _find_pairs(asked: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
+    """The set-ups to compare: one of each run."""
+    if asked.setups is None:
+        only = [(next(iter(ours)), next(iter(theirs)))] if len(ours) == len(theirs) == 1 else []
+        pairs = only or [(name, name) for name in ours if name in theirs]
+        if not pairs:
+            have = f"{asked.first} ({_names(ours)}) and {asked.second} ({_names(theirs)})"
+            raise WrongUse(f"{have} share no set-up: name one of each by --setups A,B")
+        return pairs
     if len(asked.setups) != 2:
         raise WrongUse(f"--setups names one set-up of each run, got {', '.join(asked.setups) or 'none'}")
     for name, folder, found in ((asked.setups[0], asked.first, ours), (asked.setups[1], asked.second, theirs)):

@@ -25,7 +25,9 @@ T = TypeVar("T")
 # ------------------------------------------------------------ by name
 
 
-def make_model(name: str, base_url: str | None, option: str = "--model") -> BaseChatModel:
+def make_model(
+    name: str, base_url: str | None, option: str = "--model", temperature: float | None = None
+) -> BaseChatModel:
     """The model of a `provider:name`; `openai:…` may live at another address, and needs no key there."""
     provider, colon, model = name.partition(":")
     if not (colon and provider and model):
@@ -34,6 +36,7 @@ def make_model(name: str, base_url: str | None, option: str = "--model") -> Base
     if base_url is not None and provider != "openai":
         raise WrongUse(f"{address} goes with openai:<name>, got {option} {name}")
     settings: dict[str, Any] = {} if base_url is None else {"base_url": base_url}
+    settings |= {} if temperature is None else {"temperature": temperature}
     if base_url is not None and not os.environ.get("OPENAI_API_KEY"):
         settings["api_key"] = "not-needed"
     try:
@@ -43,7 +46,8 @@ def make_model(name: str, base_url: str | None, option: str = "--model") -> Base
             return ChatOpenAI(model=model, **settings)
         from langchain.chat_models import init_chat_model
 
-        return init_chat_model(name)
+        made: BaseChatModel = init_chat_model(name, **settings)
+        return made
     except ImportError as error:
         raise WrongUse(f"{option} {name}: `pip install langchain langchain-{provider}` first ({error})") from error
     except Exception as error:  # each provider raises exceptions of its own

@@ -1,24 +1,62 @@
-"""Experiments: tasks through ten set-ups, what came of them, and two runs told apart."""
+"""Experiments: tasks under ten set-ups, what came of them, and two experiments compared."""
 
-from langgraph_reflexion.evals.experiment import Experiment, planned_calls, run
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, plan_in, results_in
-from langgraph_reflexion.evals.setups import SETUPS, Setup, setups_named
-from langgraph_reflexion.evals.tasks import SHIPPED, Task, TaskError, tasks_in
+from langgraph_reflexion.evals.experiment import Experiment, Pace, PacedModel, describe_model, run_experiment
+from langgraph_reflexion.evals.figures import (
+    Difference,
+    Row,
+    compare_results,
+    compare_with_baselines,
+    format_difference,
+    format_table,
+    make_rows,
+)
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.ledger import (
+    LedgerError,
+    Result,
+    Trial,
+    load_plan,
+    load_results,
+    load_times,
+    lock_folder,
+)
+from langgraph_reflexion.evals.report import draw_curves, write_report
+from langgraph_reflexion.evals.setups import SETUPS, Setup, find_setups, search_tools
+from langgraph_reflexion.evals.student import Student, make_student
+from langgraph_reflexion.evals.tasks import SHIPPED, Passage, Task, TaskError, load_tasks
 
 __all__ = [
     "SETUPS",
     "SHIPPED",
+    "Difference",
     "Experiment",
-    "Ledger",
     "LedgerError",
+    "Pace",
+    "PacedModel",
+    "Passage",
     "Result",
+    "Row",
     "Setup",
+    "Student",
     "Task",
     "TaskError",
-    "plan_in",
-    "planned_calls",
-    "results_in",
-    "run",
-    "setups_named",
-    "tasks_in",
+    "Trial",
+    "check_for",
+    "compare_results",
+    "compare_with_baselines",
+    "describe_model",
+    "draw_curves",
+    "find_setups",
+    "format_difference",
+    "format_table",
+    "load_plan",
+    "load_results",
+    "load_tasks",
+    "load_times",
+    "lock_folder",
+    "make_rows",
+    "make_student",
+    "run_experiment",
+    "search_tools",
+    "write_report",
 ]

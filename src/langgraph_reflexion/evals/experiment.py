@@ -1,38 +1,38 @@
-"""An experiment: every task under every set-up, many at once, each result kept when it is there."""
+"""An experiment: every task under every set-up, many at once, each result kept as soon as it is there."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import RunnableConfig
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore
+from pydantic import ConfigDict
+from typing_extensions import override
 
-from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.evals.grading import grader, kind_of
-from langgraph_reflexion.evals.ledger import Ledger, Result, Trial
-from langgraph_reflexion.evals.pacing import Pace
-from langgraph_reflexion.evals.setups import Setup
-from langgraph_reflexion.evals.tasks import Task, TaskContext
-from langgraph_reflexion.evals.transcripts import Transcript
-from langgraph_reflexion.evals.workers import worker_for
-from langgraph_reflexion.graph import create_trial_graph
-from langgraph_reflexion.graph.layout import Graph
-from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Attempt, Outcome
+from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, Outcome, create_trial_graph
+from langgraph_reflexion.evals.grading import check_for, kind_of
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Transcript, Trial, transcript_file
+from langgraph_reflexion.evals.setups import Protocol, Setup, cot_worker, react_worker, search_tools
+from langgraph_reflexion.evals.student import SIMULATED, Student
+from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
+from langgraph_reflexion.testing import RoleModel, ScriptedModel
 
 NO_STALL = 1_000
+"""Attempts without improvement: right or wrong has no slope, so none may end a task."""
 RETRIES = 2
 """Calls of a worker again in one trial: a server that fails for a moment is no wrong answer."""
-APART = 0.0025
-"""Seconds between the first tasks: those that begin together think side by side, and then all wait at once."""
-Told = Callable[[Result], None]
+Job = tuple[Setup, Task, int]
+"""Set-up, task and repeat."""
 
 
 @dataclass(frozen=True)
@@ -41,180 +41,359 @@ class Experiment:
 
     tasks: Sequence[Task]
     setups: Sequence[Setup]
-    model: BaseChatModel | None = None
-    judge: BaseChatModel | None = None
-    judged: bool = False
-    """Whether a judge is asked; there may be none yet."""
+    model: BaseChatModel | str
+    """The actor. A name stands for a model in a plan alone."""
+    judge: BaseChatModel | str | None = None
+    """Judges the answers; else they are compared with the right ones."""
+    reflector: BaseChatModel | str | None = None
     check: Callable[..., Any] | None = None
     """A check of (answer, run) in place of each task's own; `run.context.task` is the task."""
-    reflector: BaseChatModel | None = None
+    tools: Any = None
+    """Tools of the ReAct set-ups; else a search over each task's own passages."""
+    protocol: Protocol = "auto"
+    context: ContextChoice = "supporting"
+    """The passages that a chain of thought is shown: the supporting ones, where a task marks them, or all."""
+    reflection: Literal["structured", "free"] = "structured"
     trials: int = 5
     steps: int = 5
     reflections: int = 4
+    repeats: int = 1
     run_memory: bool = True
-    """Whether a trial is told of those before it."""
+    """Whether a trial is shown those before it."""
     lessons: BaseStore | None = None
     """Where lessons of a set-up outlive a task; without it none do."""
 
-    def jobs(self) -> list[tuple[Setup, Task]]:
-        """Every task under every set-up."""
-        return [(setup, task) for setup in self.setups for task in self.tasks]
+    def jobs(self) -> list[Job]:
+        """Every task under every set-up, as often as it is repeated."""
+        repeats = range(1, self.repeats + 1)
+        return [(setup, task, repeat) for repeat in repeats for setup in self.setups for task in self.tasks]
+
+    def plan(self) -> dict[str, Any]:
+        """What may not change between two calls on one folder; the tasks, set-ups and repeats may grow."""
+        names = ("protocol", "context", "reflection", "trials", "steps", "reflections", "run_memory")
+        return {
+            "model": describe_model(self.model),
+            "judge": describe_model(self.judge),
+            "reflector": describe_model(self.reflector),
+            "check": getattr(self.check, "__name__", None),
+            "tools": self.tools is not None,
+            "lessons": self.lessons is not None,
+            **{name: getattr(self, name) for name in names},
+        }
+
+    def planned_calls(self) -> tuple[int, int]:
+        """The fewest and the most model calls that the whole may take, where every reply can be read at once."""
+        least = most = 0
+        for setup, task, _ in self.jobs():
+            work = self.steps if setup.worker == "react" else 1
+            judged = int(self.check is None and kind_of(task, judged=self.judge is not None)[0] == "judge")
+            reflects = self._strategy(setup) in ("reflexion", "both")
+            least += 1 + judged
+            most += self.trials * (work + judged) + min(self.reflections, self.trials - 1) * reflects
+        return least, most
+
+    def _strategy(self, setup: Setup) -> Any:
+        """Reflections are made for the lessons of later tasks too, where this run is shown none of them."""
+        keep = self.run_memory or (self.lessons is not None and setup.strategy in ("reflexion", "both"))
+        return setup.strategy if keep else "none"
 
 
-async def run(
-    experiment: Experiment, ledger: Ledger, pace: Pace, saver: Any = None, told: Told = lambda _: None
-) -> None:
-    """Do what the ledger does not hold yet. Cancelled, it leaves each finished task in the ledger.
+def describe_model(model: BaseChatModel | str | None) -> str | None:
+    """What the figures of a model are called: its name, or that it is simulated or scripted."""
+    if isinstance(model, Student):
+        return f"{SIMULATED}, seed {model.seed}"
+    if isinstance(model, (RoleModel, ScriptedModel)):
+        return "scripted model"
+    if model is None or isinstance(model, str):
+        return model
+    name = getattr(model, "model_name", None) or getattr(model, "model", None)
+    return str(name or type(model).__name__)
 
-    A wrong key or setting of a model is raised: no other task would fare better.
+
+async def run_experiment(
+    experiment: Experiment,
+    folder: Path | str,
+    *,
+    concurrency: int = 20,
+    saver: Any = None,
+    pace: Pace | None = None,
+    on_result: Callable[[Result], None] = lambda _: None,
+) -> Results:
+    """Do what the folder does not hold yet, and return all results, by set-up.
+
+    Cancelled, it leaves each finished task in the folder; with a checkpointer a task in its middle goes on, too.
+    A wrong key or setting of a model is raised, because no other task would fare better.
     """
-    left = [job for job in experiment.jobs() if not ledger.has(job[0].name, job[1].id)]
-    waiting = iter(left)
-    graphs = _graphs(experiment, saver)
+    pace, ledger = pace or Pace(), Ledger(Path(folder), experiment.plan())
+    left = [job for job in experiment.jobs() if not _is_done(ledger, job)]
+    waiting, began = iter(left), time.monotonic()
 
-    async def hand() -> None:
-        for setup, task in waiting:  # shared by all hands: each takes the next
-            broke = task.id in ledger.results.get(setup.name, {})
-            result = await _worked(experiment, graphs[setup.name], setup, task, ledger.folder, saver, broke=broke)
+    async def work() -> None:
+        for job in waiting:  # shared by all workers: each takes the next
+            run = _Run(experiment, job, ledger, pace, saver)
+            result = await run.result()
             if pace.fault is not None:
                 raise pace.fault
             ledger.add(result)
-            if saver is not None:
-                await saver.adelete_thread(_thread(setup, task))
-            told(result)
+            await run.forget()
+            on_result(result)
 
-    hands: list[asyncio.Task[None]] = []
+    workers = [asyncio.create_task(work()) for _ in range(min(concurrency, len(left)))]
     try:
-        for _ in range(min(pace.most, len(left))):
-            hands.append(asyncio.create_task(hand()))
-            await asyncio.sleep(APART)
-        await asyncio.gather(*hands)
+        await asyncio.gather(*workers)
     finally:
-        for one in hands:
-            one.cancel()
-        await asyncio.gather(*hands, return_exceptions=True)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    if left:
+        ledger.add_time(time.monotonic() - began, concurrency, len(left))
+    return ledger.results
 
 
-async def _worked(
-    experiment: Experiment, graph: Graph, setup: Setup, task: Task, folder: Path, saver: Any, *, broke: bool
-) -> Result:
-    """One task, from where a stopped experiment left it; one that broke begins anew."""
-    began = time.perf_counter()
-    transcript = Transcript(folder, setup.name, task.id)
-    config: RunnableConfig = {
-        "callbacks": [transcript],
-        "configurable": {"thread_id": _thread(setup, task)},
-        "recursion_limit": 50 * experiment.trials + 50,
-    }
-    how: dict[str, Any] = {} if saver is None else {"durability": "sync"}
-    start: Any = {"messages": [("user", task.task)]}
-    kept = None if saver is None else await graph.aget_state(config)
-    ended = None if kept is None or broke or kept.tasks else kept.values.get("outcome")
-    if kept is not None and kept.tasks:
-        start = None
-    elif ended is None:
-        transcript.clear()
-        if saver is not None:
-            await saver.adelete_thread(_thread(setup, task))
-    try:
-        # What came to its end just before a crash is neither paid for nor learned from a second time.
-        outcome: Outcome = (
-            ended or (await graph.ainvoke(start, config, context=TaskContext(task=task), **how))["outcome"]
+def _is_done(ledger: Ledger, job: Job) -> bool:
+    """Whether this task is done; one that broke is not, and another task of the same id is refused."""
+    setup, task, repeat = job
+    result = ledger.get(setup.name, task.id, repeat)
+    if result is not None and result.digest not in ("", task.digest):
+        raise LedgerError(
+            f"{ledger.folder} holds another experiment: its task {task.id!r} is not this one; "
+            "name another folder by --out"
         )
-    except Exception as fault:  # noqa: BLE001 — one task that breaks costs the others nothing
-        seconds = time.perf_counter() - began
-        return Result(setup=setup.name, task=task.id, error=f"{type(fault).__name__}: {fault}", seconds=seconds)
-    finally:
-        transcript.close()
-    return _result(setup, task, outcome, await _texts(experiment, setup, outcome.lessons_used))
+    return result is not None and result.error is None
 
 
-def _graphs(experiment: Experiment, saver: Any) -> dict[str, Graph]:
-    """The graph of each set-up. A run's context holds its task."""
-    lasting, words = experiment.lessons is not None, Prompts()
-    model = cast("BaseChatModel", experiment.model)
-    grade = experiment.check or grader(experiment.tasks, experiment.judge)
-    return {
-        setup.name: create_trial_graph(
-            **worker_for(setup, model, experiment.steps, words),
-            checks=[grade],
-            strategy=setup.strategy if experiment.run_memory else "none",
+class _Run:
+    """One task under one set-up, from where a stopped experiment left it; one that broke begins anew."""
+
+    def __init__(self, experiment: Experiment, job: Job, ledger: Ledger, pace: Pace, saver: Any) -> None:
+        self.experiment, self.pace, self.ledger = experiment, pace, ledger
+        self.setup, self.task, self.repeat = job
+        # Without run memory each trial is given the first prompt again, which a resumed one would not know.
+        self.saver = saver if experiment.run_memory else None
+        self.namespace = ("evals", self.setup.name)
+        self.thread = f"{self.setup.name}/{self.task.id}/{self.repeat}"
+        self.first_prompt: str | None = None
+
+    async def result(self) -> Result:
+        """What came of it; an exception of its own breaks this task alone."""
+        began = time.perf_counter()
+        about: dict[str, Any] = {
+            "setup": self.setup.name,
+            "task": self.task.id,
+            "repeat": self.repeat,
+            "digest": self.task.digest,
+        }
+        try:
+            outcome = await self._outcome()
+        except Exception as error:  # noqa: BLE001 — one task that breaks costs the others nothing
+            return Result(**about, error=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
+        usage = outcome.usage
+        return Result(
+            **about,
+            solved_at=len(outcome.attempts) if outcome.status == "success" else None,
+            stop_reason=outcome.stop_reason,
+            trials=[_trial_of(attempt) for attempt in outcome.attempts],
+            plans=[reflection.as_text() for reflection in outcome.reflections],
+            reflections=usage.reflection.calls,
+            lessons_used=await self._lesson_texts(outcome.lessons_used),
+            input=usage.input + usage.reflection.input,
+            output=usage.output + usage.reflection.output,
+            calls=usage.calls + usage.reflection.calls,
+            seconds=outcome.seconds,
+            error=outcome.reason if outcome.stop_reason == "model_error" else None,
+        )
+
+    async def _outcome(self) -> Outcome:
+        graph = self._graph()
+        file = transcript_file(self.ledger.folder, self.setup.name, self.task.id, self.repeat)
+        transcript = Transcript(file)
+        config: RunnableConfig = {
+            "callbacks": [transcript],
+            "configurable": {"thread_id": self.thread},
+            "recursion_limit": 50 * self.experiment.trials + 50,
+        }
+        broke = self.ledger.get(self.setup.name, self.task.id, self.repeat) is not None
+        kept = None if self.saver is None else await graph.aget_state(config)
+        if kept is not None and not broke and not kept.tasks and kept.values.get("outcome") is not None:
+            # It ended just before a crash: it is neither paid for nor learned from again.
+            return cast(Outcome, kept.values["outcome"])
+        start: Any = {"messages": [("user", self.task.task)]}
+        if kept is not None and kept.tasks and not broke:
+            start = None
+        else:
+            file.unlink(missing_ok=True)
+            await self.forget()
+        options: dict[str, Any] = {} if self.saver is None else {"durability": "sync"}
+        try:
+            final = await graph.ainvoke(start, config, context=TaskContext(task=self.task), **options)
+        finally:
+            transcript.close()
+        return cast(Outcome, final["outcome"])
+
+    async def forget(self) -> None:
+        """Remove what was kept to resume it."""
+        if self.saver is not None:
+            await self.saver.adelete_thread(self.thread)
+
+    def _graph(self) -> Any:
+        asked, setup, task = self.experiment, self.setup, self.task
+        model = self._paced(asked.model)
+        if setup.worker == "cot":
+            worker = cot_worker(model, task.passages(asked.context) if setup.context else ())
+        else:
+            tools = search_tools(task.context) if asked.tools is None else asked.tools
+            worker = react_worker(model, tools, asked.steps, asked.protocol)
+        if not asked.run_memory:
+            worker["input"] = self._repeat_first_prompt
+        lasting = asked.lessons is not None
+        return create_trial_graph(
+            **worker,
+            checks=[asked.check or check_for(task, asked.judge and self._paced(asked.judge))],
+            strategy=asked._strategy(setup),
+            reflection=asked.reflection,
             retries=RETRIES,
-            reflector=experiment.reflector or model,
-            limits=Limits(
-                max_attempts=experiment.trials,
-                max_reflections=experiment.reflections,
-                stalled_attempts=NO_STALL,  # right or wrong is no slope
-            ),
-            memory=MemoryPolicy(namespace=_place(setup), read=lasting, write=lasting),
+            reflector=self._paced(asked.reflector) if asked.reflector is not None else model,
+            limits=Limits(max_attempts=asked.trials, max_reflections=asked.reflections, stalled_attempts=NO_STALL),
+            memory=MemoryPolicy(namespace=self.namespace, read=lasting, write=lasting),
             context_schema=TaskContext,
-            store=experiment.lessons,
-            checkpointer=saver,
+            store=asked.lessons,
+            checkpointer=self.saver,
         )
-        for setup in experiment.setups
-    }
+
+    def _paced(self, model: BaseChatModel | str | None) -> BaseChatModel:
+        if not isinstance(model, BaseChatModel):
+            raise TypeError(f"a name stands for a model in a plan alone, got {model!r}")
+        return PacedModel(model.for_job(self.repeat) if isinstance(model, Student) else model, self.pace)
+
+    def _repeat_first_prompt(self, prompt: str, state: Any) -> dict[str, Any]:
+        """Each trial sees what the first one saw: the task, and lessons of earlier tasks."""
+        self.first_prompt = self.first_prompt or prompt
+        return {"messages": [("user", self.first_prompt)]}
+
+    async def _lesson_texts(self, ids: Sequence[str]) -> list[str]:
+        if self.experiment.lessons is None:
+            return []
+        book = LessonBook(self.experiment.lessons, self.namespace)
+        found = [await book.aget(id) for id in ids]
+        return [lesson.text for lesson in found if lesson is not None]
 
 
-def _thread(setup: Setup, task: Task) -> str:
-    """Where a task that is not finished is kept."""
-    return f"{setup.name}/{task.id}"
-
-
-def _place(setup: Setup) -> tuple[str, ...]:
-    return ("evals", setup.name)
-
-
-async def _texts(experiment: Experiment, setup: Setup, ids: Sequence[str]) -> list[str]:
-    if experiment.lessons is None:
-        return []
-    book = LessonBook(experiment.lessons, _place(setup))
-    found = [await book.aget(one) for one in ids]
-    return [lesson.text for lesson in found if lesson is not None]
-
-
-def _result(setup: Setup, task: Task, outcome: Outcome, lessons: list[str]) -> Result:
-    spent = outcome.usage
-    return Result(
-        setup=setup.name,
-        task=task.id,
-        solved_at=len(outcome.attempts) if outcome.status == "success" else None,
-        stop_reason=outcome.stop_reason,
-        trials=[_trial(one) for one in outcome.attempts],
-        plans=[one.as_text() for one in outcome.reflections],
-        reflections=spent.reflection.calls,
-        lessons_used=lessons,
-        input=spent.input + spent.reflection.input,
-        output=spent.output + spent.reflection.output,
-        calls=spent.calls + spent.reflection.calls,
-        seconds=outcome.seconds,
-        error=outcome.reason if outcome.stop_reason == "model_error" else None,
-    )
-
-
-def _trial(attempt: Attempt) -> Trial:
-    said = [part for verdict in attempt.verdicts for part in (verdict.feedback, *verdict.issues) if part]
+def _trial_of(attempt: Attempt) -> Trial:
+    complaints = [part for verdict in attempt.verdicts for part in (verdict.feedback, *verdict.issues) if part]
     return Trial(
         answer=attempt.answer,
         score=attempt.score,
-        said=said + [failure.evidence for failure in attempt.failures if not said],
+        complaints=complaints or [failure.evidence for failure in attempt.failures],
         seconds=attempt.seconds,
         tokens=attempt.usage.total,
     )
 
 
-def planned_calls(experiment: Experiment) -> tuple[int, int]:
-    """The fewest and the most model calls that the whole may take, where every reply can be read at once."""
-    least = most = 0
-    for setup, task in experiment.jobs():
-        work = experiment.steps if setup.worker == "react" else 1
-        judged = int(_asks_a_judge(experiment, task))
-        tells = experiment.run_memory and setup.strategy in ("reflexion", "both")
-        least += 1 + judged
-        most += experiment.trials * (work + judged) + min(experiment.reflections, experiment.trials - 1) * tells
-    return least, most
+# ------------------------------------------------------------ pace
+
+LONGEST_WAIT = 60.0
+"""Seconds: providers count requests by the minute."""
+MAX_WAITS = 100
+"""Refusals of one call before it fails: more than an hour."""
+WRONG_SETTING = (401, 403, 404)
+"""Status codes that no later call would change: a wrong key, no permission, no such model."""
 
 
-def _asks_a_judge(experiment: Experiment, task: Task) -> bool:
-    if experiment.check is not None:
-        return bool(getattr(experiment.check, "asks_model", False))
-    return kind_of(task, judged=experiment.judged)[0] == "judge"
+class Pace:
+    """A provider's rate limits hold all calls back together, and fail none."""
+
+    def __init__(self) -> None:
+        self.refusals = 0
+        """How often the provider said to slow down."""
+        self.fault: BaseException | None = None
+        """A wrong key or setting, which only a person can mend."""
+        self._refused_in_a_row = 0
+        self._resume_at = 0.0
+
+    async def call(self, ask: Callable[[], Awaitable[ChatResult]]) -> ChatResult:
+        """The reply to a call, which waits as long as the provider asks for."""
+        for last in (*[False] * MAX_WAITS, True):
+            await self._wait()
+            if self.fault is not None:
+                raise self.fault
+            try:
+                reply = await ask()
+            except Exception as error:  # each provider has an exception of its own
+                status = getattr(error, "status_code", None)
+                if status in WRONG_SETTING:
+                    self.fault = error
+                # An account without money is no matter of time.
+                if last or status != 429 or getattr(error, "code", None) == "insufficient_quota":
+                    raise
+                self._hold_back(error)
+            else:
+                self._refused_in_a_row = 0
+                return reply
+        raise AssertionError("the last round returns or raises")
+
+    async def _wait(self) -> None:
+        wait = self._resume_at - time.monotonic()
+        if wait > 0:
+            await asyncio.sleep(wait)
+            await self._wait()  # others may have been refused meanwhile
+
+    def _hold_back(self, error: BaseException) -> None:
+        now = time.monotonic()
+        self.refusals += 1
+        if now >= self._resume_at:  # calls that were refused together are one refusal
+            self._refused_in_a_row += 1
+        headers = getattr(getattr(error, "response", None), "headers", {})
+        try:
+            seconds = float(headers.get("retry-after") or "")
+        except (TypeError, ValueError):
+            seconds = 0.5 * 2**self._refused_in_a_row
+        self._resume_at = max(self._resume_at, now + min(seconds, LONGEST_WAIT))
+
+
+class PacedModel(BaseChatModel):
+    """A chat model whose calls keep the pace. All else is the model's own."""
+
+    inner: BaseChatModel
+    pace: Any
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    def __init__(self, inner: BaseChatModel, pace: Pace) -> None:
+        super().__init__(inner=inner, pace=pace, profile=inner.profile)  # type: ignore[call-arg] # fields of pydantic's
+
+    @property
+    def _llm_type(self) -> str:
+        return self.inner._llm_type
+
+    @override
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Tools in the form that the inner model wants."""
+        bound = self.inner.bind_tools(tools, tool_choice=tool_choice, **kwargs)
+        return self.bind(**bound.kwargs) if isinstance(bound, RunnableBinding) else bound
+
+    @override
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        return self.inner._generate(messages, stop, run_manager, **kwargs)
+
+    @override
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        reply: ChatResult = await self.pace.call(lambda: self.inner._agenerate(messages, stop, run_manager, **kwargs))
+        return reply

@@ -1,64 +1,72 @@
-"""Grading: the check of a task. It says whether an answer is right, and never what the right one is."""
+"""Grading: the check of a task. It says whether an answer is right, and never what the right one is.
+
+The check `exact` also accepts another spelling that a fair reader would: a time without its zero, a number with a unit
+that the task names, a yes with a word after it. It reads no number out of a sentence: 80 is not found in "80 or 90".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from langgraph_reflexion import checks
-from langgraph_reflexion.checks.check import Check, sync_check, text_of
-from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.evals.sameness import same
 from langgraph_reflexion.evals.tasks import Task
-from langgraph_reflexion.schemas import Run, Verdict
 
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
-COMPARED = KINDS[:3]
-"""Those that compare texts, which takes less time than a step of a graph."""
 WRONG = "The answer is not right."
+MAX_UNIT_WORDS = 4
+"""Words beside a number: "three hundred euros in total" is still one number."""
+COMPARATIVES = set("not no or less more than under over about nearly least most below above".split())  # noqa: SIM905
+"""Words that make another number of it, whatever the task says."""
+UNITS = {
+    "€": "euro", "eur": "euro", "$": "dollar", "usd": "dollar", "£": "pound", "gbp": "pound", "m": "metre",
+    "km": "kilometre", "km/h": "kilometre", "kph": "kilometre", "l": "litre", "min": "minute", "yrs": "year",
+}  # fmt: skip
+TIME = re.compile(r"(?:at )?(\d{1,2}):([0-5]\d)(?::00)?(?: ?(?:(a|p)\.?m\b|h(?:ours)?\b))?\.?")
+NUMBER = re.compile(
+    r"([^\d.,+-]*?) ?([+-]?(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?) ?(?:(?:st|nd|rd|th)\b)? ?([^\d]*?)[.!]?"
+)
+PLAIN_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
+
+Check = Callable[..., Any]
 
 
 def check_for(task: Task, judge: Any = None) -> Check:
-    """The check that a task names; else its answer compared, by the judge where there is one."""
+    """The check that a task names; else its answer compared, or judged where there is a judge.
+
+    A check that cannot be made is a `ValueError` that names the task.
+    """
     kind, argument = kind_of(task, judged=judge is not None)
     if kind == "judge":
         return checks.llm_judge(judge, criteria=_criteria(task, argument))
-    return _by_key(task, kind, argument)
+    if kind == "test_cases":
+        return checks.test_cases([_test_case(item, task) for item in _items(argument, task)])
+    if kind == "contains_all":
+        return _silent(kind, checks.contains_all(_items(argument, task)))
+    if kind == "matches":
+        return _silent(kind, checks.matches(argument))
+    expected = str(task.answer if argument is None else argument)
+    if not expected.strip():
+        raise ValueError(f"task {task.id!r}: the check 'exact' needs an answer that is not empty")
+    exact = checks.exact(expected)
 
+    def right(answer: Any) -> str | bool:
+        return bool(exact(answer).passed) or is_same(str(answer), expected, task.task) or WRONG
 
-def grader(tasks: Sequence[Task], judge: Any = None) -> Check:
-    """One check for all tasks: it finds that of the run's own."""
-    known = {task.id: check_for(task, judge) for task in tasks}
-
-    def judging(answer: Any, run: Run) -> Waits[Verdict]:
-        check = known[run.context.task.id]
-        said: Verdict = yield either(check, check.acall, answer, run)
-        return said
-
-    each = known.values()
-    return Check(
-        "grade",
-        judging,
-        asks_model=any(check.asks_model for check in each),
-        in_place=all(check.name in COMPARED for check in each),
-    )
-
-
-def must_be_gradable(task: Task, *, judged: bool) -> None:
-    """A task whose check cannot be made is a `ValueError` that names it."""
-    kind, argument = kind_of(task, judged=judged)
-    if kind != "judge":
-        _by_key(task, kind, argument)
+    return checks.rule(right, "exact")
 
 
 def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
     """The kind of a task's check, and its argument."""
-    found = task.check
-    if found is None:
+    given = task.check
+    if given is None:
         return ("judge", None) if judged else ("exact", None)
-    kind, argument = next(iter(found.items())) if isinstance(found, dict) and len(found) == 1 else (found, None)
+    kind, argument = next(iter(given.items())) if isinstance(given, dict) and len(given) == 1 else (given, None)
     if kind not in KINDS or (argument is None and kind not in ("exact", "judge")):
-        raise ValueError(f"task {task.id!r}: `check` is one of {', '.join(KINDS)} with its argument, got {found!r}")
+        raise ValueError(f"task {task.id!r}: `check` is one of {', '.join(KINDS)} with its argument, got {given!r}")
     if argument is None and task.answer is None:
         raise ValueError(f"task {task.id!r}: the check {kind!r} needs an `answer`")
     if kind == "judge" and not judged:
@@ -66,47 +74,25 @@ def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
     return str(kind), argument
 
 
-def _by_key(task: Task, kind: str, argument: Any) -> Check:
-    if kind == "test_cases":
-        return checks.test_cases([_case(one, task) for one in _listed(argument, task)])
-    if kind == "contains_all":
-        return _silent(checks.contains_all(_listed(argument, task)))
-    if kind == "matches":
-        return _silent(checks.matches(argument))
-    return _spelt_freely(str(task.answer if argument is None else argument), task)
+def _silent(name: str, check: Check) -> Check:
+    """The same check, but its complaint gives nothing of the key away."""
+
+    def right(answer: Any) -> bool | str:
+        return True if check(answer).passed else WRONG
+
+    return checks.rule(right, name)
 
 
-def _spelt_freely(expected: str, task: Task) -> Check:
-    """`exact`, and no harder on an answer than a fair reader."""
-    if not expected.strip():
-        raise ValueError(f"task {task.id!r}: the check 'exact' needs an answer that is not empty")
-
-    def right(answer: Any, _run: Run) -> Verdict:
-        fine = same(text_of(answer), expected, task.task)
-        return Verdict(passed=fine, feedback="" if fine else WRONG)
-
-    return sync_check("exact", right)
-
-
-def _silent(check: Check) -> Check:
-    """The same check, which gives nothing of the key away."""
-
-    def right(answer: Any, run: Run) -> str | None:
-        return None if check(answer, run).passed else WRONG
-
-    return sync_check(check.name, right)
-
-
-def _listed(argument: Any, task: Task) -> list[Any]:
+def _items(argument: Any, task: Task) -> list[Any]:
     if not isinstance(argument, list) or not argument:
         raise ValueError(f"task {task.id!r}: this check needs a list that is not empty, got {argument!r}")
     return argument
 
 
-def _case(one: Any, task: Task) -> tuple[str, Any]:
-    if not (isinstance(one, list) and len(one) == 2 and isinstance(one[0], str)):
-        raise ValueError(f"task {task.id!r}: a test case is [expression, value], got {one!r}")
-    return one[0], one[1]
+def _test_case(item: Any, task: Task) -> tuple[str, Any]:
+    if not (isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)):
+        raise ValueError(f"task {task.id!r}: a test case is [expression, value], got {item!r}")
+    return item[0], item[1]
 
 
 def _criteria(task: Task, argument: Any) -> str:
@@ -116,3 +102,49 @@ def _criteria(task: Task, argument: Any) -> str:
         f"The right answer is: {task.answer}\n"
         "Accept an answer that says the same in other words, and no other. Never repeat the right answer."
     )
+
+
+# ------------------------------------------------------------ other spellings
+
+
+def is_same(answer: str, expected: str, task: str) -> bool:
+    """Whether the first line of an answer is the expected answer in another spelling."""
+    first = next((line for line in answer.splitlines() if line.strip()), "")
+    text, wanted = _normalize(first), _normalize(expected)
+    if checks.exact(expected)(first).passed or (_minutes(wanted) is not None and _minutes(text) == _minutes(wanted)):
+        return True
+    if wanted in ("yes", "no"):
+        return re.match(rf"{wanted}\s*[,.;:!-]", text) is not None
+    found = NUMBER.fullmatch(text)
+    if found is None or PLAIN_NUMBER.fullmatch(wanted) is None or _number(found[2]) != _number(wanted):
+        return False
+    beside = [*found[1].split(), *found[3].split()]
+    known = _stems(_normalize(task))
+    return (
+        len(beside) <= MAX_UNIT_WORDS
+        and COMPARATIVES.isdisjoint(beside)
+        and all(_stems(UNITS.get(word, word)) <= known for word in beside)
+    )
+
+
+def _normalize(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("−", "-").replace("–", "-")
+    return " ".join(re.sub(r"[*`_\"“”]", "", folded).split())
+
+
+def _minutes(text: str) -> int | None:
+    """A time of day in minutes."""
+    found = TIME.fullmatch(text)
+    if found is None:
+        return None
+    hour = int(found[1]) if found[3] is None else int(found[1]) % 12 + (12 if found[3] == "p" else 0)
+    return 60 * hour + int(found[2])
+
+
+def _number(text: str) -> Decimal:
+    return Decimal(text.replace(",", "").replace(" ", ""))
+
+
+def _stems(text: str) -> set[str]:
+    """Words without the s of the plural."""
+    return {word.rstrip("s") or word for word in re.findall(r"[^\W\d_]+", text)}

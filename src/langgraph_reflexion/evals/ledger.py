@@ -1,36 +1,39 @@
-"""The ledger: an experiment's plan and each finished task at once, in a folder that a later call goes on with."""
+"""The ledger: a folder with an experiment's plan, each finished task, and the transcripts of all model calls."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+from uuid import UUID
 
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from langgraph_reflexion.errors import ReflexionError
-
-PLAN, RESULTS, LOCK = "plan.json", "results.jsonl", "lock"
+PLAN, RESULTS, LOCK, TIMES, TRANSCRIPTS = "plan.json", "results.jsonl", "lock", "times.jsonl", "transcripts"
 
 
-class LedgerError(ReflexionError):
+class LedgerError(ValueError):
     """A folder of results cannot be read, or holds another experiment; the message names the file."""
 
 
 class Trial(BaseModel):
-    """One attempt at a task, as the report tells it."""
+    """One attempt at a task, as the report shows it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     answer: str | None = None
     score: float | None = None
-    said: list[str] = []
-    """What the checks said of it, or what broke."""
+    complaints: list[str] = []
+    """What the checks said about it, or what broke."""
     seconds: float = 0.0
     tokens: int = 0
 
@@ -42,6 +45,9 @@ class Result(BaseModel):
 
     setup: str
     task: str
+    repeat: int = 1
+    digest: str = ""
+    """Tells the task from another one of the same id."""
     solved_at: int | None = None
     """The trial whose answer was right, from 1."""
     stop_reason: str | None = None
@@ -53,9 +59,8 @@ class Result(BaseModel):
     lessons_used: list[str] = []
     """The lessons of earlier tasks that it was shown, as text."""
     input: int = 0
-    """Tokens that the models were given."""
+    """Input tokens of all models."""
     output: int = 0
-    """Tokens that they gave."""
     calls: int = 0
     seconds: float = 0.0
     error: str | None = None
@@ -67,103 +72,211 @@ class Result(BaseModel):
         return self.input + self.output
 
 
+Key = tuple[str, str, int]
+"""Set-up, task and repeat."""
+Results = dict[str, list[Result]]
+"""By the name of the set-up."""
+
+
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """The folder for this process alone, made where there is none. A process that dies lets go of it."""
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Reserve the folder for this process, and make it if needed. A process that dies releases it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # SQLite locks a file on every system, and asks for no package.
-        lock = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
-    except (OSError, sqlite3.Error) as fault:
-        raise LedgerError(f"{folder}: {getattr(fault, 'strerror', None) or fault}") from fault
-    with closing(lock):
+        # SQLite locks a file on every system, and needs no package.
+        connection = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"{folder}: {getattr(error, 'strerror', None) or error}") from error
+    with closing(connection):
         try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as fault:
-            busy = getattr(fault, "sqlite_errorname", "") == "SQLITE_BUSY"
-            why = "another eval is at work there; wait for it, or name another folder by --out" if busy else str(fault)
-            raise LedgerError(f"{folder}: {why}") from fault
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            busy = getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY"
+            why = "another eval is at work there; wait for it, or name another folder by --out" if busy else str(error)
+            raise LedgerError(f"{folder}: {why}") from error
         yield
 
 
 class Ledger:
-    """The results of one experiment. A line that a crash has torn is dropped, and its task done again."""
+    """The results of one experiment. A line that a crash has cut short is dropped, and its task done again."""
 
     def __init__(self, folder: Path, plan: Mapping[str, Any]) -> None:
         """Open or make the folder; one that holds another experiment is refused, and left as it is."""
         self.folder = folder
         self._file = folder / RESULTS
-        _same_plan(folder, plan)
-        self.results = results_in(folder)
-        kept, torn = _kept(self._file)
-        if torn:
-            os.truncate(self._file, len(kept))
+        _keep_plan(folder, plan)
+        self._results = {_key(result): result for result in _read_results(folder)}
+        whole, rest = _split_lines(self._file)
+        if rest:
+            os.truncate(self._file, len(whole))
 
     def add(self, result: Result) -> None:
-        """Keep a result: it is in the file when this returns, and no end of the process can lose it."""
+        """Keep a result: it is in the file when this returns."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result.model_dump()) + "\n")  # escaped, so that half an emoji is kept as well
-        self.results.setdefault(result.setup, {})[result.task] = result
+        self._results[_key(result)] = result
 
-    def has(self, setup: str, task: str) -> bool:
-        """Whether this task is done; one that broke is not."""
-        found = self.results.get(setup, {}).get(task)
-        return found is not None and found.error is None
+    def get(self, setup: str, task: str, repeat: int = 1) -> Result | None:
+        """The result of this task, if it is there."""
+        return self._results.get((setup, task, repeat))
 
+    def add_time(self, seconds: float, concurrency: int, tasks: int) -> None:
+        """Keep how long one call took for so many tasks, for a comparison with another."""
+        with (self.folder / TIMES).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"seconds": seconds, "concurrency": concurrency, "tasks": tasks}) + "\n")
 
-def results_in(folder: Path) -> dict[str, dict[str, Result]]:
-    """Every finished task by its set-up and id; of one that broke and was done again, the last line counts."""
-    found: dict[str, dict[str, Result]] = defaultdict(dict)
-    for number, line in enumerate(_kept(folder / RESULTS)[0].splitlines(), 1):
-        try:
-            result = Result.model_validate(json.loads(line))
-        except (ValidationError, ValueError) as fault:
-            why = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else fault
-            way = "without this line its task is done again"
-            raise LedgerError(f"{folder / RESULTS}, line {number} is no result ({why}); {way}") from fault
-        found[result.setup][result.task] = result
-    return dict(found)
+    @property
+    def results(self) -> Results:
+        """Every finished task, by set-up."""
+        return _by_setup(self._results)
 
 
-def plan_in(folder: Path) -> dict[str, Any]:
+def load_results(folder: Path) -> Results:
+    """Every finished task, by set-up; of one that broke and was done again, the last line counts."""
+    return _by_setup({_key(result): result for result in _read_results(folder)})
+
+
+def load_plan(folder: Path) -> dict[str, Any]:
     """What the experiment in a folder asked for."""
     file = folder / PLAN
     try:
         plan = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise LedgerError(f"{folder} holds no experiment: there is no {PLAN}") from None
-    except (OSError, ValueError) as fault:
-        raise LedgerError(f"{file} cannot be read: {fault}") from fault
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"{file} cannot be read: {error}") from error
     if not isinstance(plan, dict):
-        raise LedgerError(f"{file} is no plan of an experiment")
+        raise LedgerError(f"{file} is not the plan of an experiment")
     return plan
 
 
-def _same_plan(folder: Path, plan: Mapping[str, Any]) -> None:
+def load_times(folder: Path) -> list[dict[str, Any]]:
+    """How long each call took."""
+    return [json.loads(line) for line in _split_lines(folder / TIMES)[0].splitlines()]
+
+
+def _key(result: Result) -> Key:
+    return result.setup, result.task, result.repeat
+
+
+def _by_setup(results: Mapping[Key, Result]) -> Results:
+    found: Results = {}
+    for result in results.values():
+        found.setdefault(result.setup, []).append(result)
+    return found
+
+
+def _read_results(folder: Path) -> Iterator[Result]:
+    for number, line in enumerate(_split_lines(folder / RESULTS)[0].splitlines(), 1):
+        try:
+            yield Result.model_validate(json.loads(line))
+        except (ValidationError, ValueError) as error:
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            way = "without this line its task is done again"
+            raise LedgerError(f"{folder / RESULTS}, line {number} is no result ({why}); {way}") from None
+
+
+def _split_lines(file: Path) -> tuple[bytes, bytes]:
+    """The whole lines of the file, and what a crash has left of one more."""
+    try:
+        lines, end, rest = file.read_bytes().rpartition(b"\n")
+    except FileNotFoundError:
+        return b"", b""
+    return lines + end, rest
+
+
+def _keep_plan(folder: Path, plan: Mapping[str, Any]) -> None:
     if (folder / PLAN).exists():
-        kept = plan_in(folder)
-        if other := [name for name in plan if kept.get(name) != plan[name]]:
-            told = ", ".join(f"{name} {_brief(kept.get(name))} there, {_brief(plan[name])} now" for name in other)
-            raise LedgerError(f"{folder} holds another experiment ({told}); name another folder by --out")
+        kept = load_plan(folder)
+        changed = [name for name in plan if kept.get(name) != plan[name]]
+        if changed:
+            text = ", ".join(f"{name} {_shorten(kept.get(name))} there, {_shorten(plan[name])} now" for name in changed)
+            raise LedgerError(f"{folder} holds another experiment ({text}); name another folder by --out")
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
         fresh = folder / f"{PLAN}.new"
         fresh.write_text(json.dumps(plan, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         fresh.replace(folder / PLAN)
-    except OSError as fault:
-        raise LedgerError(f"{folder}: {fault.strerror}") from fault
+    except OSError as error:
+        raise LedgerError(f"{folder}: {error.strerror}") from error
 
 
-def _brief(value: Any) -> str:
-    said = json.dumps(value, ensure_ascii=False)
-    return said if len(said) <= 40 else f"{said[:40]}…"
+def _shorten(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def _kept(file: Path) -> tuple[bytes, bytes]:
-    """The whole lines of the file, and what a crash has left of one more."""
-    try:
-        lines, end, torn = file.read_bytes().rpartition(b"\n")
-    except FileNotFoundError:
-        return b"", b""
-    return lines + end, torn
+# ------------------------------------------------------------ transcripts
+
+
+class Transcript(BaseCallbackHandler):
+    """Writes one line a model call: who asked, what was asked, what came back."""
+
+    run_inline = True
+    ignore_chain = True  # the steps of a graph are many, and none of its matter
+
+    def __init__(self, file: Path) -> None:
+        self._path = file
+        self._open: dict[UUID, dict[str, Any]] = {}
+        self._file: TextIO | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def on_chat_model_start(
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
+    ) -> None:
+        """Keep the question until its answer is there."""
+        metadata = kwargs.get("metadata") or {}
+        who = str(metadata.get("langgraph_node") or kwargs.get("name") or "model")
+        self._open[run_id] = {"who": who, "asked": [_message_data(message) for message in messages[0]]}
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+        """Write question and answer."""
+        found = response.generations[0][0]
+        if isinstance(found, ChatGeneration):
+            self._write(run_id, "answer", _message_data(found.message))
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Write the question and what broke."""
+        self._write(run_id, "error", f"{type(error).__name__}: {error}")
+
+    def _write(self, run_id: UUID, name: str, value: Any) -> None:
+        call = {**self._open.pop(run_id, {"who": "model", "asked": []}), name: value}
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("a", encoding="utf-8")
+        self._file.write(json.dumps(call) + "\n")
+        self._file.flush()
+
+
+def transcript_file(folder: Path, setup: str, task: str, repeat: int = 1) -> Path:
+    """Where the calls of a task are; its id may hold any characters."""
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", task).strip("-")[:40] or "task"
+    digest = hashlib.sha256(f"{task}\n{repeat}".encode(errors="replace")).hexdigest()[:8]
+    return folder / TRANSCRIPTS / setup / f"{slug}-{digest}.jsonl"
+
+
+def load_calls(file: Path) -> Iterator[dict[str, Any]]:
+    """The calls of a transcript; a line that a crash has cut short is left out."""
+    if not file.exists():
+        return
+    for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def _message_data(message: BaseMessage) -> dict[str, str]:
+    calls = [
+        f"→ {call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
+        for call in getattr(message, "tool_calls", [])
+    ]
+    return {"role": message.type, "text": "\n".join(part for part in (str(message.text), *calls) if part)}

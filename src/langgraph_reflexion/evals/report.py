@@ -1,4 +1,4 @@
-"""The report: one HTML page with the table, the curves, and every transcript a person may want to read."""
+"""The report: one HTML page with the table, the curves as SVG, and every transcript."""
 
 from __future__ import annotations
 
@@ -7,73 +7,106 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from langgraph_reflexion.evals.curves import png, svg
-from langgraph_reflexion.evals.ledger import Result
-from langgraph_reflexion.evals.table import rows_of, table
+from langgraph_reflexion.evals.figures import format_table, make_rows
+from langgraph_reflexion.evals.ledger import Result, load_calls, transcript_file
 from langgraph_reflexion.evals.tasks import Task
-from langgraph_reflexion.evals.transcripts import calls_in, transcript_of
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #27272a }
 pre { white-space: pre-wrap; background: #f4f4f5; padding: .6rem .8rem; border-radius: .3rem; font-size: .85rem }
 pre.table { white-space: pre; overflow-x: auto; font-size: .75rem }
-svg { width: 100%; font: 14px system-ui, sans-serif } details { margin: .3rem 0 .3rem 1rem }
+svg { width: 100% } details { margin: .3rem 0 .3rem 1rem }
 summary { cursor: pointer } .right { color: #15803d } .wrong { color: #b91c1c } .who { color: #71717a }
 """
+COLORS = ("#1f5fbf", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f766e", "#a16207", "#475569", "#be185d", "#111827")
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 460, 60, 400, 32, 44
 
 
 def write_report(
-    folder: Path, results: Mapping[str, Sequence[Result]], tasks: Sequence[Task], trials: int, about: str
+    folder: Path, results: Mapping[str, Sequence[Result]], tasks: Sequence[Task], trials: int, figures: str, about: str
 ) -> Path:
-    """Write `report.html` and `curves.png`; the place of the page."""
-    rows = rows_of(results, trials)
-    (folder / "curves.png").write_bytes(png(rows))
+    """Write `report.html` and `curves.svg`, and return the page's path. `figures` says what the figures are."""
+    rows = make_rows(results, trials)
+    lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in rows}
+    curves = draw_curves(lines, "trial", f"% of tasks solved ({figures})")
+    (folder / "curves.svg").write_text(curves, encoding="utf-8")
     page = folder / "report.html"
     fresh = page.with_suffix(".new")
     with fresh.open("w", encoding="utf-8", errors="replace") as file:
-        file.write(
-            f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Experiment</title><style>{STYLE}</style>\n'
-        )
-        file.write(f"<h1>Experiment</h1>\n<p>{escape(about)}</p>\n")
-        figures, _, notes = "\n".join(table(results, trials)).partition("\n\n")
-        file.write(f'<pre class="table">{escape(figures)}</pre>\n<p class="who">{escape(notes)}</p>\n{svg(rows)}\n')
+        file.write('<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Experiment</title>')
+        file.write(f"<style>{STYLE}</style>\n<h1>Experiment</h1>\n<p>{escape(about)}</p>\n")
+        table, _, notes = "\n".join(format_table(results, trials, figures)).partition("\n\n")
+        file.write(f'<pre class="table">{escape(table)}</pre>\n<p class="who">{escape(notes)}</p>\n{curves}\n')
         by_id, order = {task.id: task for task in tasks}, {task.id: place for place, task in enumerate(tasks)}
         for row in rows:
             file.write(f"<h2>{escape(row.setup)}</h2>\n")
-            for result in sorted(results[row.setup], key=lambda one: order.get(one.task, len(order))):
-                file.writelines(_told(folder, result, by_id.get(result.task)))
+            for result in sorted(
+                results[row.setup], key=lambda found: (order.get(found.task, len(order)), found.repeat)
+            ):
+                file.writelines(_task_lines(folder, result, by_id.get(result.task)))
         file.write("</html>\n")
     fresh.replace(page)
     return page
 
 
-def _told(folder: Path, result: Result, task: Task | None) -> Iterator[str]:
+def _task_lines(folder: Path, result: Result, task: Task | None) -> Iterator[str]:
     """One task: what was asked, each trial, what was thought of it, and every model call."""
-    right = result.solved_at is not None
+    solved = result.solved_at is not None
     why = result.error or str(result.stop_reason).replace("_", " ")
-    how = f"solved in trial {result.solved_at}" if right else f"not solved, {why}"
-    word = "right" if right else "wrong"
-    yield f'<details><summary><span class="{word}">{escape(result.task)}: {escape(how)}</span></summary>\n'
+    end = f"solved in trial {result.solved_at}" if solved else f"not solved, {why}"
+    again = f" (repeat {result.repeat})" if result.repeat > 1 else ""
+    title = f"{result.task}{again}: {end}"
+    yield f'<details><summary><span class="{"right" if solved else "wrong"}">{escape(title)}</span></summary>\n'
     if task is not None:
         known = f'<br><span class="who">The right answer is: {escape(task.answer)}</span>' if task.answer else ""
         yield f"<p>{escape(task.task)}{known}</p>\n"
     for number, trial in enumerate(result.trials, 1):
-        said = "".join(f"<br>{escape(one)}" for one in trial.said)
-        yield f"<p><b>Trial {number}</b>: {escape(str(trial.answer))}{said}</p>\n"
-    for title, texts in (("Reflections", result.plans), ("Lessons of earlier tasks it was shown", result.lessons_used)):
+        complaints = "".join(f"<br>{escape(text)}" for text in trial.complaints)
+        yield f"<p><b>Trial {number}</b>: {escape(str(trial.answer))}{complaints}</p>\n"
+    for title, texts in (("Reflections", result.plans), ("Lessons of earlier tasks", result.lessons_used)):
         if texts:
             yield f"<p><b>{title}</b></p>\n" + "".join(f"<pre>{escape(text)}</pre>\n" for text in texts)
-    calls = list(calls_in(transcript_of(folder, result.setup, result.task)))
+    calls = list(load_calls(transcript_file(folder, result.setup, result.task, result.repeat)))
     if calls:
         yield f"<details><summary>{len(calls)} model call{'s' * (len(calls) > 1)}</summary>\n"
         for call in calls:
-            yield from _call(call)
+            yield from _call_lines(call)
         yield "</details>\n"
     yield "</details>\n"
 
 
-def _call(call: Mapping[str, Any]) -> Iterator[str]:
+def _call_lines(call: Mapping[str, Any]) -> Iterator[str]:
     yield f'<p class="who">{escape(str(call.get("who", "model")))}</p>\n'
     answer = call.get("answer") or {"role": "error", "text": call.get("error", "")}
     for message in (*call.get("asked", ()), answer):
         yield f'<pre><span class="who">{escape(str(message["role"]))}</span>\n{escape(str(message["text"]))}</pre>\n'
+
+
+def draw_curves(lines: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> str:
+    """Lines of per cents as an SVG, with a legend; x counts from 1."""
+    points = max(map(len, lines.values()), default=1)
+    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+
+    def at(number: int, share: float) -> tuple[float, float]:
+        across = (number - 1) / max(points - 1, 1)
+        return LEFT + across * (right - LEFT), bottom - share / 100 * (bottom - TOP)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(y_label)} by {escape(x_label)}" font-family="system-ui, sans-serif" font-size="14">',
+        f'<text x="8" y="{TOP - 16}">{escape(y_label)}</text>',
+        f'<text x="{right}" y="{HEIGHT - 6}" text-anchor="end">{escape(x_label)}</text>',
+    ]
+    for share in range(0, 101, 20):
+        y = at(1, share)[1]
+        parts.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#d4d4d8"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{share}</text>')
+    for number in range(1, points + 1):
+        parts.append(f'<text x="{at(number, 0)[0]:.1f}" y="{bottom + 20}" text-anchor="middle">{number}</text>')
+    for number, (label, shares) in enumerate(lines.items()):
+        color, y = COLORS[number % len(COLORS)], TOP + 16 + 26 * number
+        path = " ".join("{:.1f},{:.1f}".format(*at(place, share)) for place, share in enumerate(shares, 1))
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2.5"/>')
+        parts.append(f'<rect x="{right + 20}" y="{y - 6}" width="14" height="4" fill="{color}"/>')
+        parts.append(f'<text x="{right + 42}" y="{y}">{escape(label)}</text>')
+    return "\n".join([*parts, "</svg>"])

@@ -1,30 +1,24 @@
-"""Tasks: lines of JSON in our form, or HotpotQA's own file, read whole before the first model call."""
+"""Tasks: lines of JSON in our form, or HotpotQA's own file, read completely before the first model call."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
-from langgraph_reflexion.context import Context
-from langgraph_reflexion.errors import ReflexionError
+from langgraph_reflexion import Context
 
 SHIPPED = "shipped"
 """The name, in place of a file, of the tasks that come with the package."""
+ContextChoice = Literal["supporting", "all"]
 
 
-class TaskError(ReflexionError):
+class TaskError(ValueError):
     """A file of tasks cannot be read; the message names the line."""
 
 
@@ -35,10 +29,15 @@ class Passage(BaseModel):
 
     title: str = ""
     text: str
+    supporting: bool = False
+    """Whether the answer rests on it (HotpotQA's `supporting_facts`)."""
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.text}" if self.title else self.text
 
 
 class Task(BaseModel):
-    """One task, and how its answer is told right from wrong."""
+    """One task, and how its answer is checked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,7 +50,7 @@ class Task(BaseModel):
 
     @field_validator("id", "answer", mode="before")
     @classmethod
-    def _as_text(cls, value: Any) -> Any:
+    def _number_as_text(cls, value: Any) -> Any:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return str(value) if is_number else value
 
@@ -62,42 +61,52 @@ class Task(BaseModel):
             return ()
         if isinstance(value, (str, Mapping)):
             value = [value]
-        return [_passage(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return [_as_passage(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    @property
+    def digest(self) -> str:
+        """Tells this task from another one of the same id."""
+        return hashlib.sha256(self.model_dump_json().encode(errors="replace")).hexdigest()[:16]
+
+    def passages(self, choice: ContextChoice) -> tuple[Passage, ...]:
+        """All passages, or the supporting ones; where none is marked as supporting, all."""
+        supporting = tuple(passage for passage in self.context if passage.supporting)
+        return supporting if choice == "supporting" and supporting else self.context
 
 
 class TaskContext(Context):
-    """What a run on a task is given beside its messages."""
+    """The context of a run on a task."""
 
     task: Task
 
 
-def _passage(value: Any) -> Any:
-    """A passage as we write it, as plain text, or as HotpotQA does: a title and its sentences."""
+def _as_passage(value: Any) -> Any:
+    """A passage in our form, as plain text, or in HotpotQA's: a title and its sentences."""
     if isinstance(value, str):
         return {"text": value}
     if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], (list, tuple)):
-        return {"title": value[0], "text": " ".join(str(one).strip() for one in value[1])}
+        return {"title": value[0], "text": " ".join(str(sentence).strip() for sentence in value[1])}
     return value
 
 
-def tasks_in(file: Path | str, *, checked: bool = False) -> list[Task]:
-    """Every task of a file, or the shipped ones. The first line that is no task is named.
+def load_tasks(file: Path | str, *, checked: bool = False) -> list[Task]:
+    """Every task of a file, or the shipped ones. The first line that is no task is named in a `TaskError`.
 
-    Where all are `checked` by other means, a task needs neither an answer nor a check.
+    Where all answers are `checked` by other means, a task needs neither an answer nor a check.
     """
     if str(file) == SHIPPED:
         text = files("langgraph_reflexion.evals").joinpath("tasks.jsonl").read_text(encoding="utf-8")
     else:
-        text = _text_of(Path(file))
+        text = _read(Path(file))
     tasks: dict[str, Task] = {}
-    for place, found in _rows(text, file):
+    for place, record in _records(text, file):
         try:
-            task = Task.model_validate(_ours(found))
-        except ValidationError as fault:
-            first = fault.errors()[0]
+            task = Task.model_validate(_from_hotpot(record))
+        except ValidationError as error:
+            first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             what = first["msg"].removeprefix("Value error, ")
-            raise TaskError(f"{file}, {place}: {f'{where}: ' if where else ''}{what}") from fault
+            raise TaskError(f"{file}, {place}: {f'{where}: ' if where else ''}{what}") from None
         if not checked and task.check is None and not (task.answer or "").strip():
             raise TaskError(f"{file}, {place}: needs an `answer` or a `check`, else nothing tells right from wrong")
         if task.id in tasks:
@@ -108,43 +117,50 @@ def tasks_in(file: Path | str, *, checked: bool = False) -> list[Task]:
     return list(tasks.values())
 
 
-def _text_of(file: Path) -> str:
+def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
-    except OSError as fault:
-        raise TaskError(f"{file}: {fault.strerror}") from fault
-    except UnicodeDecodeError as fault:
-        raise TaskError(f"{file} is no UTF-8 text: {fault}") from fault
+    except OSError as error:
+        raise TaskError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{file} is not UTF-8 text: {error}") from None
 
 
-def _rows(text: str, file: Path | str) -> Iterator[tuple[str, Any]]:
-    """Each record with its place: a JSON array is HotpotQA's form, lines are ours or anybody's."""
+def _records(text: str, file: Path | str) -> Iterator[tuple[str, Any]]:
+    """Each record with its place: a JSON array is HotpotQA's file, else each line is a record."""
     if text.lstrip().startswith("["):
         try:
             found = json.loads(text)
-        except ValueError as fault:
-            raise TaskError(f"{file} is no JSON: {fault}") from fault
-        yield from ((f"item {number}", one) for number, one in enumerate(found, 1))
+        except ValueError as error:
+            raise TaskError(f"{file} is not JSON: {error}") from None
+        yield from ((f"item {number}", record) for number, record in enumerate(found, 1))
         return
-    for number, line in enumerate(text.split("\n"), 1):  # a text may hold other ends of a line
+    for number, line in enumerate(text.split("\n"), 1):  # a text may hold other line ends
         if line.strip():
             try:
                 yield f"line {number}", json.loads(line)
-            except ValueError as fault:
-                raise TaskError(f"{file}, line {number} is no JSON: {fault}") from fault
+            except ValueError as error:
+                raise TaskError(f"{file}, line {number} is not JSON: {error}") from None
 
 
-def _ours(found: Any) -> Any:
-    """HotpotQA's record in our form; anything else as it is."""
-    if not isinstance(found, Mapping) or "question" not in found or "task" in found:
-        return found
-    context = found.get("context")
+def _from_hotpot(record: Any) -> Any:
+    """HotpotQA's record in our form; any other as it is."""
+    if not isinstance(record, Mapping) or "question" not in record or "task" in record:
+        return record
+    context, facts = record.get("context"), record.get("supporting_facts")
     if isinstance(context, Mapping):  # as the dataset's hub writes it: two lists side by side
         context = list(zip(context.get("title", ()), context.get("sentences", ()), strict=False))
+    if isinstance(facts, Mapping):
+        facts = [[title] for title in facts.get("title", ())]
+    titles = {fact[0] for fact in facts or () if isinstance(fact, (list, tuple)) and fact}
+    passages = [_as_passage(item) for item in context] if isinstance(context, (list, tuple)) else context
+    for passage in passages if isinstance(passages, list) else ():
+        if isinstance(passage, dict) and passage.get("title") in titles:
+            passage["supporting"] = True
     return {
-        "id": found.get("_id", found.get("id")),
-        "task": found["question"],
-        "answer": found.get("answer"),
-        "context": context,
+        "id": record.get("_id", record.get("id")),
+        "task": record["question"],
+        "answer": record.get("answer"),
+        "context": passages,
         "topic": "search",
     }

@@ -11,14 +11,12 @@ from langgraph_reflexion.testing.models import (
 )
 from langgraph_reflexion.testing.questions import Question
 from langgraph_reflexion.testing.replies import ScriptExhausted, ask, call, calls, reflection, replan, say
-from langgraph_reflexion.testing.student import Student
 
 __all__ = [
     "Question",
     "RoleModel",
     "ScriptExhausted",
     "ScriptedModel",
-    "Student",
     "TextOnlyRoleModel",
     "TextOnlyScriptedModel",
     "WordEmbeddings",

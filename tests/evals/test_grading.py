@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.evals import SHIPPED, tasks_in
-from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.sameness import same
-from langgraph_reflexion.evals.workers import final_of
+from langgraph_reflexion.evals import SHIPPED, check_for, load_tasks
+from langgraph_reflexion.evals.grading import is_same
+from langgraph_reflexion.evals.setups import find_answer
 
-TASKS = {task.id: task for task in tasks_in(SHIPPED)}
+TASKS = {task.id: task for task in load_tasks(SHIPPED)}
 RIGHT = {
     "schedule-2": ("9:00", "09:00.", "**09:00**", "9:00 am", "09:00\n\nThat is the first gap."),
     "schedule-7": ("17:30", "5:30 p.m.", "17:30:00", "at 17:30"),
@@ -54,8 +53,8 @@ def test_a_wrong_answer_stays_wrong(task: str, said: str):
 @pytest.mark.parametrize("said", ["less than 80", "not 80", "80 or more", "about 80"])
 def test_a_hedged_number_is_another_whatever_the_task_says(said: str):
     task = "How many cost less or more than 80, or about that, and not 90?"
-    assert same("80", "80", task)
-    assert not same(said, "80", task)
+    assert is_same("80", "80", task)
+    assert not is_same(said, "80", task)
 
 
 @pytest.mark.parametrize(
@@ -72,4 +71,4 @@ def test_a_hedged_number_is_another_whatever_the_task_says(said: str):
     ],
 )
 def test_the_answer_is_what_stands_after_its_mark(text: str, answer: str):
-    assert final_of(text) == answer
+    assert find_answer(text) == answer
