@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.host import emit, emit_failure
 from langgraph_reflexion.nodes.models.asking import Reply, cut_off, plus, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.history import bounded, call_ids, fenced, with_ids
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native, written_call
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Decision, Failure
 from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
@@ -104,6 +104,8 @@ def _problem_with(actor: Actor, tools: Toolbox, decision: Decision) -> Invalid |
     """Why the agent's controls and tools do not allow a decision, or None."""
     if decision.action in CONTROLS and decision.action not in actor.protocol.controls:
         return Invalid("rule_violation", f"the action `{decision.action}` is not available to this agent")
+    if isinstance(actor.protocol, Native) and (written := written_call(decision.final or "", tools.names)):
+        return Invalid("parse_error", f"the call of {written!r} is written as text: call the tool itself, or answer")
     for call in decision.calls:
         name = call["name"]
         if not tools.has(name):

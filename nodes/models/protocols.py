@@ -129,6 +129,27 @@ def _never(**_: Any) -> str:
     raise AssertionError("a control tool is read, never run")
 
 
+_WRITTEN_CALL = re.compile(
+    r"^\W*Action(?: ?\d+)?\s*:\s*[`*\"']*([\w .-]{1,64}?)[`*\"']*\s*([\[({]|$)", re.IGNORECASE | re.MULTILINE
+)
+
+
+def written_call(text: str, tools: Sequence[str]) -> str | None:
+    """The tool that an answer calls in text, as `Action: Search[x]`, where it should have called it natively."""
+    names = {_letters(name): name for name in tools}
+    if "final answer:" in text.casefold():
+        return None
+    for call in _WRITTEN_CALL.finditer(text):
+        name = names.get(_letters(call[1]))
+        if name is not None and (call[2] or "action input" in text.casefold()):
+            return name
+    return None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
+
+
 def _presentable(reply: AIMessage) -> AIMessage:
     """A turn that could not stand as its provider takes it back: valid names, and nothing endless."""
     calls = [{**call, "name": _valid_name(call["name"]), "args": _short(call["args"])} for call in reply.tool_calls]

@@ -47,12 +47,12 @@ DEEPEST = 50
 _WORD = re.compile(r"\w+")
 _FAILED = re.compile(
     r"""[\W_]*(?:
-        [\w.]*(?:error|exception)(?:\s*[:!.(\[\d-]|\s+(?:occurred|in|while|executing|code)\b|\s*$)
+        [\w.]*(?:error|exception)(?:[*_`]{0,3}\s*[:!.(\[\d-]|\s+(?:occurred|in|while|executing|code)\b|\s*$)
         | traceback\b | fail(?:ed|ure)\b | invalid\b | illegal\b | unknown\b | unsupported\b | unauthorized\b
         | forbidden\b | permission\ denied\b | access\ denied\b | bad\ request\b | time(?:d\ ?|-)?out\b
         | (?:i\ |we\ |it\ )?(?:could|can|did|does|do)(?:\ ?not|n't|n’t)\b | cannot\b | unable\ to\b | no\ such\b
         | not\ (?:found|allowed|available|permitted|supported|possible)\b | nothing\ happens\b
-        | (?:errors?|error_message)"\s*:\s*(?!null|false|""|\[\s*\]|\{\s*\}|0\b)
+        | (?:errors?|error_message)"\s*:(?!\s*(?:null|false|""|\[\s*\]|\{\s*\}|0\b))
         | (?:success|ok)"\s*:\s*false | status"\s*:\s*"(?:error|fail)
         | 错误 | 失败 | 无法 | 找不到 | 未找到 | 不存在
     )""",

@@ -124,3 +124,25 @@ def test_several_calls_of_a_turn_are_one_turn_of_the_loop(run, desk):
     swapped = calls(("search", {"query": "Friday"}), ("search", {"query": "Monday"}))
     seen = run(RoleModel([pair, swapped, say("11:00")], reflection()), [desk.search], protocol="tools")
     assert seen.signals == ["loop"]
+
+
+@pytest.mark.req("A6", "A2", "B11")
+@pytest.mark.parametrize(
+    "answers",
+    [
+        ["Could not find Monday. Similar: []", "Error: no such day"],
+        ["Please give a date in the form YYYY-MM-DD."] * 3,
+    ],
+    ids=["says twice that it failed", "says the same three times"],
+)
+def test_results_that_say_that_they_failed_or_say_the_same_again_are_no_progress(run, desk, protocol, answers):
+    said = iter([*answers, "eleven is free"])
+    desk.answers = lambda _: next(said)
+    days = ["Monday", "Tuesday", "Friday"][: len(answers)]
+    model = RoleModel(
+        [*[call("search", query=day) for day in days], call("search", query="noon"), say("11:00")], reflection()
+    )
+    seen = run(model, [desk.search], protocol=protocol)
+    assert seen.signals == ["no_progress"]
+    assert answers[-1] in seen.outcome.failures[0].evidence
+    assert seen.answer == "11:00"

@@ -14,6 +14,23 @@ from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 
 
+@pytest.mark.req("A3", "A6")
+@pytest.mark.parametrize(
+    ("reply", "signals"),
+    [
+        ("Thought: I look it up.\nAction: Search[Tuesday]", ["parse_error"]),
+        ("Action 1: search(query='Tuesday')", ["parse_error"]),
+        ("Action: search\nAction Input: Tuesday", ["parse_error"]),
+        ("Action: the team meets at eleven.", []),
+        ("Call to action: Search[x] is how ReAct writes it. Action: none", []),
+    ],
+)
+def test_a_call_that_is_written_as_text_is_no_answer_where_tools_are_native(run, desk, reply, signals):
+    seen = run(RoleModel([say(reply), say("11:00")]), [desk.search], protocol="tools")
+    assert seen.signals == signals
+    assert seen.answer == ("11:00" if signals else reply)
+
+
 @pytest.mark.req("A1", "B11")
 def test_a_clean_run_has_no_reflection(run, desk, protocol):
     model = RoleModel([call("search", query="Tuesday"), say("11:00")])
