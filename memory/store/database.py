@@ -8,8 +8,8 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,9 @@ that it takes to catch up with so many."""
 TABLES = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE items (
-    id INTEGER PRIMARY KEY,
-    namespace TEXT NOT NULL,
-    key TEXT NOT NULL,
-    value TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    ttl REAL,
-    expires_at INTEGER,
-    fields TEXT,
-    seq INTEGER NOT NULL,
-    UNIQUE (namespace, key)
+    id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
+    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER,
+    fields TEXT, seq INTEGER NOT NULL, UNIQUE (namespace, key)
 );
 CREATE INDEX items_by_seq ON items (seq);
 CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
@@ -88,9 +80,6 @@ IDLE_CONNECTIONS = 8
 CHECK_BYTES = 16 * 1024 * 1024
 """Size up to which a file is checked as a whole when it is opened, which takes some 20 ms at this size."""
 
-ERRORS = (sqlite3.Error, json.JSONDecodeError)
-"""What SQLite raises, and what reading a damaged value raises."""
-
 
 class Database:
     """One SQLite file in WAL mode, or a database in memory for `":memory:"`.
@@ -107,12 +96,10 @@ class Database:
         self._synchronous = "FULL" if durability == "power" else "NORMAL"
         self._inherited: list[sqlite3.Connection] = []
         self._start()
-        try:
+        with self._errors("opened"):
             if not self.in_memory:
                 self._check_file()
             self._get_writer()
-        except ERRORS as error:
-            raise self._explain(error, "opened") from error
 
     def _start(self) -> None:
         self._pid = os.getpid()
@@ -125,7 +112,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection with one unchanging view of the data, as it is now."""
-        try:
+        with self._errors("read"):
             if self.in_memory:
                 with self._write_lock:
                     yield self._get_writer()
@@ -136,35 +123,27 @@ class Database:
                 yield connection
             finally:
                 self._give_back(connection)
-        except ERRORS as error:
-            raise self._explain(error, "read") from error
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is kept whole or not at all."""
-        try:
-            self._check_process()
-            with self._write_lock:
-                connection = self._get_writer()
-                _retry(connection, "BEGIN IMMEDIATE")
-                try:
-                    yield connection
-                    _retry(connection, "COMMIT")
-                except BaseException:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-                    raise
-        except ERRORS as error:
-            raise self._explain(error, "written") from error
+        self._check_open()
+        with self._errors("written"), self._write_lock:
+            connection = self._get_writer()
+            _retry(connection, "BEGIN IMMEDIATE")
+            try:
+                yield connection
+                _retry(connection, "COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
 
     def empty_log(self) -> None:
         """Move the log into the file and empty it, as far as nobody reads from it at this moment."""
-        try:
-            self._check_process()
-            with self._write_lock:
-                self._get_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except ERRORS as error:
-            raise self._explain(error, "written") from error
+        self._check_open()
+        with self._errors("written"), self._write_lock:
+            self._get_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close every connection; one that a thread is reading from is closed when the thread has done.
@@ -192,18 +171,12 @@ class Database:
             raise self._refuse("it is a folder")
         if not path.exists() or path.stat().st_size == 0:
             return
-        with path.open("rb") as file:
-            if file.read(16) != b"SQLite format 3\0":
-                raise self._refuse("it is damaged or no SQLite file")
-        connection = sqlite3.connect(self.path, isolation_level=None, timeout=WAIT_SECONDS)
-        try:
+        with closing(sqlite3.connect(self.path, isolation_level=None, timeout=WAIT_SECONDS)) as connection:
             self._version(connection)
             if path.stat().st_size <= CHECK_BYTES:
                 [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
                 if found != "ok":
                     raise self._refuse(f"it is damaged ({found})")
-        finally:
-            connection.close()
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """The version of the tables; 0 where there are none yet."""
@@ -253,17 +226,13 @@ class Database:
         return connection
 
     def _get_writer(self) -> sqlite3.Connection:
-        self._check_process()
-        if self.closed:
-            raise StoreError(f"the store {self.path!r} is closed")
+        self._check_open()
         if self._writer is None:
             self._writer = self._open_writer()
         return self._writer
 
     def _take(self) -> sqlite3.Connection:
-        self._check_process()
-        if self.closed:
-            raise StoreError(f"the store {self.path!r} is closed")
+        self._check_open()
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -280,20 +249,24 @@ class Database:
                 self._all.remove(connection)
             connection.close()
 
-    def _check_process(self) -> None:
-        """After a fork the child opens connections of its own; its parent's are never used nor closed there."""
-        if os.getpid() == self._pid:
-            return
-        if self.in_memory:
-            raise StoreError("a store in memory cannot be used in a child process")
-        self._inherited += self._all
-        self._start()
+    def _check_open(self) -> None:
+        if self.closed:
+            raise StoreError(f"the store {self.path!r} is closed")
+        if os.getpid() != self._pid:
+            # After a fork the child opens connections of its own; its parent's are never used nor closed there.
+            if self.in_memory:
+                raise StoreError("a store in memory cannot be used in a child process")
+            self._inherited += self._all
+            self._start()
 
-    def _explain(self, error: Exception, action: str) -> StoreError:
-        if isinstance(error, sqlite3.ProgrammingError) and self.closed:
-            return StoreError(f"the store {self.path!r} is closed")
-        why = _plain_reason(error) if isinstance(error, sqlite3.Error) else f"the file is damaged ({error})"
-        return StoreError(f"the store {self.path!r} cannot be {action}: {why}")
+    @contextmanager
+    def _errors(self, action: str) -> Iterator[None]:
+        """Raise what SQLite raises, and what a damaged value raises, as a `StoreError` that names the file."""
+        try:
+            yield
+        except (sqlite3.Error, json.JSONDecodeError) as error:
+            why = _plain_reason(error) if isinstance(error, sqlite3.Error) else f"the file is damaged ({error})"
+            raise StoreError(f"the store {self.path!r} cannot be {action}: {why}") from error
 
 
 def last_seq(connection: sqlite3.Connection) -> int:
@@ -322,11 +295,10 @@ def _retry(connection: sqlite3.Connection, statement: str) -> None:
     SQLite itself waits ever longer between its tries, up to 0.1 s, and a busy file starves it; short, uneven pauses do
     not.
     """
-    execute: Callable[[str], object] = connection.execute
     end, pause = 0.0, 0.0002
     while True:
         try:
-            execute(statement)
+            connection.execute(statement)
             return
         except sqlite3.OperationalError as error:
             end = end or time.monotonic() + WAIT_SECONDS

@@ -12,31 +12,17 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result, SearchItem, SearchOp
 
 from langgraph_reflexion.driver import Wait, Waits, run_async, run_sync
 from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.store import items
 from langgraph_reflexion.memory.store.database import Database, last_seq, read_meta
-from langgraph_reflexion.memory.store.items import (
-    Changes,
-    Reader,
-    read_changes,
-    refresh_ttl,
-    sweep,
-    write_items,
-    write_vectors,
-)
+from langgraph_reflexion.memory.store.items import Changes, Reader, read_changes
 from langgraph_reflexion.memory.store.operations import Batch, check_batch, pack_vectors, texts_to_embed
-from langgraph_reflexion.memory.store.settings import (
-    WHOLE_VALUE,
-    Durability,
-    check_choice,
-    read_index,
-    read_ttl,
-)
+from langgraph_reflexion.memory.store.settings import WHOLE_VALUE, Durability, check_choice, read_index, read_ttl
 from langgraph_reflexion.memory.store.words import WordIndex
 
 if TYPE_CHECKING:
@@ -52,18 +38,15 @@ EMBEDDED_AT_ONCE = 256
 """Items that are embedded again together: what providers take in one request."""
 
 
-class _Stale(NamedTuple):
-    """Items that a search needs embedded first: id, number of the last write, fields and texts."""
-
-    left: int
-    items: list[tuple[int, int, str, tuple[str, ...]]]
+Stale = list[tuple[int, int, str, tuple[str, ...]]]
+"""Items that have to be embedded: id, number of the last write, fields and texts."""
 
 
 class _StaleError(Exception):
-    """Leaves a search whose items are not all embedded with the present fields."""
+    """Leaves a search that needs items embedded first."""
 
-    def __init__(self, stale: _Stale) -> None:
-        super().__init__(stale.left)
+    def __init__(self, stale: Stale) -> None:
+        super().__init__(len(stale))
         self.stale = stale
 
 
@@ -131,7 +114,7 @@ class FaissStore(BaseStore):
     def sweep_ttl(self) -> int:
         """Delete what has expired, and say how many items that were."""
         with self._database.writing() as connection:
-            return sweep(connection)
+            return items.sweep(connection)
 
     async def asweep_ttl(self) -> int:
         """The same, awaited."""
@@ -165,17 +148,13 @@ class FaissStore(BaseStore):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await asyncio.to_thread(self.close)
 
     def __repr__(self) -> str:
@@ -205,16 +184,16 @@ class FaissStore(BaseStore):
                 used = self._read(connection, batch, queries, results)
             if used:
                 with self._database.writing() as connection:
-                    refresh_ttl(connection, used)
+                    items.refresh_ttl(connection, used)
             return results
         with self._database.writing() as connection:
             if batch.reads:
-                refresh_ttl(connection, self._read(connection, batch, queries, results))
-            write_items(connection, batch.puts.values(), vectors)
+                items.refresh_ttl(connection, self._read(connection, batch, queries, results))
+            items.write_items(connection, batch.puts.values(), vectors)
             minutes = None if self.ttl_config is None else self.ttl_config.get("sweep_interval_minutes")
             if minutes is not None and time.monotonic() - self._swept >= minutes * 60:
                 self._swept = time.monotonic()
-                sweep(connection)
+                items.sweep(connection)
         return results
 
     def _read(
@@ -276,31 +255,31 @@ class FaissStore(BaseStore):
             vectors |= pack_vectors([query], [found], self._settings.dims)
         return vectors
 
-    def _read_stale(self, connection: sqlite3.Connection, stale: set[int]) -> _Stale:
+    def _read_stale(self, connection: sqlite3.Connection, stale: set[int]) -> Stale:
+        left = sorted(stale)
+        logger.info("%s: %d items are yet to be embedded for this index", self._database.path, len(left))
         rows = connection.execute(
             "SELECT id, seq, coalesce(fields, ?), value FROM items WHERE id IN (SELECT value FROM json_each(?))",
-            (self._settings.embedded_fields, json.dumps(sorted(stale)[:EMBEDDED_AT_ONCE])),
+            (self._settings.embedded_fields, json.dumps(left[:EMBEDDED_AT_ONCE])),
         )
-        items = [
+        return [
             (item, seq, fields, texts_to_embed(json.loads(value), json.loads(fields)))
             for item, seq, fields, value in rows
         ]
-        return _Stale(len(stale), items)
 
-    def _embed_again(self, stale: _Stale) -> Waits[None]:
+    def _embed_again(self, stale: Stale) -> Waits[None]:
         """Embed items that were written without this index, or with other fields."""
-        logger.info("%s: %d items are yet to be embedded for this index", self._database.path, stale.left)
-        vectors = yield from self._embed(list(dict.fromkeys(text for *_, texts in stale.items for text in texts)))
+        vectors = yield from self._embed(list(dict.fromkeys(text for *_, texts in stale for text in texts)))
         yield self._call(lambda: self._save_vectors(stale, vectors))
 
-    def _save_vectors(self, stale: _Stale, vectors: Mapping[str, bytes]) -> None:
+    def _save_vectors(self, stale: Stale, vectors: Mapping[str, bytes]) -> None:
         with self._database.writing() as connection:
             next_seq = last_seq(connection) + 1
-            for item, seq, fields, texts in stale.items:
+            for item, seq, fields, texts in stale:
                 # An item that was changed meanwhile is left to whoever searches next.
                 changed = connection.execute("UPDATE items SET seq = ? WHERE id = ? AND seq = ?", (next_seq, item, seq))
                 if changed.rowcount:
-                    write_vectors(connection, item, fields, (vectors[text] for text in texts))
+                    items.write_vectors(connection, item, fields, (vectors[text] for text in texts))
 
     def _check_index(self) -> None:
         """Compare the index with that of the file, and remember it for whoever opens the file without one."""

@@ -79,14 +79,7 @@ class Reader:
         ).fetchone()
         if row is None:
             return None
-        item = self._item(row, op.refresh_ttl)
-        return Item(
-            value=item.value,
-            key=item.key,
-            namespace=item.namespace,
-            created_at=item.created_at,
-            updated_at=item.updated_at,
-        )
+        return Item(**self._fields(row, op.refresh_ttl))
 
     def list_items(self, op: SearchOp) -> list[SearchItem]:
         """Items in the order in which they were first written."""
@@ -97,7 +90,7 @@ class Reader:
             f"(SELECT id FROM items WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?) ORDER BY id",
             (*values, op.limit, op.offset),
         )
-        return [self._item(row, op.refresh_ttl) for row in rows.fetchall()]
+        return [SearchItem(**self._fields(row, op.refresh_ttl)) for row in rows.fetchall()]
 
     def search(
         self, op: SearchOp, vectors: VectorIndex | None, query: bytes | None, words: WordIndex | None
@@ -117,7 +110,7 @@ class Reader:
             (json.dumps([item for item, _ in page]),),
         )
         found = {row[0]: row for row in rows}
-        return [self._item(found[item], op.refresh_ttl, score) for item, score in page]
+        return [SearchItem(**self._fields(found[item], op.refresh_ttl), score=score) for item, score in page]
 
     def list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         rows = self.connection.execute(
@@ -203,14 +196,14 @@ class Reader:
         count = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE {under} LIMIT {FEW_ITEMS + 1})"
         return bool(self.connection.execute(count, values).fetchone()[0] <= FEW_ITEMS)
 
-    def _item(self, row: tuple[Any, ...], refresh_ttl: bool, score: float | None = None) -> SearchItem:
+    def _fields(self, row: tuple[Any, ...], refresh_ttl: bool) -> dict[str, Any]:
+        """An item's fields as LangGraph names them."""
         item, namespace, key, value, created, updated, ttl, expires = row
         # A write for each read would be slow: a time to live of which less than a hundredth is over is left as it is.
         if refresh_ttl and ttl is not None and expires - self._now < 0.99 * ttl * MINUTE:
             self.used.append(item)
-        return SearchItem(
-            tuple(namespace.split(".")), key, json.loads(value), _moment(created), _moment(updated), score
-        )
+        times = {"created_at": _moment(created), "updated_at": _moment(updated)}
+        return {"namespace": tuple(namespace.split(".")), "key": key, "value": json.loads(value), **times}
 
 
 def now() -> int:
@@ -227,9 +220,9 @@ def read_changes(connection: sqlite3.Connection, namespace: tuple[str, ...], sin
     columns = f"SELECT {_COLUMNS} FROM items WHERE"
     if not max(0, last - REMEMBERED) <= since <= last:
         rows = connection.execute(f"{columns} namespace = ?", (name,))
-        return Changes(-1, last, [reader._item(row, False) for row in rows])
+        return Changes(-1, last, [Item(**reader._fields(row, False)) for row in rows])
     new = connection.execute(f"{columns} seq > ? AND +namespace = ?", (since, name))
-    items: list[Item] = [reader._item(row, False) for row in new]
+    items = [Item(**reader._fields(row, False)) for row in new]
     if not connection.execute("SELECT 1 FROM gone WHERE seq > ?", (since,)).fetchone():
         return Changes(since, last, items)
     keys = {key for [key] in connection.execute("SELECT key FROM items WHERE namespace = ?", (name,))}
