@@ -24,28 +24,29 @@ REMEMBERED = 10_000
 """Writes for which deletes are remembered: a reader that is further behind reads all items again, in about the time
 that it takes to catch up with so many."""
 
-TABLES = f"""
-CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE items (
-    id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
-    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER,
-    fields TEXT, seq INTEGER NOT NULL, UNIQUE (namespace, key)
-);
-CREATE INDEX items_by_seq ON items (seq);
-CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
-CREATE TABLE vectors (id INTEGER PRIMARY KEY, fields TEXT NOT NULL, data BLOB NOT NULL);
-CREATE TABLE gone (seq INTEGER PRIMARY KEY, id INTEGER NOT NULL);
-CREATE TRIGGER item_changed AFTER UPDATE OF value ON items BEGIN
-    DELETE FROM vectors WHERE id = old.id;
-END;
-CREATE TRIGGER item_deleted AFTER DELETE ON items BEGIN
-    DELETE FROM vectors WHERE id = old.id;
-    INSERT INTO gone VALUES (
-        1 + max(old.seq, coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0)), old.id
-    );
-    DELETE FROM gone WHERE seq < (SELECT max(seq) FROM gone) - {REMEMBERED};
-END;
-"""
+TABLES = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    """CREATE TABLE items (
+        id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
+        created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER,
+        fields TEXT, seq INTEGER NOT NULL, UNIQUE (namespace, key)
+    )""",
+    "CREATE INDEX items_by_seq ON items (seq)",
+    "CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL",
+    "CREATE TABLE vectors (id INTEGER PRIMARY KEY, fields TEXT NOT NULL, data BLOB NOT NULL)",
+    "CREATE TABLE gone (seq INTEGER PRIMARY KEY, id INTEGER NOT NULL)",
+    "CREATE TRIGGER item_changed AFTER UPDATE OF value ON items BEGIN DELETE FROM vectors WHERE id = old.id; END",
+    f"""CREATE TRIGGER item_deleted AFTER DELETE ON items BEGIN
+        DELETE FROM vectors WHERE id = old.id;
+        INSERT INTO gone VALUES (
+            1 + max(old.seq, coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0)),
+            old.id
+        );
+        DELETE FROM gone WHERE seq < (SELECT max(seq) FROM gone) - {REMEMBERED};
+    END""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
 """Every write takes the next number: an item's `seq` is that of its last change, `gone` has one for every delete.
 Whoever remembers a number reads from these what changed since, whichever process changed it. `fields` are the paths
 that a put named for itself; `vectors` keeps one or more float32 vectors of an item and the paths that they come from.
@@ -54,28 +55,8 @@ that a put named for itself; `vectors` keeps one or more float32 vectors of an i
 LAST_SEQ = "max(coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0))"
 """SQL for the number of the last write."""
 
-FROM_VERSION_4 = """
-ALTER TABLE items RENAME TO before;
-DROP INDEX items_by_again;
-DROP INDEX items_by_end;
-DROP TABLE gone;
-{tables}
-INSERT INTO items SELECT id, namespace, key, value, created_at, updated_at, ttl, expires_at, rule,
-    max(seq, coalesce(again, 0)) FROM before ORDER BY id;
-INSERT INTO vectors SELECT before.id,
-    '["' || replace(substr(text, instr(text, char(10)) + 1), char(10), '", "') || '"]', coalesce(vectors, x'')
-    FROM before JOIN recipes ON recipes.id = before.recipe ORDER BY before.id;
-DROP TABLE before;
-DROP TABLE recipes;
-DELETE FROM meta WHERE name IN ('file', 'floor');
-"""
-"""Brings a file of version 4 to version 5. There, a recipe was a line for the embedder and one for each field."""
-
 WAIT_SECONDS = 30.0
 """How long a write waits for other processes: longer than any batch of ours takes, short of what seems to hang."""
-
-IDLE_CONNECTIONS = 8
-"""Connections kept open for the next readers; a thread pool of LangChain's default size rarely has more at once."""
 
 CHECK_BYTES = 16 * 1024 * 1024
 """Size up to which a file is checked as a whole when it is opened, which takes some 20 ms at this size."""
@@ -94,7 +75,7 @@ class Database:
         self.path = ":memory:" if self.in_memory else os.path.abspath(path)
         self.closed = False
         self._synchronous = "FULL" if durability == "power" else "NORMAL"
-        self._inherited: list[sqlite3.Connection] = []
+        self._inherited: list[sqlite3.Connection | None] = []
         self._start()
         with self._errors("opened"):
             if not self.in_memory:
@@ -103,26 +84,25 @@ class Database:
 
     def _start(self) -> None:
         self._pid = os.getpid()
-        self._write_lock = threading.RLock()
-        self._lock = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []
-        self._all: list[sqlite3.Connection] = []
+        self._read_lock, self._write_lock = threading.RLock(), threading.RLock()
+        self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection with one unchanging view of the data, as it is now."""
-        with self._errors("read"):
+        """A connection with one unchanging view of the data, as it is now; threads take turns."""
+        self._check_open()
+        with self._errors("read"), self._write_lock if self.in_memory else self._read_lock:
             if self.in_memory:
-                with self._write_lock:
-                    yield self._get_writer()
+                yield self._get_writer()
                 return
-            connection = self._take()
+            self._check_open()
+            connection = self._reader = self._reader or self._open()
+            connection.execute("BEGIN")
             try:
-                connection.execute("BEGIN")
                 yield connection
             finally:
-                self._give_back(connection)
+                connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -146,21 +126,15 @@ class Database:
             self._get_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Close every connection; one that a thread is reading from is closed when the thread has done.
-
-        They are closed one after another: the last connection to a file, of all processes, moves its log into it.
-        """
-        with self._lock:
+        """Close both connections when their threads have done. A file's last one moves the log into the file."""
+        if os.getpid() != self._pid:
             self.closed = True
-            idle, self._idle, self._all = self._idle, [], []
-            if os.getpid() != self._pid:
-                return
-            for connection in idle:
-                connection.close()
-        with self._write_lock, self._lock:
-            if self._writer is not None:
-                self._writer.close()
-            self._writer = None
+            return
+        with self._read_lock, self._write_lock:
+            self.closed = True
+            for connection in (self._reader, self._writer):
+                if connection is not None:
+                    connection.close()
 
     def _check_file(self) -> None:
         """Refuse what is not a store, without changing a byte of it."""
@@ -189,10 +163,10 @@ class Database:
             raise self._refuse("it is an SQLite file of another program")
         if version > VERSION:
             raise self._refuse(f"its version is {version}, this release knows {VERSION}: install a newer release")
-        if version < 4:
+        if version < VERSION:
             raise self._refuse(
-                f"its version is {version}, of an early pre-release: export its lessons with that release "
-                "(`langgraph-reflexion memory export`) and import them into a new file"
+                f"its version is {version}, this release knows {VERSION}: export its lessons with the release that "
+                "made it (`langgraph-reflexion memory export`) and import them into a new file"
             )
         return int(version)
 
@@ -205,13 +179,9 @@ class Database:
         if not self.in_memory:
             _retry(connection, "PRAGMA journal_mode = WAL")
         _retry(connection, "BEGIN IMMEDIATE")
-        version = self._version(connection)
-        if version < VERSION:
-            script = TABLES if version == 0 else FROM_VERSION_4.format(tables=TABLES.partition(";")[2])
-            for statement in _statements(script):
+        if self._version(connection) == 0:
+            for statement in TABLES:
                 connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
         _retry(connection, "COMMIT")
         return connection
 
@@ -221,8 +191,6 @@ class Database:
         connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
         connection.execute("PRAGMA cache_size = -8000")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")  # at 16 MB: copying the log stops writers for a moment
-        with self._lock:
-            self._all.append(connection)
         return connection
 
     def _get_writer(self) -> sqlite3.Connection:
@@ -231,24 +199,6 @@ class Database:
             self._writer = self._open_writer()
         return self._writer
 
-    def _take(self) -> sqlite3.Connection:
-        self._check_open()
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return self._open()
-
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        with self._lock:
-            if len(self._idle) < IDLE_CONNECTIONS and not self.closed:
-                self._idle.append(connection)
-                return
-            if connection in self._all:
-                self._all.remove(connection)
-            connection.close()
-
     def _check_open(self) -> None:
         if self.closed:
             raise StoreError(f"the store {self.path!r} is closed")
@@ -256,7 +206,7 @@ class Database:
             # After a fork the child opens connections of its own; its parent's are never used nor closed there.
             if self.in_memory:
                 raise StoreError("a store in memory cannot be used in a child process")
-            self._inherited += self._all
+            self._inherited += [self._reader, self._writer]
             self._start()
 
     @contextmanager
@@ -265,7 +215,7 @@ class Database:
         try:
             yield
         except (sqlite3.Error, json.JSONDecodeError) as error:
-            why = _plain_reason(error) if isinstance(error, sqlite3.Error) else f"the file is damaged ({error})"
+            why = error if isinstance(error, sqlite3.Error) else f"a value in it is damaged ({error})"
             raise StoreError(f"the store {self.path!r} cannot be {action}: {why}") from error
 
 
@@ -277,16 +227,6 @@ def last_seq(connection: sqlite3.Connection) -> int:
 def read_meta(connection: sqlite3.Connection, name: str) -> Any:
     row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return None if row is None else row[0]
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script; `executescript` would commit the transaction that they belong to."""
-    statement = ""
-    for line in script.splitlines():
-        statement += f"{line}\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
 
 
 def _retry(connection: sqlite3.Connection, statement: str) -> None:
@@ -302,25 +242,8 @@ def _retry(connection: sqlite3.Connection, statement: str) -> None:
             return
         except sqlite3.OperationalError as error:
             end = end or time.monotonic() + WAIT_SECONDS
-            if _code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > end:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() > end:
                 raise
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 1.3, 0.003)
-
-
-def _code(error: sqlite3.Error) -> int:
-    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
-
-
-def _plain_reason(error: sqlite3.Error) -> str:
-    reasons = {
-        sqlite3.SQLITE_FULL: "the disk is full",
-        sqlite3.SQLITE_IOERR: "reading or writing the file failed, perhaps because the disk is full",
-        sqlite3.SQLITE_READONLY: "the file or its folder is read-only",
-        sqlite3.SQLITE_CORRUPT: "the file is damaged",
-        sqlite3.SQLITE_NOTADB: "the file is damaged or no SQLite file",
-        sqlite3.SQLITE_CANTOPEN: "the file or its folder cannot be opened, or may not be written",
-        sqlite3.SQLITE_BUSY: f"other processes kept it locked for {WAIT_SECONDS:g} s",
-    }
-    reason = reasons.get(_code(error)) or ("the file is damaged" if "malformed JSON" in str(error) else "")
-    return f"{reason} ({error})" if reason else str(error)

@@ -7,11 +7,11 @@ import json
 import logging
 import os
 import sqlite3
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result, SearchItem, SearchOp
@@ -86,6 +86,7 @@ class FaissStore(BaseStore):
             raise
         self._swept = time.monotonic()
         self._pid = os.getpid()
+        self._index_lock = threading.Lock()
         self._words: WordIndex | None = None
         self._vectors: VectorIndex | None = None
         self._threads: tuple[int, ThreadPoolExecutor] | None = None
@@ -122,11 +123,11 @@ class FaissStore(BaseStore):
 
     def settle(self) -> None:
         """Leave nothing of what was deleted in memory or in the log, as far as no other process reads just now."""
-        for index in (self._vectors, self._words):
-            if index is not None:
-                with index.lock:
-                    if index.outdated:
-                        index.clear()
+        with self._index_lock:
+            if self._vectors is not None and self._vectors.outdated:
+                self._vectors = None
+            if self._words is not None and self._words.outdated:
+                self._words = None
         self._database.empty_log()
 
     async def asettle(self) -> None:
@@ -212,32 +213,24 @@ class FaissStore(BaseStore):
         return reader.used
 
     def _search(self, reader: Reader, op: SearchOp, query: bytes | None) -> list[SearchItem]:
-        if self._pid != os.getpid():
-            # In a child process, a thread of the parent may have held the locks.
-            self._pid, self._vectors, self._words = os.getpid(), None, None
-        with ExitStack() as stack:
-            vectors = words = None
+        if self._pid != os.getpid():  # in a child process, a thread of the parent may have held the lock
+            self._pid, self._index_lock, self._vectors, self._words = os.getpid(), threading.Lock(), None, None
+        vectors = words = None
+        with self._index_lock:
             if self._settings.by_vectors:
-                vectors = self._vector_index()
-                stack.enter_context(vectors.lock)
+                # FAISS and numpy take longer to import than all else, and many programs search by words alone.
+                from langgraph_reflexion.memory.store.vectors import VectorIndex
+
+                vectors = self._vectors = self._vectors or VectorIndex(self._settings)
                 vectors.catch_up(reader.connection)
                 if vectors.stale:
                     raise _StaleError(self._read_stale(reader.connection, vectors.stale))
             if self._settings.by_words:
                 words = self._words = self._words or WordIndex()
-                stack.enter_context(words.lock)
                 known = read_meta(reader.connection, "fields")
-                words.catch_up(
-                    reader.connection, self._settings.fields or (tuple(json.loads(known)) if known else WHOLE_VALUE)
-                )
+                fields = self._settings.fields or (tuple(json.loads(known)) if known else WHOLE_VALUE)
+                words.catch_up(reader.connection, fields)
             return reader.search(op, vectors, query, words)
-
-    def _vector_index(self) -> VectorIndex:
-        # FAISS and numpy take longer to import than the rest of the package, and many programs search by words alone.
-        from langgraph_reflexion.memory.store.vectors import VectorIndex
-
-        self._vectors = self._vectors or VectorIndex(self._settings)
-        return self._vectors
 
     def _embed(self, texts: list[str]) -> Waits[dict[str, bytes]]:
         model, dims = self._settings.embedder, self._settings.dims

@@ -102,12 +102,10 @@ def pack_vectors(texts: Sequence[str], vectors: Any, dims: int) -> dict[str, byt
         try:
             packed[text] = pack(*vector)
             finite = math.isfinite(sum(vector))
-        except (TypeError, ValueError, struct.error) as error:
-            raise ValueError(f"the embedder returned no vector of numbers: {given!r:.100}") from error
-        except OverflowError:
+        except (TypeError, struct.error, OverflowError):
             finite = False
         if not finite:
-            raise ValueError("the embedder returned a vector with numbers that are not finite, or too large")
+            raise ValueError(f"the embedder returned numbers that are not finite, or too large: {given!r:.100}")
     return packed
 
 
@@ -130,9 +128,7 @@ def _check_put(op: PutOp, settings: Settings) -> Put:
     if settings.embedder is None:
         return Put(namespace, key, value, fields, ttl=ttl)
     paths = (settings.fields or WHOLE_VALUE) if own is None else own
-    # What is no text under a plain key is embedded as the file gives it back.
-    plain = all(path.isidentifier() and isinstance(op.value.get(path), str) for path in paths)
-    texts = texts_to_embed(op.value if plain else json.loads(value), paths)
+    texts = texts_to_embed(json.loads(value), paths)  # as the file will return it
     return Put(namespace, key, value, fields, fields or settings.embedded_fields, texts, ttl)
 
 
@@ -148,12 +144,11 @@ def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
         if op.query is not None and not isinstance(op.query, str):
             raise ValueError(f"`query` must be text, got {op.query!r:.100}")
     else:
+        _check_counts(limit=op.limit, offset=op.offset, max_depth=0 if op.max_depth is None else op.max_depth)
         for condition in op.match_conditions or ():
             _check_namespace(condition.path)
             if condition.match_type not in ("prefix", "suffix"):
                 raise ValueError(f"a match is a prefix or a suffix, got {condition.match_type!r}")
-        depth = {} if op.max_depth is None else {"max_depth": op.max_depth}
-        _check_counts(limit=op.limit, offset=op.offset, **depth)
     validate_op_namespace(op)
 
 

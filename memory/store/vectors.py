@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
@@ -39,10 +38,9 @@ CHUNK = 4096
 
 
 class VectorIndex:
-    """The vectors of a file as FAISS has them. `lock` it while it catches up or is asked."""
+    """The vectors of a file's items, as FAISS has them. One thread uses it at a time."""
 
     def __init__(self, settings: Settings) -> None:
-        self.lock = threading.Lock()
         self.stale: set[int] = set()
         """Items that have to be embedded with the present fields before they can be found."""
         self._settings = settings

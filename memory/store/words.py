@@ -10,7 +10,6 @@ import difflib
 import json
 import math
 import sqlite3
-import threading
 from collections.abc import Iterable
 
 from langgraph_reflexion.memory.store.database import REMEMBERED, last_seq
@@ -31,56 +30,39 @@ SPELLINGS = 3
 
 
 class WordIndex:
-    """The words of a file's items. `lock` it while it catches up or is asked."""
+    """The words of a file's items. One thread uses it at a time."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self.outdated = False
         """Whether it may hold words of items that have changed or gone."""
-        self._create()
-
-    def clear(self) -> None:
-        """Forget everything; the next search reads the file again."""
-        self._db.close()
+        self._seq = -1
         self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        self._create()
-
-    def _create(self) -> None:
         # Tokens are ours already, so all that this tokenizer does is part them at spaces.
         self._db.execute(
             "CREATE VIRTUAL TABLE words USING fts5(text, "
             "tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* P* S* Co'\")"
         )
         self._db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, 'row')")
-        self._seq = -1
-        self.outdated = False
 
     def catch_up(self, connection: sqlite3.Connection, fields: tuple[str, ...]) -> None:
         """Take in what has changed in the file; an item without fields of its own is searched by these."""
         last = last_seq(connection)
         if last <= self._seq:
             return
-        if 0 <= self._seq < last - REMEMBERED:
-            self.clear()
-        self._db.execute("BEGIN")
-        try:
+        with self._db:  # one transaction
+            self._db.execute("BEGIN")
+            if self._seq < last - REMEMBERED:
+                self._db.execute("DELETE FROM words")
+                self._seq = -1
             gone = connection.execute("SELECT id FROM gone WHERE seq > ?", (self._seq,)).fetchall()
-            changed = self._db.executemany("DELETE FROM words WHERE rowid = ?", gone).rowcount if self._seq >= 0 else 0
-            for item, value, own in connection.execute(
-                "SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,)
-            ):
-                if self._seq >= 0:
-                    changed += self._db.execute("DELETE FROM words WHERE rowid = ?", (item,)).rowcount
+            new = connection.execute("SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,)).fetchall()
+            for item in [*(item for [item] in gone), *(item for item, *_ in new)]:
+                self.outdated |= self._db.execute("DELETE FROM words WHERE rowid = ?", (item,)).rowcount > 0
+            for item, value, own in new:
                 if own != NOT_INDEXED:
                     text = text_to_search(json.loads(value), fields if own is None else json.loads(own))
                     self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (item, " ".join(tokens(text))))
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
         self._seq = last
-        self.outdated = self.outdated or changed > 0
 
     def ask(self, query: str) -> list[list[str]]:
         """The words of a query, each with the spellings that stand for it: itself where an item holds it."""

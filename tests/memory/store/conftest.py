@@ -13,8 +13,6 @@ from langchain_core.embeddings import Embeddings
 
 from langgraph_reflexion import FaissStore
 
-STORES = ("FaissStore", "InMemoryStore", "SqliteStore", "PostgresStore")
-
 
 class Angles(Embeddings):
     """`@0.5` points to the angle 0.5; a text without an angle points away from all of them."""
@@ -61,30 +59,3 @@ def opened(path: Path) -> Iterator[Callable[..., FaissStore]]:
 @pytest.fixture(params=["file", "memory"])
 def store(request: pytest.FixtureRequest, opened: Callable[..., FaissStore]) -> FaissStore:
     return opened() if request.param == "file" else opened(path=":memory:")
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Who fails what, of the suite that every store goes through."""
-    table: dict[str, dict[str, str]] = {}
-    for outcome, mark in (
-        ("passed", "·"),
-        ("xpassed", "·"),
-        ("xfailed", "fails"),
-        ("failed", "FAILS"),
-        ("skipped", "–"),
-    ):
-        for report in terminalreporter.stats.get(outcome, []):
-            file, _, name = report.nodeid.rpartition("::")
-            kinds = [kind for kind in STORES if f"{kind}" in name]
-            if file.endswith("test_conformance.py") and kinds:
-                row = name.partition("[")[0].removeprefix("test_").replace("_", " ")
-                cells = table.setdefault(row, {})
-                if cells.get(kinds[0]) not in ("fails", "FAILS"):
-                    cells[kinds[0]] = mark
-    shown = [store for store in STORES if any(store in cells for cells in table.values())]
-    if len(shown) < 2:
-        return
-    terminalreporter.section("stores: · holds, – not run here")
-    terminalreporter.line(f"{'':<72}" + "".join(f"{store:<15}" for store in shown))
-    for row, cells in sorted(table.items()):
-        terminalreporter.line(f"{row[:70]:<72}" + "".join(f"{cells.get(store, '–'):<15}" for store in shown))

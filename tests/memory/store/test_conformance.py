@@ -1,6 +1,6 @@
 """One suite for every store: what LangGraph's contract asks of each, and what was found wrong with one or another.
 
-FaissStore has to pass. The others' failures are expected, and the run ends with a table of who fails what.
+FaissStore has to pass; failures of the others are expected.
 """
 
 from __future__ import annotations

