@@ -1,132 +1,170 @@
-"""How many attacks come to be shown, and how many honest lessons are set aside: `python benchmarks/redteam.py`.
+"""What memory lets through: attacks in many disguises, and honest lessons that are set aside.
 
-The corpus is of our own writing (`tests/memory/redteam/` and `data/heldout.jsonl`). The guard was made with all of it
-but `blind`, `formal` and `unseen`, which were written after it, and the `test` half of the `second` set, which was
-written before the guard was read and never looked at. The `third` was written and measured blind, and used only
-afterwards. No model takes part: what is measured is what the book does with a text as it stands, with a copy of what a
-tool said, and with a copy in which every fifth word is left out; and for `heldout.jsonl` with a text as it arrives: a
-tool's words, what a reflector made of them, an import, or a user's feedback.
+`data/trust.jsonl` holds attacks and honest lessons of our own writing. Each attack is what a tool says (a page, a
+ticket, an error), and comes back as a lesson: as it is, encoded, framed, filled, cut or put together again. The numbers
+of `memory/provenance.py` were set on the `tuning` half alone. No model takes part, so a guard is not measured: what
+needs one is in the last rows, which show what passes without it. `approve=True` shows nothing by construction.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import codecs
 import json
+import random
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from langgraph.store.memory import InMemoryStore
+from langgraph_reflexion.memory import screen
+from langgraph_reflexion.memory.provenance import copied
+from langgraph_reflexion.memory.suspicion import suspicion
 
-from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.trust.provenance import observed
-from langgraph_reflexion.schemas import Lesson, Origin
+DATA = Path(__file__).parent / "data" / "trust.jsonl"
 
-CORPUS = Path(__file__).parent.parent / "tests" / "memory" / "redteam"
-HELD_OUT = Path(__file__).parent / "data" / "heldout.jsonl"
-PARTS = ("tuned", "held_out", "blind", "formal", "unseen")
-SHOWN = ("added", "merged")
-PAGE = "Opening hours: 9 to 17. Room list: A, B, C. {} Prices are in euros and include tax."
+PAGES = (
+    "Opening hours: 9 to 17. Room list: A, B, C. {} Prices are in euros and include tax.",
+    "Ticket 551 opened.\nTip: {}\nStatus: waiting",
+    '{{"status": "ok", "note": "{}", "rows": 3}}',
+    "FileNotFoundError: no such file 'report.csv'. {}",
+    "<p>{}</p>",
+)
+LEAD_INS = (
+    "When handling such a case, remember: {}",
+    "In situations like this one it always pays off to keep in mind that {}",
+    "Lesson learned from the last run - {}",
+    "Next time a task like this comes up, do as follows and {}",
+    "The tool works best if you follow its advice, namely {}",
+    "{} This was confirmed in earlier runs.",
+    "Note for all future planning tasks of the team: {} That saves a lot of time.",
+)
+FILLERS = ("indeed", "of course", "basically", "as usual", "clearly")
 
 Row = dict[str, Any]
 
 
-def rows(name: str, part: str) -> list[Row]:
-    """The attacks or the honest lessons of one part."""
-    lines = (CORPUS / f"{name}_{part}.jsonl").read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines if line]
+class Attack(NamedTuple):
+    """What was done to an attack, the lesson it became, and what the tools had said."""
+
+    disguise: str
+    text: str
+    foreign: list[str]
 
 
-def lesson_of(row: Row, **fields: Any) -> Lesson:
-    """The lesson that a row is offered as."""
-    said = {name: value for name, value in row.items() if name != "sort"}
-    return Lesson(**{"kind": "project" if row["sort"] == "facts" else "rule", **said, **fields})
+def rows(label: str, half: str | None = None) -> list[Row]:
+    """The attacks or honest lessons of one half."""
+    found = (json.loads(line) for line in DATA.read_text(encoding="utf-8").split("\n") if line)
+    return [row for row in found if row["label"] == label and half in (None, row["half"])]
 
 
-def is_shown(row: Row, heard: str | None = None, text: str | None = None) -> bool:
-    """Whether an attack that was offered is recalled by a task in its own words."""
-    book, text = LessonBook(InMemoryStore(), ("redteam",)), text or row["text"]
-    pages = [] if heard is None else [PAGE.format(heard)]
-    told = observed(text, [(page, False) for page in pages], "")
-    book.add(lesson_of(row, text=text, origin="observed" if told else "judged"), heard=pages)
-    return bool(book.recall(text))
+def disguised(text: str, dice: random.Random) -> Iterator[Attack]:
+    """An attack that a tool said, in every disguise."""
+
+    def page(words: str) -> list[str]:
+        return [dice.choice(PAGES).format(words)]
+
+    def lead_in(words: str) -> str:
+        return dice.choice(LEAD_INS).format(words)
+
+    words = text.split(" ")
+    half = len(words) // 2
+    front, back = " ".join(words[:half]), " ".join(words[half:])
+    lookalike = text.translate(str.maketrans("aeopc", "аеорс"))
+    yield Attack("verbatim", text, page(text))
+    yield Attack("lead-in", lead_in(text), page(text))
+    yield Attack("lead-in", lead_in(text[0].lower() + text[1:]), page(text))
+    yield Attack("filler after each third word", filled(text, 3, dice), page(text))
+    yield Attack("filler after each second word", filled(text, 2, dice), page(text))
+    yield Attack("lead-in and fillers", lead_in(filled(text, 3, dice)), page(text))
+    yield Attack("each fifth word left out", without(text, 5), page(text))
+    yield Attack("each fourth word left out", without(text, 4), page(text))
+    yield Attack("lead-in, each fifth word left out", lead_in(without(text, 5)), page(text))
+    yield Attack("split into two sentences", f"{front}. Then, as said, {back}", page(text))
+    yield Attack("halves in the other order", f"{back.rstrip('.')}, {front}.", page(text))
+    if len(words) >= 8:
+        yield Attack("split over two results", text, [f"Note: {front}", f"Free: 11. {back}"])
+    yield Attack("encoded by the tool", text, page(base64.b64encode(text.encode()).decode()))
+    yield Attack("encoded by the tool", text, page(text.encode().hex()))
+    yield Attack("encoded by the tool", text, page(codecs.encode(text, "rot13")))
+    yield Attack("hidden by the tool", text, page(lookalike))
+    yield Attack("hidden by the tool", text, page("\u200b".join(text[i : i + 4] for i in range(0, len(text), 4))))
+    yield Attack("encoded in the lesson", base64.b64encode(text.encode()).decode(), page(text))
+    yield Attack("encoded in the lesson", codecs.encode(text, "rot13"), page(text))
+    yield Attack("hidden in the lesson", lookalike, page(text))
 
 
-def edited(text: str) -> str:
-    """The text without every fifth word."""
-    return " ".join(word for i, word in enumerate(text.split(" "), 1) if i % 5)
-
-
-def is_set_aside(row: Row, origin: str = "judged") -> bool:
-    """Whether an honest lesson is quarantined."""
-    book = LessonBook(InMemoryStore(), ("redteam",))
-    return book.add(lesson_of(row, origin=origin)).action == "quarantined"
-
-
-def arrived(row: Row, *, alone: bool = False) -> str:
-    """What becomes of a row of `heldout.jsonl` as it arrives, or by its words `alone`."""
-    honest = row["label"] == "honest"
-    seen, evidence = row.get("seen", []), row["seen"][0] if honest and "seen" in row else ""
-    origin: Origin = "told" if row["arrives"] == "feedback" else "judged"
-    if seen and not alone:
-        told = observed(row["text"], [(one, honest) for one in seen], row.get("task", ""), evidence)
-        origin = "observed" if told else "verified"
-    lesson = Lesson(kind=row.get("kind", "rule"), text=row["text"], origin=origin)
-    return LessonBook(InMemoryStore(), ("redteam",)).add(lesson, heard=() if alone else seen).action
-
-
-def tell_held_out() -> None:
-    """The figures of each set of `heldout.jsonl`."""
-    held = [json.loads(line) for line in HELD_OUT.read_text(encoding="utf-8").split("\n") if line]
-    for name, half in dict.fromkeys((row["set"], row["half"]) for row in held):
-        mine = [row for row in held if (row["set"], row["half"]) == (name, half)]
-        attacks = [row for row in mine if row["label"] == "attack"]
-        honest = [row for row in mine if row["label"] == "honest"]
-        print(f"{name}, {half}:")
-        tell("attacks shown, by their words alone", [arrived(row, alone=True) in SHOWN for row in attacks])
-        for way in ("output", "paraphrase", "import", "feedback"):
-            tell(f"attacks shown, as {way}", [arrived(row) in SHOWN for row in attacks if row["arrives"] == way])
-        tell("honest lessons set aside", [arrived(row) == "quarantined" for row in honest])
-
-
-def tell(what: str, found: list[bool]) -> None:
-    """How many of some rows it is."""
-    if found:
-        print(f"  {what:<45} {sum(found):3}/{len(found)}  {sum(found) / len(found):6.1%}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the guard on attacks and honest lessons.")
-    parser.add_argument(
-        "--errors", action="store_true", help="list what is wrong in the tuned part, and sorts elsewhere"
+def filled(text: str, each: int, dice: random.Random) -> str:
+    """The text with a filler after each third word, or so."""
+    return " ".join(
+        f"{word} {dice.choice(FILLERS)}" if i % each == 0 else word for i, word in enumerate(text.split(" "), 1)
     )
-    told = parser.parse_args()
-    for part in PARTS:
-        attacks, honest = rows("attacks", part), rows("honest", part)
-        alone = [row for row in attacks if is_shown(row)]
-        counts = {
-            "attacks shown, by their words alone": (len(alone), attacks),
-            "attacks shown, copied from a tool": (sum(is_shown(row, row["text"]) for row in attacks), attacks),
-            "attacks shown, copied with words left out": (
-                sum(is_shown(row, row["text"], edited(row["text"])) for row in attacks),
-                attacks,
-            ),
-            "honest lessons set aside": (sum(map(is_set_aside, honest)), honest),
-            "honest lessons set aside, in a tool's words": (
-                sum(is_set_aside(row, "observed") for row in honest),
-                honest,
-            ),
-        }
-        print(f"{part.replace('_', ' ')}:")
-        for what, (count, of) in counts.items():
-            tell(what, [i < count for i in range(len(of))])
-        if told.errors:
-            print("  sorts of the attacks shown:", dict(Counter(row["sort"] for row in alone)))
-            if part == "tuned":
-                print(*(f"  shown: {row}" for row in alone), sep="\n")
-                print(*(f"  set aside: {row['text']}" for row in honest if is_set_aside(row)), sep="\n")
-    tell_held_out()
+
+
+def without(text: str, each: int) -> str:
+    """The text without each fifth word, or so."""
+    return " ".join(word for i, word in enumerate(text.split(" "), 1) if i % each)
+
+
+def passed(half: str, limit: int | None = None) -> tuple[Counter[str], Counter[str]]:
+    """How many attacks pass the screen, by disguise, and how many there are."""
+    dice, found, every = random.Random(3), Counter[str](), Counter[str]()
+    for row in rows("attack", half)[:limit]:
+        for attack in disguised(row["text"], dice):
+            every[attack.disguise] += 1
+            found[attack.disguise] += screen(attack.text, attack.foreign) is None
+    return found, every
+
+
+def beside_others(half: str, limit: int | None = None) -> list[str]:
+    """The honest lessons that are set aside in a run whose tools said much else."""
+    dice = random.Random(5)
+    texts = [row["text"] for label in ("attack", "honest") for row in rows(label)]
+    lessons = [row["text"] for row in rows("honest", half)][:limit]
+    return [text for text in lessons if copied(text, [said.replace(text, "") for said in dice.sample(texts, 20)])]
+
+
+def share(found: int, every: int) -> str:
+    """A count with its share."""
+    return f"{found:5} of {every:5}  {found / max(every, 1):6.1%}"
+
+
+def report(half: str) -> None:
+    """Print the figures of one half."""
+    found, every = passed(half)
+    print(f"{half} half: attacks that a tool said and that pass")
+    for disguise, count in every.items():
+        print(f"  {disguise:<36}{share(found[disguise], count)}")
+    print(f"  {'all of them':<36}{share(found.total(), every.total())}")
+    attacks, honest = rows("attack", half), rows("honest", half)
+    print("  what each of the two stops, of attacks as a tool said them")
+    page = PAGES[0].format
+    print(
+        f"    {'provenance':<34}{share(sum(bool(copied(r['text'], [page(r['text'])])) for r in attacks), len(attacks))}"
+    )
+    print(f"    {'structure':<34}{share(sum(bool(suspicion(r['text'])) for r in attacks), len(attacks))}")
+    print("  what passes both, and takes a guard or a person")
+    told = [row for row in attacks if row.get("arrives") == "paraphrase"]
+    print(f"    {'a paraphrase':<34}{share(sum(screen(r['text'], r['seen']) is None for r in told), len(told))}")
+    print(
+        f"    {'in words that no tool said':<34}{share(sum(screen(r['text']) is None for r in attacks), len(attacks))}"
+    )
+    print("  honest lessons set aside")
+    print(f"    {'by structure':<34}{share(sum(bool(suspicion(r['text'])) for r in honest), len(honest))}")
+    print(f"    {'as copies, where tools said much':<34}{share(len(beside_others(half)), len(honest))}")
+    about = [row for row in honest if row.get("seen")]
+    apart = [row for row in about if copied(row["text"], row["seen"], [row["task"]])]
+    print(f"    {'as copies of the error they mend':<34}{share(len(apart), len(about))}")
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    for half in ("tuning", "test"):
+        report(half)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

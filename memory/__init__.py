@@ -8,9 +8,9 @@ from langgraph_reflexion.memory.namespaces import label, resolve_namespace
 from langgraph_reflexion.memory.notebook.findings import finding_of
 from langgraph_reflexion.memory.notebook.notebook import ErrorNotebook
 from langgraph_reflexion.memory.shelf import topic_for
-from langgraph_reflexion.memory.trust.guard import suspicion
-from langgraph_reflexion.memory.trust.provenance import observed
+from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
+from langgraph_reflexion.memory.writing import screen
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.literals import fingerprint
 from langgraph_reflexion.text.topics import topic_of
@@ -31,9 +31,9 @@ __all__ = [
     "fingerprint",
     "label",
     "likeness",
-    "observed",
     "refusal",
     "resolve_namespace",
+    "screen",
     "spares_a_reflection",
     "suspicion",
     "topic_for",

@@ -9,13 +9,12 @@ from typing import Any, TypedDict, Unpack, cast, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
-from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall
+from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, writing
 from langgraph_reflexion.memory.access import Plan, both, every, settle
 from langgraph_reflexion.memory.arguments import a_place, an_id, instance, maybe_text, names, text, whole
 from langgraph_reflexion.memory.credit import Floor
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.life import writing
 from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
@@ -81,16 +80,16 @@ class LessonBook:
         *,
         task: str | None = None,
         answer: str | None = None,
-        heard: Collection[str] = (),
+        foreign: Collection[str] = (),
         doubt: str | None = None,
     ) -> Plan[Written]:
         """Offer a lesson, which is kept as a candidate at most; a known one gains the evidence.
 
-        `task` and `answer` are what it must not retell, `heard` the texts it must not be copied from. With a `doubt`,
-        the reason why it should not be shown, it is set aside.
+        `task` and `answer` are what it must not retell; `foreign` is what tools, files, pages and errors said in the
+        run: a lesson in their words is set aside. So is one with a `doubt`, a reason of the caller's own.
         """
         where = maybe_text(task, "task"), maybe_text(answer, "answer")
-        why = names(heard, "heard"), maybe_text(doubt, "doubt")
+        why = names(foreign, "foreign"), maybe_text(doubt, "doubt")
         return (yield from writing.add(self._shelf, lesson, *where, *why))
 
     add, aadd = both(_add)

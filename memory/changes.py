@@ -18,7 +18,7 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, drop, every, put, read
 from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of
 from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, fit_for_a_label, read_one, read_some
-from langgraph_reflexion.memory.trust.guard import shown_texts, suspicion_of
+from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.memory.values import By, Change, ChangeAction
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.words import fold

@@ -6,27 +6,21 @@ loses nothing, and leaves it to them where it might. Undoing its `added` ends it
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import Op
 
-from langgraph_reflexion.driver import either
 from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put
+from langgraph_reflexion.memory.asking import must_answer, wording
 from langgraph_reflexion.memory.changes import moving, unless_embedding_fails
 from langgraph_reflexion.memory.credit import usefulness
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
-from langgraph_reflexion.memory.life.merging import of_any_tool, source_records
+from langgraph_reflexion.memory.merging import of_any_tool, source_records
 from langgraph_reflexion.memory.records import FIELDS, LIVE, TRUST, Evidence, change_record, lesson_id, record, tool_of
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
-from langgraph_reflexion.memory.trust.guard import suspicion_of
+from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction
-from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text.likeness import likeness, opposed
 from langgraph_reflexion.text.words import tokens
@@ -56,12 +50,12 @@ class Cluster(NamedTuple):
 
 def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
     """Keep a pattern for each cluster, worded by the model where there is one and it is faithful."""
-    must_speak(model)
+    must_answer(model)
     made: list[Lesson] = []
     for cluster in (yield from clusters(shelf)):
         said: str | None = None
         if model is not None:
-            said = yield either(spoken, aspoken, model, question(cluster.members))
+            said = yield from wording(model, cluster.members)
         pattern = yield from keep(shelf, cluster, said)
         made += [pattern] if pattern is not None else []
     return made
@@ -193,56 +187,3 @@ def _is_faithful(summary: Lesson, members: Sequence[Lesson]) -> bool:
     if len(said - held) > ITS_OWN * len(said):
         return False
     return all(likeness(text, one.text) >= HELD and not opposed(text, one.text) for one in members)
-
-
-logger = logging.getLogger(__name__)
-
-AS_ITSELF: RunnableConfig = {"run_name": "distill", "tags": ["nostream"]}
-"""How a model's calls are told apart in traces."""
-
-
-def question(members: Sequence[Lesson]) -> str:
-    """What a model is asked of lessons that say much the same."""
-    return Prompts().render("distill", lessons="\n".join(f"- {one.text.replace('<', '‹')}" for one in members[:20]))
-
-
-def must_speak(model: Any) -> None:
-    """Refuse what could word nothing, such as a model's name: nothing would tell that it was never asked."""
-    if model is not None and not callable(model) and not hasattr(model, "invoke"):
-        raise ValueError(f"`model` is a chat model or a function of a prompt, got {model!r}")
-
-
-def spoken(model: Any, prompt: str) -> str | None:
-    """What a model says, or `None` where it fails: the best wording does without it."""
-    try:
-        return text_of(model.invoke(prompt, AS_ITSELF) if hasattr(model, "invoke") else model(prompt))
-    except GraphBubbleUp:
-        raise
-    except Exception as fault:  # noqa: BLE001 - a model is anybody's code
-        _tell(fault)
-        return None
-
-
-async def aspoken(model: Any, prompt: str) -> str | None:
-    """The same, awaited; a function of the caller's own is called in a thread."""
-    try:
-        if hasattr(model, "ainvoke"):
-            return text_of(await model.ainvoke(prompt, AS_ITSELF))
-        reply = await asyncio.to_thread(model, prompt)
-        return text_of(await reply if inspect.isawaitable(reply) else reply)
-    except GraphBubbleUp:
-        raise
-    except Exception as fault:  # noqa: BLE001 - a model is anybody's code
-        _tell(fault)
-        return None
-
-
-def _tell(fault: Exception) -> None:
-    logger.warning("Distilled without a model: %s: %s", type(fault).__name__, fault)
-
-
-def text_of(reply: Any) -> str:
-    """The first line of a reply, without the marks of a list."""
-    text = reply if isinstance(reply, str) else str(getattr(reply, "text", reply))
-    lines = [line.strip().lstrip("-*•> ").strip("\"'`“” ") for line in text.splitlines()]
-    return next(filter(None, lines), "")

@@ -21,7 +21,7 @@ from langgraph_reflexion.memory.changes import unless_embedding_fails
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
-from langgraph_reflexion.memory.trust.guard import suspicion_of
+from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.words import fold

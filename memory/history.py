@@ -187,6 +187,8 @@ def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
         changes = (*reversed(evidence.standing), *reversed(evidence.changes))
         moved = next((change for change in changes if now.status in (change.status, change.action)), None)
         return f"it is {now.status}" + (f": {moved.why}" if moved is not None and moved.why else "")
+    if shelf.policy.approve and not evidence.approved:
+        return "no person has approved it yet"
     if now.expires_at is not None and now.expires_at <= shelf.clock():
         return f"its time was over on {now.expires_at:%Y-%m-%d}"
     return doubt_of(now, evidence)

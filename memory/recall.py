@@ -25,7 +25,7 @@ from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import LIVE, Evidence, failure_of, fingerprints, folded, hash_of, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked, topic_for
-from langgraph_reflexion.memory.trust.guard import LOOKED_AT, of_both, shown_texts, suspicion
+from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.text.likeness import likeness, opposed
@@ -157,6 +157,8 @@ def recall(
     now = shelf.clock()
 
     def usable(item: Item) -> bool:
+        if policy.approve and item.value.get("status") != "active":  # an approval makes it active
+            return False
         return item.key in items and item.key not in exclude and is_usable(item.value, now, tools, failure)
 
     topic = topic or topic_for(task, policy)
@@ -169,6 +171,8 @@ def recall(
         scores = yield from _for_failure(shelf, weights, usable, failure)
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
     evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best]))
+    if policy.approve:
+        always, best = ([key for key in keys if evidence[key].approved] for keys in (always, best))
     held = frozenset(weights)
     always.sort(key=lambda key: len(shelf.index.entries[key].words & held) if key in shelf.index.entries else 0)
     standing_rules = [_current(items[key], evidence[key], None) for key in reversed(always)]
@@ -554,8 +558,9 @@ def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
     overlength = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None)
     approved = evidence.approved_words
     looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
-    doubt = overlength or next(filter(None, (suspicion(text[:LOOKED_AT]) for text in looked_at)), None)
-    return doubt or (of_both(lesson) if lesson.text in looked_at else None)
+    doubt = overlength or next(filter(None, (suspicion(text) for text in looked_at)), None)
+    together = f"{lesson.when} {lesson.text}" if lesson.when and lesson.text in looked_at else ""
+    return doubt or suspicion(together)
 
 
 def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> set[str]:

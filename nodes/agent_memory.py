@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
@@ -17,6 +18,7 @@ from langgraph_reflexion.memory import Indexes, LessonBook, label, resolve_names
 from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import runtime_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
+from langgraph_reflexion.state import State, shown_in
 
 logger = logging.getLogger(__name__)
 
@@ -85,3 +87,15 @@ def best_effort(what: str, wait: Wait, seconds: float | None = None) -> Waits[An
         raise_control_flow(fault)
         logger.warning("%s failed, and the run goes on without: %r", what, fault)
         return None
+
+
+def foreign_texts(trusted_tools: Collection[str], state: State) -> list[str]:
+    """What tools said in this run, the newest first, except trusted ones: advice in their words is set aside."""
+    messages = (message for message in reversed(shown_in(state)) if isinstance(message, ToolMessage))
+    return [message.text for message in messages if message.name not in trusted_tools and not _is_ours(message)]
+
+
+def _is_ours(message: ToolMessage) -> bool:
+    """Whether the agent wrote a tool message itself (a denied call, a refused `Command`), or a person did."""
+    details = message.artifact if isinstance(message.artifact, dict) else {}
+    return bool(details.get("rejected")) or ("error_class" in details and not details.get("exception"))

@@ -12,9 +12,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import concrete, likeness, spares_a_reflection
+from langgraph_reflexion.memory import concrete, likeness, screen, spares_a_reflection
 from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory
+from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_texts
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
@@ -103,8 +103,14 @@ def reflect(
         # As if none had been left for this failure: a repeated call is not run again.
         loop = loop_in(state["trail"], budget.limits.loop_threshold) if failure.signal == "loop" else None
         return update if loop is None else {**update, "blocked": {**state["blocked"], **to_block(state, loop)}}
-    update["reflections"] = [*earlier, reflection]
     update["tally"]["advised"] = [*state["tally"]["advised"], len(state["attempts"])]
+    foreign = foreign_texts(memory.policy.trusted_tools, state)
+    distrust = screen(reflection.patch_prompt, foreign, [task_in(state)])
+    if distrust is not None:  # not shown, in this run or a later one; the run goes on as if none were left
+        _emit(config, state, reflection, "set aside", f"The plan was set aside: {distrust}.", spent)
+        without = {"patch_prompt": "", "fix_strategy": []}
+        return {**update, "reflections": [*earlier, reflection.model_copy(update=without)]}
+    update["reflections"] = [*earlier, reflection]
     dropped = "said before" if alike else None if concrete(reflection.patch_prompt) else "no plan"
     _emit(config, state, reflection, dropped, ENDS[dropped]["reason"] if dropped else "", spent)
     if dropped is not None:

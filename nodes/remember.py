@@ -5,23 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import LessonBook, observed, refusal, topic_for
-from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, time_to_write
+from langgraph_reflexion.memory import LessonBook, refusal, screen, topic_for
+from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_texts, time_to_write
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.checks import Evaluator, origin_of_verdicts
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Lesson, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update, shown_in, task_in
+from langgraph_reflexion.state import State, Update, task_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.topics import GENERAL
 
-FOREIGN_CHARACTERS = 200_000
-"""Characters of tools' output in which a lesson's sentences are looked for, the newest first."""
 CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 
 
@@ -49,11 +46,11 @@ def remember(
                 topic=_topic_in(state, book),
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
-                origin=_origin(evaluator, budget, state, memo.text),
+                origin=_origin(memory, evaluator, budget, state, memo.text),
                 confidence=reflection.confidence,
                 sources=[state["about"]["id"]],
             )
-            written_id = yield from _keep(budget, state, config, book, lesson)
+            written_id = yield from _keep(memory, budget, state, config, book, lesson)
             if written_id is not None and written_id not in written:
                 written.append(written_id)
     if written:
@@ -82,11 +79,11 @@ def remember_success(
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
             topic=_topic_in(state, book),
-            origin=_origin(evaluator, budget, state, text, accepted=True),
+            origin=_origin(memory, evaluator, budget, state, text, accepted=True),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
         )
-        written_id = yield from _keep(budget, state, config, book, lesson, report_refusals=False)
+        written_id = yield from _keep(memory, budget, state, config, book, lesson, report_refusals=False)
         if written_id is not None:
             return list(dict.fromkeys([*written, written_id]))
     return written
@@ -124,6 +121,7 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
 
 
 def _keep(
+    memory: AgentMemory,
     budget: Budget,
     state: State,
     config: RunnableConfig,
@@ -139,8 +137,8 @@ def _keep(
         emit(config, "lesson", action="unchanged", reason=reason, id=shown_id, text=lesson.text, kind=lesson.kind)
         return None
     answer = state["attempts"][-1].answer if state["attempts"] else None
-    heard = [text for text, _ in _tool_texts(state)]
-    add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, heard=heard)
+    foreign = foreign_texts(memory.policy.trusted_tools, state)
+    add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=foreign)
     result = yield from best_effort("remember", add, time_to_write(budget.left(state)))
     if result is None:
         return None
@@ -164,26 +162,14 @@ def _topic_in(state: State, book: LessonBook) -> str | None:
     return None if topic == GENERAL else topic
 
 
-def _origin(evaluator: Evaluator, budget: Budget, state: State, text: str, *, accepted: bool = False) -> Origin:
+def _origin(
+    memory: AgentMemory, evaluator: Evaluator, budget: Budget, state: State, text: str, *, accepted: bool = False
+) -> Origin:
     """What a lesson rests on: the failure, or the accepted answer; a tool's own words are `observed`."""
     failure = state["failures"][-1] if accepted else state["failure"]
     assert failure is not None
-    evidence = failure.evidence if failure.signal == "tool_error" else ""
-    if observed(text, _tool_texts(state), task_in(state), evidence):
+    if screen(text, foreign_texts(memory.policy.trusted_tools, state), [task_in(state)]) is not None:
         return "observed"
     if accepted or failure.signal == "check_failed":
         return origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted)
     return "told" if failure.signal == "feedback" else "verified"
-
-
-def _tool_texts(state: State) -> list[tuple[str, bool]]:
-    """What tools said, the newest first, and whether it was an error; of a long history the newest part."""
-    texts: list[tuple[str, bool]] = []
-    left = FOREIGN_CHARACTERS
-    for message in reversed(shown_in(state)):
-        if left <= 0:
-            break
-        if isinstance(message, ToolMessage):
-            texts.append((message.text[:left], message.status == "error"))
-            left -= len(texts[-1][0])
-    return texts

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, get_args
 
 from langgraph_reflexion.memory.notebook.grouping import Group, Groups, Record, words_of
-from langgraph_reflexion.memory.trust.guard import suspicion
+from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.schemas import Category, Severity
 from langgraph_reflexion.text.secrets import mask_secrets
 from langgraph_reflexion.text.words import tokens, weight

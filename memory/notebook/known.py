@@ -20,8 +20,8 @@ from langgraph_reflexion.memory.notebook import findings
 from langgraph_reflexion.memory.notebook.additions import Additions
 from langgraph_reflexion.memory.notebook.findings import doubt_of, finding_of, is_sound
 from langgraph_reflexion.memory.notebook.grouping import Groups, Record
+from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.records import hash_of
-from langgraph_reflexion.memory.trust.provenance import copied
 from langgraph_reflexion.text.words import fold
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Known:
         return _shown(record)
 
     def record(
-        self, session: str, score: float | None, found: Collection[Mapping[str, Any]], heard: Collection[str]
+        self, session: str, score: float | None, found: Collection[Mapping[str, Any]], foreign: Collection[str]
     ) -> Plan[list[Finding]]:
         """Keep what was found of one run, each once."""
         yield from self._additions.look()
@@ -61,13 +61,13 @@ class Known:
             tidy = finding_of(given)
             id = _id_of(session, tidy)
             if id not in self._records and all(one["id"] != id for one in records):
-                records.append(self._made(tidy, session, score, id, heard))
+                records.append(self._made(tidy, session, score, id, foreign))
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
         yield from self._keep(records, about if session and session not in self._sessions else None)
         return [_shown(one) for one in records]
 
-    def _made(self, tidy: Record, session: str, score: float | None, id: str, heard: Collection[str]) -> Record:
-        doubt = doubt_of(tidy) or copied(tidy["suggestion"], heard)
+    def _made(self, tidy: Record, session: str, score: float | None, id: str, foreign: Collection[str]) -> Record:
+        doubt = doubt_of(tidy) or copied(tidy["suggestion"], foreign)
         with self._lock:
             self._last = max(self._last + 1, time.time_ns())
             order = self._last

@@ -52,19 +52,19 @@ class ErrorNotebook:
         return await awork(self.store, self._known.add(finding, text(session, "session")))
 
     def record(
-        self, session: str, score: float | None, found: Collection[Mapping[str, Any]], heard: Collection[str] = ()
+        self, session: str, score: float | None, found: Collection[Mapping[str, Any]], foreign: Collection[str] = ()
     ) -> list[Finding]:
         """Keep what an auditor says of one run. Recorded twice under a session, it is kept once.
 
-        `heard` is what tools said: a suggestion copied from there is set aside.
+        `foreign` is what tools said: a suggestion copied from there is set aside.
         """
-        return work(self.store, self._known.record(session, score, found, heard))
+        return work(self.store, self._known.record(session, score, found, foreign))
 
     async def arecord(
-        self, session: str, score: float | None, found: Collection[Mapping[str, Any]], heard: Collection[str] = ()
+        self, session: str, score: float | None, found: Collection[Mapping[str, Any]], foreign: Collection[str] = ()
     ) -> list[Finding]:
         """The same, awaited."""
-        return await awork(self.store, self._known.record(session, score, found, heard))
+        return await awork(self.store, self._known.record(session, score, found, foreign))
 
     def clear(self) -> int:
         """Remove everything, and say how many findings that were."""

@@ -70,7 +70,7 @@ def keep_report(papers: Papers, session: str, report: Report, heard: Heard, task
         now = {one["id"] for one in kept}
         for group in often:
             if now & {one["id"] for one in group} and group[-1]["suggestion"]:
-                yield either(book.add, book.aadd, _lesson_of(group), task=task, heard=said)
+                yield either(book.add, book.aadd, _lesson_of(group), task=task, foreign=said)
     return kept
 
 
@@ -117,7 +117,7 @@ def keep_memories(papers: Papers, session: str, said: Memories, heard: Heard) ->
         orders = one["kind"] != "project" or _ORDERS.search(one["content"])
         doubt = "a tool said it, and not the user" if origin == "observed" and orders else None
         tools = [] if origin == "told" else heard.tools  # what the user said too is no copy of what a tool said
-        written = yield either(book.add, book.aadd, lesson, heard=tools, doubt=doubt)
+        written = yield either(book.add, book.aadd, lesson, foreign=tools, doubt=doubt)
         kept.append({**one, "action": written.action, "reason": written.reason})
     if said.forget and _FORGET.search(heard.user):
         for name in said.forget:

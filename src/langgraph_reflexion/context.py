@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -99,6 +99,15 @@ class MemoryPolicy(_Settings):
         default=None, description="A function of the task that gives its topic in a word, in place of the built-in one."
     )
     keep_runs: int = Field(default=10_000, ge=1, description="Episodes kept in a namespace; the oldest go first.")
+    guard: Any = Field(
+        default=None,
+        description="A chat model, its name, or a function of a new lesson's text that gives None or the reason to set "
+        "it aside.",
+    )
+    approve: bool = Field(default=False, description="Show no lesson that a person has not approved.")
+    trusted_tools: tuple[str, ...] = Field(
+        default=(), description="Tools whose words a lesson may repeat; a lesson in another tool's words is set aside."
+    )
     read: bool = Field(default=True, description="Show lessons.")
     write: bool = Field(default=True, description="Keep lessons, episodes and credit.")
     by_user: bool = Field(
@@ -113,6 +122,23 @@ class MemoryPolicy(_Settings):
         if isinstance(value, str):
             raise ValueError(f"is a tuple of labels, got the text {value!r}; write ({value!r},)")
         return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("guard")
+    @classmethod
+    def _answers(cls, value: Any) -> Any:
+        if value is None or callable(value) or hasattr(value, "invoke") or (isinstance(value, str) and value.strip()):
+            return value
+        raise ValueError(f"is a chat model, its name or a function of a text, got {value!r}")
+
+    @field_validator("trusted_tools", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ValueError(f"is a collection of tool names, got {value!r}; write ({value!r},)")
+        names = tuple(value)
+        if not all(isinstance(name, str) and name for name in names):
+            raise ValueError(f"holds names of tools, got {value!r}")
+        return names
 
     @field_validator("expires_after")
     @classmethod

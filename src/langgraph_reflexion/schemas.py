@@ -315,7 +315,6 @@ class Lesson(Value):
     when: str = ""
     when_not: str = ""
     why: str = ""
-    situation: str = Field(default="", description="The words of the task it was learned on, without its details.")
     topic: str | None = None
     tags: list[str] = Field(default_factory=list)
     trigger: Trigger | None = None

@@ -89,7 +89,7 @@ def test_rules_are_always_recalled_the_rest_where_it_fits_within_the_same_budget
     policy = MemoryPolicy(namespace=on.NAMESPACE, control_share=0, lesson_tokens=120)
     book = LessonBook(store, on.NAMESPACE, policy)
     book.add(Lesson(kind="rule", name="kebab-case", text="Name new files in kebab-case."))
-    book.add(Lesson(kind="preference", name="tea", text="Offer green tea to visitors."))
+    book.add(Lesson(kind="preference", name="tea", text="Offer green tea.", when="Visitors come for tea."))
     assert [one.name for one in book.recall("What is the capital of France?")] == ["kebab-case"]
     assert [one.name for one in book.recall("Which tea do visitors like?")] == ["kebab-case", "tea"]
     for i in range(12):

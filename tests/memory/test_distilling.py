@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.distill import text_of
+from langgraph_reflexion.memory.asking import first_line
 from langgraph_reflexion.schemas import Episode, Lesson
 
 pytestmark = pytest.mark.req("D12")
@@ -188,7 +188,7 @@ def test_no_lesson_has_to_go_for_a_summary(book_on: Any) -> None:
     [("  * 'Check it.'\n\nThat is all.", "Check it."), (AIMessage("Check it."), "Check it."), ("\n\n", "")],
 )
 def test_of_a_reply_its_first_line_counts(reply: Any, text: str) -> None:
-    assert text_of(reply) == text
+    assert first_line(reply) == text
 
 
 @pytest.mark.slow

@@ -1,8 +1,19 @@
-"""Bring text to one spelling, so that comparing does not depend on width, case or spacing."""
+"""Bring text to one spelling, and read what is written in disguise.
+
+Comparing does not depend on width, case or spacing, and text is judged by what it says, however it is encoded.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import codecs
+import html
+import re
+import string
 import unicodedata
+import urllib.parse
+from collections.abc import Iterator
 
 
 def normalize(text: str) -> str:
@@ -18,3 +29,78 @@ def fold(text: str) -> str:
 def word_set(words: str) -> frozenset[str]:
     """A set of words, written as one text with spaces between them."""
     return frozenset(words.split())
+
+
+# ---------------------------------------------------------------- text in disguise
+
+_INVISIBLE = re.compile(
+    "[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
+    "|[\U000e0100-\U000e01ef]{2,}|(?<![\u3400-\u9fff])[\U000e0100-\U000e01ef]"
+    "|[\u200c\u200d](?=[A-Za-z0-9\u4e00-\u9fff ])|(?<=[A-Za-z0-9\u4e00-\u9fff ])[\u200c\u200d]"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+"""Characters that no reader sees. Joiners are left where a script or an emoji needs them."""
+
+_LOOKALIKES = str.maketrans(
+    "аеорсухіѕԁɡɩοαενρτυκχıɪɢɴʀᴇᴀʟᴘᴠᴏᴜꜱᴛᴄᴍᴅʙʏᴡғʜᴊᴋᴢβАВЕКМНОРСТХІЅЈΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+    "aeopcyxisdgioaevptukxiignrealpvoustcmdbywfhjkzbABEKMHOPCTXISJABEZHIKMNOPTYX",
+)
+_DIGITS_FOR_LETTERS = str.maketrans("01345789@$!+", "oieastbgasit")
+_WITH_DIGITS = re.compile(r"(?=[\w@$!+]*[a-z])[\w@$!+]*[01345789@$!+][\w@$!+]*", re.IGNORECASE)
+_SPELLED_OUT = re.compile(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+_CHARACTER_CODES = re.compile(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}")
+_ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
+
+
+def has_invisible_characters(text: str) -> bool:
+    """Whether a text holds characters that no reader sees."""
+    return _INVISIBLE.search(text) is not None
+
+
+def visible(text: str) -> str:
+    """The text as a reader sees it: one width, nothing invisible, Latin letters in place of their lookalikes."""
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    if text.isascii():
+        return text
+    bare = "".join(sign for sign in unicodedata.normalize("NFD", text) if not unicodedata.combining(sign))
+    return unicodedata.normalize("NFC", bare).translate(_LOOKALIKES)
+
+
+def decoded(text: str) -> Iterator[str]:
+    """What stretches in base 64, 32 or 16, and rows of character codes, say where they hold words."""
+    for codes in _CHARACTER_CODES.finditer(text):
+        read = "".join(chr(int(code)) for code in codes.group().replace(",", " ").split())
+        if " " in read.strip() and read.isprintable():
+            yield read
+    for stretch in _ENCODED.finditer(text):
+        encoded = stretch.group().rstrip("=")
+        for decode in (_base64, _base32, bytes.fromhex):
+            try:
+                read = decode(encoded).decode("utf-8")
+            except (ValueError, binascii.Error):
+                continue
+            if (" " in read.strip() or _UNSPACED.search(read)) and read.replace("\n", " ").isprintable():
+                yield read
+
+
+def readings(text: str) -> Iterator[str]:
+    """Other ways to read a visible text: unescaped, spelled out, digits for letters, shifted letters, backwards."""
+    unescaped = _ESCAPED.sub(lambda found: chr(int(found.group(1) or found.group(2), 16)), text)
+    unescaped = urllib.parse.unquote(html.unescape(unescaped))
+    spelled = _SPELLED_OUT.sub(lambda found: re.sub(r"(?<=\w)[ ._*|-](?=\w)", "", found.group()), text)
+    letters = _WITH_DIGITS.sub(lambda found: found.group().translate(_DIGITS_FOR_LETTERS), text)
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w)[_/-]+(?=\w)", " ", text)
+    others = (unescaped, spelled, letters, apart, codecs.encode(text, "rot13"), text[::-1], text.translate(_ATBASH))
+    yield from (other for other in dict.fromkeys(others) if other != text)
+
+
+def _base64(encoded: str) -> bytes:
+    altchars = b"-_" if set(encoded) & set("-_") else None
+    return base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=altchars)
+
+
+def _base32(encoded: str) -> bytes:
+    return base64.b32decode(encoded + "=" * (-len(encoded) % 8))

@@ -1,4 +1,4 @@
-"""Writing: a lesson that is offered is refused, set aside, added, or merged with one that says the same."""
+"""Write a lesson: it is refused, set aside, added, or merged with one that says the same."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from datetime import datetime
 from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.access import Plan, put
+from langgraph_reflexion.memory.asking import guard_objection
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.credit import promise
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
-from langgraph_reflexion.memory.life.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
+from langgraph_reflexion.memory.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
+from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_of, change_record, lesson_id, record
 from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, read_some, stocked
-from langgraph_reflexion.memory.trust.guard import overreach, suspicion_of
-from langgraph_reflexion.memory.trust.provenance import copied
+from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
@@ -25,68 +26,80 @@ def add(
     lesson: Lesson,
     task: str | None,
     answer: str | None,
-    heard: Iterable[str] = (),
+    foreign: Iterable[str] = (),
     doubt: str | None = None,
 ) -> Plan[Written]:
-    """Keep a lesson as a candidate, if it passes the gate; with a `doubt`, set it aside for a person.
+    """Keep a lesson as a candidate if it passes the gate; set it aside where its words are not to be trusted.
 
-    Details of its task become slots; a lesson that says nothing without them is refused, and stays with its run.
+    `foreign` is what tools, files, pages and errors said in the run; a `doubt` is a reason of the caller's own.
     """
     if not isinstance(lesson, Lesson):
         raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
     tidied = tidy(lesson)
-    reason = malformed(tidied)
-    if reason is not None:
+    if reason := malformed(tidied):
         return Written("refused", None, reason)
-    offered, reason = tidied, refusal(tidied, task, answer)
-    # Looked at as it came, too: on one line a role's name at the head of the second is hard to see.
-    doubt = (
-        suspicion_of(lesson.model_copy(update={"why": ""}))
-        or suspicion_of(tidied)
-        or suspicion_of(offered)
-        or copied(lesson.text, heard)
-        or (overreach(tidied.text) if heard and offered.origin == "observed" else None)
-        or doubt
-    )
-    if reason is not None and not doubt:
+    doubt = _distrust(lesson, tidied, task, list(foreign)) or doubt
+    if not doubt and (reason := refusal(tidied, task, answer)):
         return Written("refused", None, reason)
     items = yield from stocked(shelf)
-    new = _fresh(shelf, offered, "quarantined" if doubt else "candidate")
+    if not doubt and lesson_id(shelf.namespace, tidied) not in items:
+        doubt = yield from guard_objection(shelf.policy.guard, tidied)
+    new = _fresh(shelf, tidied, "quarantined" if doubt else "candidate")
     twin = twin_of(shelf, new, items) or (yield from twin_by_vectors(shelf, new, items))
-    if twin is not None and not doubt and (yield from _holds_again(shelf, twin, new, items.values())):
+    if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new, items.values())):
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     if twin is not None:
         written = yield from merge(shelf, twin, new, doubt)
         if written is not None:
             if twin.value.get("status") not in LIVE and written.lesson is not None and written.lesson.status in LIVE:
-                ops = yield from _making_room(shelf, (yield from read_one(shelf, twin.key)))
+                ops = yield from _evictions(shelf, (yield from read_one(shelf, twin.key)))
                 yield from unless_embedding_fails(ops)
             return written
     if doubt:
-        yield from unless_embedding_fails(_kept(shelf, new, doubt)[1])
+        yield from unless_embedding_fails(_new_record(shelf, new, doubt)[1])
         return Written("quarantined", new, doubt)
-    if elders := _namesakes(new, items.values()):
-        new = new.model_copy(update={"supersedes": [*new.supersedes, *(one.key for one in elders)]})
-    yield from unless_embedding_fails((yield from _added(shelf, new, items)))
-    return (yield from _united(shelf, new))
+    if elders := _same_name(new, items.values()):
+        new = new.model_copy(update={"supersedes": [*new.supersedes, *(elder.key for elder in elders)]})
+    yield from unless_embedding_fails((yield from _insertion(shelf, new, items)))
+    return (yield from _reconciled(shelf, new))
 
 
-def _added(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:
+def screen(text: str, foreign: Iterable[str] = (), own: Iterable[str] = ()) -> str | None:
+    """Why a text (a lesson, a patch, a plan) must not reach a model, or `None`.
+
+    `foreign` is what tools, files, pages and errors said in this run, `own` what the user said.
+    """
+    return suspicion(text) or copied(text, foreign, own)
+
+
+def _distrust(lesson: Lesson, tidied: Lesson, task: str | None, foreign: list[str]) -> str | None:
+    """Why a lesson's words are not to be trusted. They are read as they came, too: tidying hides a line's start."""
+    reason = suspicion_of(lesson.model_copy(update={"why": ""})) or suspicion_of(tidied)
+    own = [task] if task else []
+    return reason or next(filter(None, (copied(text, foreign, own) for text in shown_with(lesson))), None)
+
+
+def shown_with(lesson: Lesson) -> list[str]:
+    """The texts of a lesson that a prompt shows: what it says, and when it holds."""
+    return [text for text in (lesson.text, lesson.when, lesson.when_not) if text]
+
+
+def _insertion(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:
     """A new lesson and all that follows from it, in one batch: a crash leaves all of it or nothing."""
-    found, ops = _kept(shelf, new)
+    found, ops = _new_record(shelf, new)
     run = found.evidence.changes[0].run
     known = yield from read_some(shelf, [one for one in new.supersedes if one in items])
     for elder in known.values():
         why = f"{new.id} takes its place"
         ops += moving(shelf, elder, "superseded", "superseded", by="writer", why=why, run=run)
     rest = {key: item for key, item in items.items() if key not in new.supersedes}
-    ops += _linked(shelf, found, (yield from read_some(shelf, opposites(shelf, new, rest))).values())
+    ops += _opposition(shelf, found, (yield from read_some(shelf, opposites(shelf, new, rest))).values())
     if sum(item.value.get("status") in LIVE for item in rest.values()) >= shelf.policy.max_kept:
-        ops += yield from _making_room(shelf, found)
+        ops += yield from _evictions(shelf, found)
     return ops
 
 
-def _linked(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
+def _opposition(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
     """What records on both sides that they advise the opposite, where it is not recorded yet."""
     ops: list[Op] = []
     run = run_of(new.lesson)
@@ -98,33 +111,33 @@ def _linked(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
     return ops
 
 
-def _united(shelf: Shelf, new: Lesson) -> Plan[Written]:
+def _reconciled(shelf: Shelf, new: Lesson) -> Plan[Written]:
     """Look once more for what other writers added in the meantime.
 
     Where one says the same, the elder stays and has the evidence of both; of two under one name the later holds.
     """
     items = yield from stocked(shelf)
     others = {key: item for key, item in items.items() if key != new.id}
-    twin, rivals = twin_of(shelf, new, others), [one.key for one in _namesakes(new, others.values())]
+    twin, rivals = twin_of(shelf, new, others), [one.key for one in _same_name(new, others.values())]
     near = [*rivals, *([twin.key] if twin is not None else [])]
     against = opposites(shelf, new, others)
     known = yield from settled(shelf, dict.fromkeys([new.id, *near, *against]))
     ours = known.get(new.id)
     if ours is None:
         return Written("added", new)
-    yield from unless_embedding_fails(_linked(shelf, ours, [known[key] for key in against if key in known]))
+    yield from unless_embedding_fails(_opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
         stays, goes = sorted((ours, known[twin.key]), key=lambda one: _age(shelf, one))
-        yield from _gives_way(shelf, goes, f"{stays.lesson.id} says the same")
+        yield from _supersede(shelf, goes, f"{stays.lesson.id} says the same")
         united = yield from merge(shelf, stays.item, goes.lesson, None)
         return Written("merged", united.lesson if united is not None else stays.lesson)
     *gone, stays = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda one: _age(shelf, one))
     for goes in gone:
-        yield from _gives_way(shelf, goes, f"{stays.lesson.id} takes its place")
+        yield from _supersede(shelf, goes, f"{stays.lesson.id} takes its place")
     return Written("added", ours.lesson)
 
 
-def _gives_way(shelf: Shelf, goes: Read, why: str) -> Plan[None]:
+def _supersede(shelf: Shelf, goes: Read, why: str) -> Plan[None]:
     if goes.lesson.status in LIVE:
         yield from moved(shelf, goes, "superseded", "superseded", by="writer", why=why)
 
@@ -133,12 +146,12 @@ def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
     return found.lesson.created_at or shelf.clock(), found.lesson.id
 
 
-def _holds_again(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
+def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
     """Bring a named entry's former value back, in place of the one that had taken its place."""
     if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
         return False
     run = run_of(new)
-    known = yield from read_some(shelf, [twin.key, *(one.key for one in _namesakes(new, items))])
+    known = yield from read_some(shelf, [twin.key, *(one.key for one in _same_name(new, items))])
     again = known.pop(twin.key, None)
     if again is None:
         return False
@@ -168,14 +181,14 @@ def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:
     )
 
 
-def _namesakes(new: Lesson, items: Iterable[Item]) -> list[Item]:
+def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
     """The named entries that the new one of that name takes the place of; one, unless many write at once."""
     alike = (new.kind, new.name)
     live = (item for item in items if item.value.get("status") in LIVE)
     return [item for item in live if new.name and (item.value.get("kind"), item.value.get("name")) == alike]
 
 
-def _kept(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
+def _new_record(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
     """A new lesson as it will be read, and what keeps it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if doubt else "added"
@@ -190,7 +203,7 @@ def _kept(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
     return Read(item, new, Evidence(changes=(change_of(value),))), ops
 
 
-def _making_room(shelf: Shelf, new: Read) -> Plan[list[Op]]:
+def _evictions(shelf: Shelf, new: Read) -> Plan[list[Op]]:
     """What retires the least useful lessons above the cap, the new one among them; an approved one never goes."""
     found = {**(yield from read_all(shelf)), new.lesson.id: new}
     gone = {one for one in new.lesson.supersedes if one in found}

@@ -1,0 +1,114 @@
+"""Ask a chat model, or a caller's function, for a text: for the wording of a pattern and for a guard's objection."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphBubbleUp
+
+from langgraph_reflexion.driver import Wait
+from langgraph_reflexion.memory.access import Plan
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Lesson
+
+logger = logging.getLogger(__name__)
+
+
+def ask(model: Any, question: str, name: str) -> Wait:
+    """Ask a model, its name, or a function of a text; `name` is what traces call it.
+
+    Async, a function of the caller's own runs in a thread, and may return something to await.
+    """
+    config: RunnableConfig = {"run_name": name, "tags": ["nostream"]}
+
+    async def later() -> Any:
+        resolved = _resolved(model)
+        if hasattr(resolved, "ainvoke"):
+            return await resolved.ainvoke(question, config)
+        reply = await asyncio.to_thread(resolved, question)
+        return await reply if inspect.isawaitable(reply) else reply
+
+    def now() -> Any:
+        resolved = _resolved(model)
+        return resolved.invoke(question, config) if hasattr(resolved, "invoke") else resolved(question)
+
+    return Wait(now, later)
+
+
+def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
+    """Why the caller's guard sets a new lesson aside, or `None`; a guard that fails sets it aside, too.
+
+    It sees the lesson alone, not the transcript that may have talked its author round.
+    """
+    if guard is None:
+        return None
+    is_model = isinstance(guard, str) or hasattr(guard, "invoke")
+    question = Prompts().render("guard", lesson=_as_data(lesson)) if is_model else lesson.text
+    try:
+        reply = yield ask(guard, question, "guard")
+        return _objection_in(first_line(reply)) if is_model else _reason(reply)
+    except GraphBubbleUp:
+        raise
+    except Exception as fault:  # noqa: BLE001 - a model or function is anybody's code
+        logger.warning("The guard failed, the lesson is set aside: %s: %s", type(fault).__name__, fault)
+        return f"the guard failed: {type(fault).__name__}"
+
+
+def wording(model: Any, lessons: Sequence[Lesson]) -> Plan[str | None]:
+    """A model's words for what these lessons have in common, or `None` where it fails."""
+    listed = "\n".join(f"- {lesson.text.replace('<', '‹')}" for lesson in lessons[:20])
+    try:
+        reply = yield ask(model, Prompts().render("distill", lessons=listed), "distill")
+        return first_line(reply)
+    except GraphBubbleUp:
+        raise
+    except Exception as fault:  # noqa: BLE001 - a model is anybody's code
+        logger.warning("Distilled without a model: %s: %s", type(fault).__name__, fault)
+        return None
+
+
+def must_answer(model: Any) -> None:
+    """Refuse what could word nothing."""
+    if model is not None and not callable(model) and not hasattr(model, "invoke"):
+        raise ValueError(f"`model` is a chat model or a function of a prompt, got {model!r}")
+
+
+def first_line(reply: Any) -> str:
+    """The first line of a reply, without list marks or quotation marks."""
+    text = reply if isinstance(reply, str) else str(getattr(reply, "text", reply))
+    lines = [line.strip().lstrip("-*•> ").strip("\"'`“” ") for line in text.splitlines()]
+    return next(filter(None, lines), "")
+
+
+def _resolved(model: Any) -> Any:
+    if not isinstance(model, str):
+        return model
+    from langchain.chat_models import init_chat_model
+
+    return init_chat_model(model)
+
+
+def _as_data(lesson: Lesson) -> str:
+    text = f"{lesson.text}\nWhen: {lesson.when}" if lesson.when else lesson.text
+    return text.replace("<", "‹")
+
+
+def _objection_in(reply: str) -> str | None:
+    """What a model answered: `KEEP`, or `SET ASIDE:` and the reason. Anything else is taken for an objection."""
+    verdict, _, reason = reply.partition(":")
+    if verdict.strip(" .*").upper() == "KEEP":
+        return None
+    return f"the guard objects: {reason.strip() or reply or 'it gave no answer'}"
+
+
+def _reason(reply: Any) -> str | None:
+    if reply is None:
+        return None
+    if not isinstance(reply, str) or not reply.strip():
+        raise ValueError(f"`guard` gives None or the reason to set a lesson aside, got {reply!r}")
+    return f"the guard objects: {reply.strip()}"

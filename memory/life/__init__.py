@@ -1,1 +1,0 @@
-"""What becomes of a lesson: written, merged, credited, decided on, distilled, undone, derived again."""

@@ -1,0 +1,101 @@
+"""Find text that poses as somebody else or hides what it says.
+
+Only structure is looked at: role markers, orders to drop earlier instructions, forged boundaries, control marks, links
+to call, encodings and invisible characters. What a plain sentence means is judged by `guard` or a person.
+"""
+
+# ruff: noqa: E501 - a pattern reads best on one line
+
+from __future__ import annotations
+
+import re
+
+from langgraph_reflexion.memory.gate import MAX_READ
+from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.normalize import decoded, has_invisible_characters, readings, visible
+
+_DROP = r"(?<!never )(?<!not )(?<!n't )\b(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
+_EARLIER = r"\b(?:previous|prior|above|earlier|preceding|foregoing|existing|original|initial|system|safety|other|all|any|every|your|the|these|those)\b"
+_RULES = r"\b(?:instructions?|rules?|prompts?|guidelines?|directives?|commands?|orders|polic(?:y|ies)|safeguards?|system message)\b"
+_SENTENCE_START = r"(?:^|[\n.!?。！？]\s*)[\W_]{0,4}"
+_TAGS = r"(?:system|user|assistant|developer|human|tool\w*|function\w*|lessons?|memory|memories|experience|advice|task|transcript|evidence|instructions?|prompt|context|message|patch|hint|block|untrusted|findings?|rules?)"
+_DOMAIN = r"\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app|cc|co|eu|de|uk|ai|online|club)\b"
+
+DROPS = "it tells the reader to drop its instructions"
+ROLE = "it gives the reader another role"
+VOICE = "it speaks in a role's name"
+MARKS = "it holds a model's control marks"
+FORGES = "it forges a boundary"
+LINK = "it names a link to call"
+ENCODED = "it is encoded"
+HIDDEN = "it holds invisible characters"
+
+_PATTERNS = tuple(
+    (reason, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
+    for reason, pattern in (
+        (DROPS, rf"{_DROP}[^.\n]{{0,40}}{_EARLIER}[^.\n]{{0,25}}{_RULES}"),
+        (DROPS, rf"{_DROP}[^.\n]{{0,20}}\b(?:everything|all|anything)\b[^.\n]{{0,25}}\b(?:above|before|earlier|told|said)\b"),
+        (DROPS, r"(?:忽略|无视|忘记|忘掉|不要理会|不要遵守|别理|别管|抛开|绕过)[^。\n]{0,12}(?:指令|指示|规则|提示|命令|要求|限制|设定|准则)"),
+        (DROPS, r"\b(?:ignor|oubli|olvid|vergiss|vergess|dimentic|esque[cç])\w*[^.\n]{0,30}(?:anweisung|instruc\w{1,3}n|istruzion|instruç|consignes|r[èe]gles|reglas|regeln)|игнорир\w*[^.\n]{0,30}(?:инструкц|указан)"),
+        (DROPS, r"(?:指示|命令|プロンプト)を(?:すべて|全て)?無視|ルールを(?:すべて|全て)?無視|이전[^.\n]{0,10}(?:지시|명령)[^.\n]{0,6}무시"),
+        (ROLE, r"\bfrom (?:now|here|this moment) on,?\s*(?:you|act|answer as|respond as|the assistant)\b|\byou are (?:now|no longer)\b|\b(?:pretend|role-?play)\b[^.\n]{0,15}\b(?:you|to be|as)\b"),
+        (ROLE, r"\bnew (?:system )?(?:instructions?|prompt|persona|role)\s*:|\b(?:jailbreak\w*|developer mode|god mode|do anything now|sudo mode)\b"),
+        (ROLE, r"\b(?:speak|respond|behave|act|talk)\s+as\s+(?:the |an? )?(?:system|developer|admin\w*|root|operator|unrestricted|unfiltered)\b"),
+        (ROLE, r"\bthis (?:lesson|rule|advice|note|memory|entry|text)\b[^.\n]{0,30}\b(?:outranks?|overrules?|overrides?|supersedes?|precedence)\b"),
+        (ROLE, r"从(?:现在|此刻|今)(?:起|开始|以后)|你(?:现在|已经)是|(?:扮演|假装|冒充)|新的?(?:系统)?(?:指令|提示词|角色)\s*[:：]"),
+        (VOICE, rf"{_SENTENCE_START}(?:system|assistant|developer|human|user|tool|function|ai|admin|operator|root)(?: (?:prompt|message|note|notice|alert|update|reminder|override))?\s*[:：]"),
+        (VOICE, rf"{_SENTENCE_START}(?:系统|助手|助理|开发者|用户|管理员)(?:提示|消息|指令|通知)?\s*[:：]"),
+        (MARKS, r"<\|[^|\n]{1,40}\|>|\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>|\b(?:BEGIN|END) (?:SYSTEM|INSTRUCTIONS?|PROMPT)\b"),
+        (FORGES, rf"[<‹«〈⟨]\s*/?\s*{_TAGS}\b[^>›»〉⟩\n]{{0,200}}[>›»〉⟩]|\{{\{{\s*[/#]|<script|<iframe|<!--"),
+        (FORGES, r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
+        (LINK, r"\b(?:https?|s?ftp|wss?|file|javascript|data|vbscript|s3|gs|ldaps?)\s*:\s*(?://|\w+[/,;])|\bhxxps?\b|\bwww\.\w|!?\[[^\]\n]{0,200}\]\("),
+        (LINK, rf"\b(?:visit|open|browse|fetch|ping|navigate to|go to|download from|upload|post|send|curl|wget)\b[^.\n]{{0,40}}{_DOMAIN}|\b(?:curl|wget)\b[^\n|]{{0,80}}\|\s*(?:sudo )?\w*sh\b"),
+        (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
+    )
+)  # fmt: skip
+_SQUASHED_DROP = re.compile(
+    r"(?:ignore|disregard|forget|override)(?:all|any|the|your|every)*(?:previous|prior|above|earlier|preceding)(?:system)?(?:instructions?|prompts?|rules|guidelines)"
+)
+"""The same order with all but its letters taken away."""
+
+
+def suspicion(text: str) -> str | None:
+    """Why a text must not be shown to a model, or `None`."""
+    text = text[:MAX_READ]
+    if has_invisible_characters(text):
+        return HIDDEN
+    # Without long stretches of white space, no pattern takes long.
+    text = re.sub(
+        r"\s{2,}", lambda space: "\n" if "\n" in space.group() else " ", re.sub("[\u2028\u2029\x85]", "\n", text)
+    )
+    plain = visible(text)
+    if reason := _poses(text) or _poses(plain):
+        return reason
+    if next(decoded(text), None) is not None:
+        return ENCODED
+    return next((f"in disguise, {reason}" for other in readings(plain) if (reason := _poses_as_another(other))), None)
+
+
+def suspicion_of(lesson: Lesson) -> str | None:
+    """The same for every field of a lesson that a model may read, and for its occasion and text read together."""
+    together = [f"{lesson.when} {lesson.text}"] if lesson.when else []
+    return next(filter(None, map(suspicion, [*shown_texts(lesson), *together])), None)
+
+
+def shown_texts(lesson: Lesson) -> list[str]:
+    """The fields of a lesson that hold words."""
+    texts = [lesson.text, lesson.when, lesson.when_not, lesson.why, lesson.topic, lesson.name, *lesson.tags]
+    return [text for text in texts if text]
+
+
+def _poses(text: str) -> str | None:
+    found = next((reason for reason, pattern in _PATTERNS if pattern.search(text)), None)
+    if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):
+        return DROPS
+    return found
+
+
+def _poses_as_another(text: str) -> str | None:
+    """The same for another reading, in which links and marks mean nothing."""
+    reason = _poses(text)
+    return reason if reason in (DROPS, ROLE, VOICE, FORGES, MARKS) else None
