@@ -98,14 +98,16 @@ def create_reflexion_agent(
     Args:
         model: A chat model, bound or with fallbacks too; a name such as `openai:gpt-4o-mini`; a mapping of names to
             models, chosen by `Context.model`; or a function of (state, runtime).
-        tools: Functions, tools, a `ToolNode`, or a provider's own tools as dicts.
+        tools: Functions, tools, a `ToolNode`, or a provider's own tools as dicts. A call of a function dict ends the
+            run, and its result is given with the next.
         prompt: Text, a `SystemMessage`, or a function or `Runnable` of the state.
         checks: Functions of (answer, run) that give a `Verdict`, bool, number, complaint or None.
         response_format: A pydantic model, TypedDict, dataclass or JSON schema for the answer.
         reflector: Another model for reflections.
         fallback: A model that is asked once for the best possible answer when a run cannot go on.
         controls: Which of `replan` and `ask_user` the model may use.
-        approve: Names of tools that a person must approve first.
+        approve: Names of tools that a person must approve first, or LangChain's mapping of names to settings
+            (`allowed_decisions`, `description`, `when`).
         deny: Names of tools that are not offered and never run.
         limits: How far a run may go.
         memory: What is remembered, how much of it is shown, and where.
@@ -201,7 +203,7 @@ def _compile(
     budget = replace(parts.budget, steps_after=1) if waits else parts.budget
     actor, tools, evaluator, memory = parts.actor, parts.tools, parts.evaluator, parts.memory
     after_run = learn.audits.begin if learn is not None and not waits else None
-    routes = Routes(budget, tools.approve)
+    routes = Routes(budget, tools)
     given = partial(bound, store)
     observing = (tools, budget, actor.prompts)
     nodes = (
@@ -227,9 +229,10 @@ def _compile(
         ("wrap_up", "finish"),
         ("finish", "learn" if waits else END),
     )
+    client = ["finish"] if tools.client else []
     branches: list[Branch] = [
         ("begin", routes.after_begin, ["recall", "reflect"]),
-        ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up"]),
+        ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up", *client]),
         ("ask", routes.after_ask, ["tool", "decide", "wrap_up", "finish"]),
         ("observe", routes.after_observe, ["decide", "check", "reflect", "wrap_up", "finish"]),
         ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),

@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import accepts, is_async
 from langgraph_reflexion.nodes.checks import Evaluator, named
-from langgraph_reflexion.nodes.models.bindings import Model, Offer, bound_names, calls_tools
+from langgraph_reflexion.nodes.models.bindings import Model, Offer, bound_names, calls_tools, tool_name
 from langgraph_reflexion.nodes.models.choice import Choice, model_named
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, Native, Reader, Speech
@@ -191,8 +191,8 @@ def _protocol(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[st
                 f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks without bound tools"
             )
     toolbox.must_leave(allowed)
-    described = [tool for tool in toolbox.offered if not isinstance(tool, dict)]
-    if builtin := [tool for tool in toolbox.offered if isinstance(tool, dict)]:
+    described = [tool for tool in toolbox.offered if tool_name(tool) in toolbox.names]
+    if builtin := [tool for tool in toolbox.offered if tool_name(tool) not in toolbox.names]:
         raise ValueError(f"`tools` holds a provider's own, which only protocol='tools' can offer: {builtin[0]!r}")
     return Json(allowed, described, texts, plain_words=automatic and not described)
 

@@ -12,15 +12,16 @@ from langgraph_reflexion.nodes.ask import needs_approval
 from langgraph_reflexion.nodes.budget import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, Budget
 from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.nodes.tools.loops import key_of
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.state import AtCrossing, edited_in, last_turn, waiting_in
 
 
 @dataclass(frozen=True)
 class Routes:
-    """The routes of one graph: its budget, and the tools that a person must approve."""
+    """The routes of one graph: its budget and its tools."""
 
     budget: Budget
-    approve: frozenset[str]
+    tools: Toolbox
     again: str = "decide"
     """The node that makes another answer; in a trial it is `attempt`."""
     recalling: str = "recall"
@@ -38,8 +39,10 @@ class Routes:
         """Calls run or wait for approval, a question is asked, an answer checked, a bad decision reflected on."""
         turn, answers = last_turn(state["messages"])
         waiting = waiting_in(state)
-        if turn is not None and (calls := open_calls(turn, answers)):
+        if turn is not None and (calls := self._calls_to_run(turn, answers)):
             return self._towards_tools(state, calls)
+        if self._waits_for_client(turn, answers):
+            return "finish"
         if waiting is not None:
             return "ask" if waiting["action"] == "ask_user" else "check"
         if edited_in(state) is not None:
@@ -56,9 +59,17 @@ class Routes:
             return "ask"
         if self.budget.steps_left(state) < STEPS_FOR_TOOLS:
             return "wrap_up"
-        if any(needs_approval(call, self.approve, state["blocked"]) for call in calls):
+        if any(needs_approval(call, self.tools.approve, state) for call in calls):
             return "ask"
         return self._sent(state, calls)
+
+    def _calls_to_run(self, turn: AIMessage, answers: Sequence[ToolMessage]) -> list[ToolCall]:
+        """The open calls of tools that run here."""
+        return [call for call in open_calls(turn, answers) if call["name"] not in self.tools.client]
+
+    def _waits_for_client(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> bool:
+        """Whether only calls of the caller's own are open: the run ends, and they are answered with the next."""
+        return turn is not None and bool(self.tools.client) and bool(open_calls(turn, answers))
 
     def _sent(self, state: AtCrossing, calls: Sequence[ToolCall]) -> list[Send]:
         """One task a call, so that a pause or a failure in one never runs another twice."""
@@ -75,13 +86,15 @@ class Routes:
         if state["decision"] is not None:
             return "finish"
         turn, answers = last_turn(state["messages"])
-        if turn is not None and (calls := open_calls(turn, answers)):
+        if turn is not None and (calls := self._calls_to_run(turn, answers)):
             return self._sent(state, calls)
+        if self._waits_for_client(turn, answers):
+            return "finish"
         return "wrap_up" if self.budget.exhausted(state) else "decide"
 
     def after_observe(self, state: AtCrossing) -> str:
         """A handover leaves, a direct answer is checked, a failure reflected on while there is room."""
-        if state["handoffs"]:
+        if state["handoffs"] or self._waits_for_client(*last_turn(state["messages"])):
             return "finish"
         if state["decision"] is not None:
             return "check"

@@ -155,7 +155,7 @@ def _compile(
     remembers = memory.policy.read or memory.policy.write
     start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
     in_place = bool(evaluator.checks) and all(check.in_place for check in evaluator.checks)
-    routes = Routes(budget, frozenset(), "attempt", start, after_reflection, in_place)
+    routes = Routes(budget, parts.tools, "attempt", start, after_reflection, in_place)
     given = partial(bound, store)
     nodes = (
         Step("begin", given(begin, actor, memory, budget)),

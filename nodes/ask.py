@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
@@ -13,11 +13,9 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Speech
 from langgraph_reflexion.nodes.tools.loops import key_of
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
 from langgraph_reflexion.state import State, Update, Waiting, last_turn
 from langgraph_reflexion.text.json_text import whole
-
-DECISIONS = ("approve", "edit", "reject")
 
 
 def ask(protocol: Speech, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
@@ -25,7 +23,7 @@ def ask(protocol: Speech, tools: Toolbox, budget: Budget, state: State, config: 
     turn, answers = last_turn(state["messages"])
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
     if turn is not None and call is None and (waiting := _to_approve(tools, state, turn, answers)):
-        return _approved(tools, budget, waiting, config)
+        return _approved(tools, budget, state, waiting, config)
     decision = state.get("decision")
     if call is not None:
         question = str(call["args"].get(CONTROLS["ask_user"][1], ""))
@@ -56,15 +54,20 @@ def _to_approve(tools: Toolbox, state: State, turn: AIMessage, answers: Sequence
     """The turn's open calls that a person must approve first."""
     answered = {answer.tool_call_id for answer in answers}
     calls = [call for call in turn.tool_calls if call["id"] not in answered]
-    return [call for call in calls if needs_approval(call, tools.approve, state["blocked"])]
+    return [call for call in calls if needs_approval(call, tools.approve, state)]
 
 
-def needs_approval(call: ToolCall, approve: Collection[str], blocked: Collection[str]) -> bool:
+def needs_approval(call: ToolCall, approve: Mapping[str, Approval], state: Mapping[str, Any]) -> bool:
     """Whether a person is asked before a call; a blocked call will not run, so nobody is asked about it."""
-    return call["name"] in approve and (not blocked or key_of(call["name"], call["args"]) not in blocked)
+    approval, blocked = approve.get(call["name"]), state["blocked"]
+    if approval is None or (blocked and key_of(call["name"], call["args"]) in blocked):
+        return False
+    return approval.applies_to(call, {"messages": list(state["messages"])})
 
 
-def _approved(tools: Toolbox, budget: Budget, calls: Sequence[ToolCall], config: RunnableConfig) -> Update:
+def _approved(
+    tools: Toolbox, budget: Budget, state: State, calls: Sequence[ToolCall], config: RunnableConfig
+) -> Update:
     """One interrupt for the turn, in LangChain's human-in-the-loop form, and what each decision makes of its call."""
     if not checkpoints(config):
         names = ", ".join(f"{call['name']}({call['args']})" for call in calls)
@@ -72,10 +75,17 @@ def _approved(tools: Toolbox, budget: Budget, calls: Sequence[ToolCall], config:
         return {"decision": Waiting(action="ask_user", text=text, message=None, refused=False)}
     request: dict[str, Any] = {
         "action_requests": [
-            {"name": call["name"], "args": call["args"], "description": f"May {call['name']} run?"} for call in calls
+            {
+                "name": call["name"],
+                "args": call["args"],
+                "description": tools.approve[call["name"]].describe(
+                    call, {"messages": list(state["messages"])}, config
+                ),
+            }
+            for call in calls
         ],
         "review_configs": [
-            {"action_name": name, "allowed_decisions": list(DECISIONS)}
+            {"action_name": name, "allowed_decisions": list(tools.approve[name].decisions)}
             for name in dict.fromkeys(c["name"] for c in calls)
         ],
     }
@@ -88,11 +98,15 @@ def _approved(tools: Toolbox, budget: Budget, calls: Sequence[ToolCall], config:
             edited = decision["edited_action"]
             update["edits"][str(call["id"])] = {**call, "name": edited["name"], "args": edited["args"]}
         elif decision["type"] == "reject":
-            why = decision.get("message") or f"A person did not allow {call['name']} to run."
+            why = whole(decision.get("message") or "") or f"A person did not allow {call['name']} to run."
             update["messages"].append(
                 ToolMessage(
                     why, tool_call_id=call["id"], name=call["name"], status="error", artifact={"rejected": True}
                 )
+            )
+        elif decision["type"] == "respond":
+            update["messages"].append(
+                ToolMessage(whole(decision["message"]), tool_call_id=call["id"], name=call["name"])
             )
     return update
 
@@ -104,8 +118,11 @@ def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str 
         return f"Resume with {{'decisions': [...]}}, one for each of the {len(calls)} calls, got {given!r:.200}"
     for call, decision in zip(calls, decisions, strict=True):
         kind = decision.get("type") if isinstance(decision, dict) else None
-        if kind not in DECISIONS:
-            return f"A decision's `type` is one of {', '.join(DECISIONS)}, got {decision!r:.200}"
+        allowed = tools.approve[call["name"]].decisions
+        if kind not in allowed:
+            return f"The `type` of a decision on {call['name']} is one of {', '.join(allowed)}, got {decision!r:.200}"
+        if kind == "respond" and not isinstance(decision.get("message"), str):
+            return f"A response in place of {call['name']} needs a text as `message`, got {decision!r:.200}"
         if kind == "reject" and not isinstance(decision.get("message") or "", str):
             return f"The `message` of a rejection is a text, got {decision['message']!r:.200}"
         if kind == "edit":

@@ -54,7 +54,7 @@ def finish(
     """The last update of a run; where a tool handed over, the parent's `Command`."""
     if _is_refused(state):
         state = cast("State", {**state, **wrap_up_without_model(budget, state)})
-    ending = _ending(budget, state)
+    ending = _ending(budget, tools, state)
     messages = _last_messages(actor, tools, state, ending)
     book = memory.book_to_write(state, config)
     if book is not None and ending.status == "success":
@@ -71,7 +71,8 @@ def finish(
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handover(state, messages, outcome)
-    messages = _in_order(state, messages)
+    pending = _calls_for_client(tools, state)
+    messages = messages if pending else _in_order(state, messages)
     if after_run is not None:
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
         yield from after_run({**state, "messages": whole, "outcome": outcome}, config)
@@ -90,16 +91,27 @@ def _is_refused(state: State) -> bool:
     return failure is not None and failure.signal == "check_failed" and not state["stop"] and not state["handoffs"]
 
 
-def _ending(budget: Budget, state: State) -> Ending:
+def _ending(budget: Budget, tools: Toolbox, state: State) -> Ending:
     if state["handoffs"]:
         return Ending("unverified", "handed_off")
     waiting = state["decision"]
     if waiting is not None and waiting["action"] == "ask_user":
         return Ending("needs_input", "asked_user")
+    if _calls_for_client(tools, state):
+        return Ending("needs_input", "asked_user")
     if (stop := state.get("stop")) is not None:
         return Ending("failure", stop)
     accepted, _ = together(state["verdicts"], budget.limits.success_score)
     return Ending("success", "accepted") if accepted else Ending("unverified", "unchecked")
+
+
+def _calls_for_client(tools: Toolbox, state: State) -> list[str]:
+    """The ids of the calls that the run ended with for the caller to run."""
+    turn, answers = last_turn(state["messages"])
+    if turn is None or not tools.client or state["decision"] is not None or state.get("stop"):
+        return []
+    answered = {answer.tool_call_id for answer in answers}
+    return [str(call["id"]) for call in turn.tool_calls if call["name"] in tools.client and call["id"] not in answered]
 
 
 def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -> list[AnyMessage]:
@@ -111,7 +123,7 @@ def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -
             return []
         if len(turn.tool_calls) == 1 and question_call(actor.protocol, tools, turn) is not None and not answers:
             return [AIMessage(waiting["text"], id=turn.id, name=turn.name)]
-    answered = {answer.tool_call_id for answer in answers}
+    answered = {*(answer.tool_call_id for answer in answers), *_calls_for_client(tools, state)}
     calls = calls_in(turn) if turn is not None else []
     out: list[AnyMessage] = [not_run(call["id"], call["name"]) for call in calls if call["id"] not in answered]
     if waiting is None:

@@ -187,7 +187,12 @@ class Json(InText):
     """One JSON object a turn, for models without tool calling: calls and results are shown as text."""
 
     def __init__(
-        self, controls: Sequence[str], tools: Sequence[BaseTool], words: Prompts, *, plain_words: bool = False
+        self,
+        controls: Sequence[str],
+        tools: Sequence[BaseTool | dict[str, Any]],
+        words: Prompts,
+        *,
+        plain_words: bool = False,
     ) -> None:
         """With `plain_words` an answer may also be prose: where nothing can be called it can be nothing else."""
         self.controls = tuple(controls)

@@ -33,10 +33,19 @@ LONGEST_MESSAGE = 300
 class Arguments:
     """The argument checks of all the tools of an agent, prepared once."""
 
-    def __init__(self, tools: Iterable[BaseTool], filled_in: Mapping[str, Set[str]] | None = None) -> None:
-        """`filled_in` names, by tool, the parameters that LangGraph fills in and the tool's schema does not show."""
+    def __init__(
+        self,
+        tools: Iterable[BaseTool],
+        filled_in: Mapping[str, Set[str]] | None = None,
+        schemas: Mapping[str, dict[str, Any]] | None = None,
+    ) -> None:
+        """`filled_in` names, by tool, the parameters that LangGraph fills in and the tool's schema does not show.
+
+        `schemas` are those of tools that run elsewhere.
+        """
         more = filled_in or {}
         self._checks = {tool.name: _check_for(tool, more.get(tool.name, frozenset())) for tool in tools}
+        self._checks |= {name: _json_check(schema, frozenset()) for name, schema in (schemas or {}).items()}
 
     def fault_in(self, name: str, args: dict[str, Any]) -> str | None:
         """Return what does not fit, each field named, or None; never raises.

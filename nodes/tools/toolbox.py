@@ -1,8 +1,8 @@
-"""The agent's tools: what is offered, and one call of them run by LangGraph's `ToolNode`."""
+"""The agent's tools: what is offered, what a person must approve, and a call run by LangGraph's `ToolNode`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, cast
@@ -10,17 +10,44 @@ from typing import Any, cast
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
-from langchain_core.tools import tool as made_tool
+from langchain_core.tools import tool as tool_from_function
 from langgraph.prebuilt import ToolNode
-from langgraph.prebuilt.tool_node import ToolRuntime
+from langgraph.prebuilt.tool_node import ToolCallRequest, ToolRuntime
 from langgraph.types import Command
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.models.bindings import tool_name
 from langgraph_reflexion.nodes.tools.arguments import Arguments
 
 Result = ToolMessage | Command[Any]
+DECISIONS = ("approve", "edit", "reject", "respond")
+"""What a person may decide about a call, in the words of LangChain's `HumanInTheLoopMiddleware`."""
+
+
+@dataclass(frozen=True)
+class Approval:
+    """How a person is asked about a tool's calls: LangChain's `InterruptOnConfig`."""
+
+    decisions: tuple[str, ...] = DECISIONS
+    description: str | Callable[..., str] | None = None
+    when: Callable[[ToolCallRequest], bool] | None = None
+
+    def applies_to(self, call: ToolCall, state: Any) -> bool:
+        """Whether a person is asked about this call. `when` sees the call and the messages, as the routes do."""
+        if self.when is None:
+            return True
+        runtime = ToolRuntime(
+            state=state, tool_call_id=call["id"], config={}, context=None, store=None, stream_writer=lambda _: None
+        )
+        return bool(self.when(ToolCallRequest(tool_call=call, tool=None, state=state, runtime=runtime)))
+
+    def describe(self, call: ToolCall, state: Any, config: RunnableConfig) -> str:
+        """What the person reads."""
+        if callable(self.description):
+            return str(self.description(call, state, runtime_of(config)))
+        return self.description or f"May {call['name']} run?"
 
 
 @dataclass(frozen=True)
@@ -29,24 +56,26 @@ class Toolbox:
 
     node: ToolNode
     offered: tuple[BaseTool | dict[str, Any], ...]
+    client: frozenset[str]
+    """Tools given as OpenAI function dicts: offered, and run by the caller after the run."""
     denied: frozenset[str]
-    approve: frozenset[str]
+    approve: Mapping[str, Approval]
     direct: frozenset[str]
     arguments: Arguments
 
     @property
     def names(self) -> list[str]:
-        """The tools that may run."""
-        return [name for name in self.node.tools_by_name if name not in self.denied]
+        """The tools that may be called."""
+        return [*(name for name in self.node.tools_by_name if name not in self.denied), *sorted(self.client)]
 
     def has(self, name: str) -> bool:
-        """Whether there is a tool of this name, denied ones included."""
+        """Whether there is a tool of this name that runs here, denied ones included."""
         return name in self.node.tools_by_name
 
     def must_leave(self, controls: Sequence[str]) -> None:
         """Refuse a tool with the name of a control that the model may use."""
         for control in controls:
-            if self.has(control):
+            if self.has(control) or control in self.client:
                 raise ValueError(
                     f"The tool {control!r} has the name of a control; rename it, or leave it out of `controls`"
                 )
@@ -73,7 +102,7 @@ class Toolbox:
                 )
 
     def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
-        """Wait for one call. Its exceptions come as they are."""
+        """Wait for one call. Its exceptions come as they are; a tool that exits the process fails like any other."""
         runtime = runtime_of(config)
         given = ToolRuntime(
             state=state,
@@ -86,61 +115,57 @@ class Toolbox:
             execution_info=runtime.execution_info,
             server_info=runtime.server_info,
         )
+
         # `ToolNode.invoke` starts a thread pool for each call; what it runs in that pool is this.
-        return within(
-            seconds,
-            lambda: self.node._run_one(call, "tool_calls", given),
-            lambda: self.node._arun_one(call, "tool_calls", given),
-        )
+        def sync() -> Any:
+            try:
+                return self.node._run_one(call, "tool_calls", given)
+            except SystemExit as error:
+                raise RuntimeError(f"SystemExit: {error}") from error
+
+        async def later() -> Any:
+            try:
+                return await self.node._arun_one(call, "tool_calls", given)
+            except SystemExit as error:
+                raise RuntimeError(f"SystemExit: {error}") from error
+
+        return within(seconds, sync, later)
 
 
 def toolbox_of(
-    tools: Iterable[Any] | ToolNode | None, controls: Sequence[str], approve: Sequence[str], deny: Sequence[str]
+    tools: Iterable[Any] | ToolNode | None, controls: Sequence[str], approve: Any, deny: Sequence[str]
 ) -> Toolbox:
-    """The caller's tools, checked: a name twice, a tool without words, or an unknown name is an error here."""
-    if isinstance(tools, ToolNode):
-        node, builtin = tools, []
-    else:
-        if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, NoneType)):
-            raise ValueError(f"`tools` is a list of tools or a ToolNode, got {tools!r}")
-        tools = list(tools or ())
-        builtin = [one for one in tools if isinstance(one, dict)]
-        made = [_tool_of(one) for one in tools if not isinstance(one, dict)]
-        for name in (seen := [one.name for one in made]):
-            if seen.count(name) > 1:
-                raise ValueError(f"Two tools are called {name!r}; give one of them another name")
-        node = ToolNode(made, handle_tool_errors=False)
-    asking, denied = _named("approve", approve, node), _named("deny", deny, node)
-    offered = [tool for tool in node.tools_by_name.values() if tool.name not in denied]
+    """The caller's tools, checked: a name twice, a tool without a description, or an unknown name is an error here."""
+    node, dicts = _node_of(tools)
+    client = {str(tool_name(tool)): _parameters(tool) for tool in dicts if _is_function(tool)}
+    _refuse_twice([*node.tools_by_name, *client])
+    denied = frozenset(_known("deny", deny, [*node.tools_by_name, *client]))
+    approvals = _approvals(approve, list(node.tools_by_name))
+    every: list[BaseTool | dict[str, Any]] = [*node.tools_by_name.values(), *dicts]
+    offered = [tool for tool in every if (tool_name(tool) or "") not in denied]
     toolbox = Toolbox(
         node=node,
-        offered=(*offered, *builtin),
+        offered=tuple(offered),
+        client=frozenset(client) - denied,
         denied=denied,
-        approve=asking - denied,
+        approve={name: approval for name, approval in approvals.items() if name not in denied},
         direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
-        arguments=Arguments(node.tools_by_name.values(), _filled_in(node)),
+        arguments=Arguments(node.tools_by_name.values(), _filled_in(node), client),
     )
     toolbox.must_leave(controls)
     return toolbox
 
 
-def _named(setting: str, names: Iterable[str], node: ToolNode) -> frozenset[str]:
-    """Names of tools that there are."""
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        raise ValueError(f"`{setting}` is a list of tool names, got {names!r}")
-    known, given = node.tools_by_name, tuple(names)
-    for name in given:
-        if not isinstance(name, str) or name not in known:
-            raise ValueError(f"`{setting}` names {name!r}, and the tools are: {', '.join(sorted(known)) or 'none'}")
-    return frozenset(given)
-
-
-def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:
-    """The parameters that `ToolNode` fills in, `runtime` by its name alone."""
-    return {
-        name: frozenset(one for one in (*injected.state, injected.store, injected.runtime) if one is not None)
-        for name, injected in node._injected_args.items()
-    }
+def _node_of(tools: Iterable[Any] | ToolNode | None) -> tuple[ToolNode, list[dict[str, Any]]]:
+    """The tools that run here, and those given as dicts."""
+    if isinstance(tools, ToolNode):
+        return tools, []
+    if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, NoneType)):
+        raise ValueError(f"`tools` is a list of tools or a ToolNode, got {tools!r}")
+    tools = list(tools or ())
+    made = [_tool_of(tool) for tool in tools if not isinstance(tool, dict)]
+    _refuse_twice([tool.name for tool in made])
+    return ToolNode(made, handle_tool_errors=False), [tool for tool in tools if isinstance(tool, dict)]
 
 
 def _tool_of(thing: Any) -> BaseTool:
@@ -153,4 +178,63 @@ def _tool_of(thing: Any) -> BaseTool:
         raise ValueError(f"A tool has a name, and {thing!r} has none: make it one by `StructuredTool.from_function`")
     if not (getattr(thing, "__doc__", None) or "").strip():
         raise ValueError(f"The tool {name!r} has no docstring: the model reads there what it is for")
-    return made_tool(cast("Callable[..., Any]", thing))
+    return tool_from_function(cast("Callable[..., Any]", thing))
+
+
+def _is_function(tool: dict[str, Any]) -> bool:
+    """Whether a dict describes a function of the caller's, and no tool that the provider itself runs."""
+    return tool.get("type") == "function" and tool_name(tool) is not None
+
+
+def _parameters(tool: dict[str, Any]) -> dict[str, Any]:
+    given = (tool.get("function") or tool).get("parameters")
+    return given if isinstance(given, dict) else {}
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"Two tools are called {name!r}; give one of them another name")
+
+
+def _known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
+    """Names of tools that there are."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise ValueError(f"`{setting}` is a list of tool names, got {names!r}")
+    given = list(names)
+    for name in given:
+        if name not in known:
+            raise ValueError(f"`{setting}` names {name!r}, and the tools are: {', '.join(sorted(known)) or 'none'}")
+    return given
+
+
+def _approvals(approve: Any, known: Sequence[str]) -> dict[str, Approval]:
+    """What a person must approve, given as names or in LangChain's form: a mapping of names to settings."""
+    names = _known("approve", approve, known)
+    if not isinstance(approve, Mapping):
+        return dict.fromkeys(names, Approval())
+    return {name: _approval(name, approve[name]) for name in names if approve[name] is not False}
+
+
+def _approval(name: str, settings: Any) -> Approval:
+    if settings is True:
+        return Approval()
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"`approve[{name!r}]` is True, False or a dict of settings, got {settings!r}")
+    if unknown := set(settings) - {"allowed_decisions", "description", "when", "args_schema"}:
+        raise ValueError(
+            f"`approve[{name!r}]` has no setting {', '.join(map(repr, sorted(map(str, unknown))))}; "
+            "the settings are: allowed_decisions, description, when"
+        )
+    allowed = settings.get("allowed_decisions", DECISIONS)
+    if isinstance(allowed, str) or not isinstance(allowed, Sequence) or not allowed or set(allowed) - set(DECISIONS):
+        raise ValueError(f"`allowed_decisions` of {name!r} holds some of {', '.join(DECISIONS)}, got {allowed!r}")
+    return Approval(tuple(allowed), settings.get("description"), settings.get("when"))
+
+
+def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:
+    """The parameters that `ToolNode` fills in, `runtime` by its name alone."""
+    return {
+        name: frozenset(param for param in (*injected.state, injected.store, injected.runtime) if param is not None)
+        for name, injected in node._injected_args.items()
+    }

@@ -1,0 +1,135 @@
+"""Approvals in LangChain's own form, and tools that the caller runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion.testing import RoleModel, call, calls, say
+
+ASKED = {"messages": [("user", "Clean up.")]}
+CONFIG: Any = {"configurable": {"thread_id": "one"}}
+LOCATE = {
+    "type": "function",
+    "function": {
+        "name": "locate",
+        "description": "Say where the user is.",
+        "parameters": {"type": "object", "properties": {"exact": {"type": "boolean"}}, "required": ["exact"]},
+    },
+}
+
+
+@tool
+def delete(path: str) -> str:
+    """Delete a file."""
+    return f"{path} is gone"
+
+
+@tool
+def read(path: str) -> str:
+    """Read a file."""
+    return f"{path} holds nothing"
+
+
+def agent_with(approve: Any, *turns: Any, tools: Any = (delete, read), **settings: Any) -> Any:
+    settings = {"checkpointer": InMemorySaver(), **settings}
+    return create_reflexion_agent(RoleModel([*turns, say("done")]), tools, approve=approve, **settings)
+
+
+def asked(result: Any) -> Any:
+    (interrupt,) = result["__interrupt__"]
+    return interrupt.value
+
+
+@pytest.mark.req("K8")
+def test_a_mapping_says_how_a_person_is_asked():
+    settings = {"allowed_decisions": ["approve", "reject"], "description": "It cannot be undone."}
+    agent = agent_with({"delete": settings, "read": False}, call("delete", path="a"))
+    request = asked(agent.invoke(ASKED, CONFIG))
+    assert request["action_requests"] == [
+        {"name": "delete", "args": {"path": "a"}, "description": "It cannot be undone."}
+    ]
+    assert request["review_configs"] == [{"action_name": "delete", "allowed_decisions": ["approve", "reject"]}]
+    edit = {"type": "edit", "edited_action": {"name": "delete", "args": {"path": "b"}}}
+    request = asked(agent.invoke(Command(resume={"decisions": [edit]}), CONFIG))
+    assert "approve, reject" in request["error"], "an edit is not allowed"
+    result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), CONFIG)
+    assert "a is gone" in [message.text for message in result["messages"]]
+
+
+@pytest.mark.req("K8")
+def test_a_description_and_a_condition_may_be_functions_of_the_call():
+    settings = {
+        "allowed_decisions": ["approve", "reject"],
+        "description": lambda call, state, _runtime: (
+            f"Delete {call['args']['path']}? {len(state['messages'])} messages"
+        ),
+        "when": lambda request: request.tool_call["args"]["path"].startswith("/etc"),
+    }
+    agent = agent_with({"delete": settings}, call("delete", path="/tmp/a"), call("delete", path="/etc/b"))
+    request = asked(agent.invoke(ASKED, CONFIG))
+    assert [action["description"] for action in request["action_requests"]] == ["Delete /etc/b? 4 messages"]
+
+
+@pytest.mark.req("K8", "B11")
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+def test_a_person_may_respond_in_a_tools_place(protocol):
+    agent = agent_with(["delete"], call("delete", path="a"), protocol=protocol)
+    assert "respond" in asked(agent.invoke(ASKED, CONFIG))["review_configs"][0]["allowed_decisions"]
+    bad = asked(agent.invoke(Command(resume={"decisions": [{"type": "respond"}]}), CONFIG))
+    assert "needs a text" in bad["error"]
+    answer = {"type": "respond", "message": "It was deleted yesterday."}
+    result = agent.invoke(Command(resume={"decisions": [answer]}), CONFIG)
+    (told,) = [message for message in result["messages"] if isinstance(message, ToolMessage)]
+    assert (told.text, told.status) == ("It was deleted yesterday.", "success")
+    assert result["messages"][-1].text == "done"
+    assert not result["outcome"].failures
+
+
+@pytest.mark.parametrize(
+    ("approve", "why"),
+    [
+        ({"delete": {"allowed": ["approve"]}}, "has no setting 'allowed'"),
+        ({"delete": {"allowed_decisions": ["maybe"]}}, "got \\['maybe'\\]"),
+        ({"delete": {"allowed_decisions": []}}, "got \\[\\]"),
+        ({"delete": "yes"}, "got 'yes'"),
+        ({"remove": True}, "names 'remove'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_when_the_agent_is_built(approve, why):
+    with pytest.raises(ValueError, match=why):
+        agent_with(approve)
+
+
+@pytest.mark.req("G1", "B11")
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+def test_a_call_of_the_callers_own_tool_ends_the_run_and_its_result_goes_on(protocol):
+    turns = [call("locate", exact=1), call("locate", exact=True)]
+    agent = agent_with((), *turns, tools=[LOCATE, read], protocol=protocol)
+    result = agent.invoke(ASKED, CONFIG)
+    last = result["messages"][-1]
+    assert [(made["name"], made["args"]) for made in last.tool_calls] == [("locate", {"exact": True})]
+    assert (result["outcome"].status, result["outcome"].stop_reason) == ("needs_input", "asked_user")
+    assert [failure.signal for failure in result["outcome"].failures] == ["schema_error"]
+    answer = ToolMessage("Berlin", tool_call_id=last.tool_calls[0]["id"])
+    result = agent.invoke({"messages": [answer]}, CONFIG)
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
+    assert result["messages"][-1].text == "done"
+
+
+@pytest.mark.req("G1")
+def test_beside_the_callers_own_tool_the_others_run_first():
+    turn = calls(("read", {"path": "a"}), ("locate", {"exact": True}))
+    agent = agent_with((), turn, tools=[LOCATE, read], checkpointer=None)
+    result = agent.invoke(ASKED)
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool"]
+    assert result["messages"][-1].text == "a holds nothing"
+    again = agent.invoke({"messages": [*result["messages"], ("user", "Never mind.")]})
+    assert [message.type for message in again["messages"]] == ["human", "ai", "tool", "tool", "human", "ai"]
+    assert "Not run" in again["messages"][3].text, "a call that nobody answers is closed with the next run"
