@@ -196,7 +196,6 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     """The lesson as it is now: counts and sources united, trust the least of its sources, the latest status."""
     shown = evidence.shown
     withheld = [run for run in evidence.runs if run.get("withheld")]
-    origins = [lesson.origin, *(one["origin"] for one in evidence.sources if one.get("origin") in TRUST)]
     statuses = evidence.statuses()
     used = max((datetime.fromisoformat(run["at"]) for run in shown), default=lesson.last_used_at)
     changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
@@ -204,7 +203,7 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     return lesson.model_copy(
         update={
             "sources": [one for one in dict.fromkeys(named) if one],
-            "origin": min(origins, key=TRUST.index),
+            "origin": _origin(lesson, evidence),
             "status": statuses[-1] if statuses else lesson.status,
             "shown": lesson.shown + len(shown),
             "wins": lesson.wins + _count(shown, "win"),
@@ -215,6 +214,17 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
             "updated_at": max(filter(None, (lesson.updated_at, changed)), default=None),
         }
     )
+
+
+def _origin(lesson: Lesson, evidence: Evidence) -> Origin:
+    """The least trusted of a lesson's sources, each at its best: advice is `verified` once its own run bore it out."""
+    unnamed = [] if evidence.sources else [""]
+    origins = dict.fromkeys(lesson.sources or unnamed, lesson.origin)
+    for record in evidence.sources:
+        source, origin = str(record["source"]), record.get("origin")
+        if origin in TRUST:
+            origins[source] = max(origins.get(source, origin), origin, key=TRUST.index)
+    return min(origins.values(), default=lesson.origin, key=TRUST.index)
 
 
 def _count(runs: Iterable[dict[str, Any]], result: str) -> int:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import lacks_tools, model_fault
+from langgraph_reflexion.nodes.failure_turns import insert_failure_turns
 from langgraph_reflexion.nodes.host import values_now
-from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Reply, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.choice import Choice
-from langgraph_reflexion.nodes.models.history import fenced, paired, shortened
-from langgraph_reflexion.nodes.models.prompt import Instructions, under_system
+from langgraph_reflexion.nodes.models.history import paired, shortened
+from langgraph_reflexion.nodes.models.prompt import Instructions, at_start, under_system
 from langgraph_reflexion.nodes.models.protocols import Native, Speech
 from langgraph_reflexion.nodes.models.streaming import ask_for_object
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.state import Aside, State
+from langgraph_reflexion.state import State
 
 
 class View:
@@ -74,8 +73,16 @@ class Actor:
         )
 
 
+@dataclass(frozen=True)
+class Repair:
+    """An invalid reply of this round and what is wrong with it; only the retry is shown them."""
+
+    shown: list[AnyMessage]
+    text: str
+
+
 def ask_for_decision(
-    actor: Actor, budget: Budget, state: State, config: RunnableConfig, model: Model, aside: Aside | None
+    actor: Actor, budget: Budget, state: State, config: RunnableConfig, model: Model, repair: Repair | None
 ) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
     """The prompt and the reply to it; a prompt too long for the model is shortened once.
 
@@ -86,7 +93,7 @@ def ask_for_decision(
     ask_model = ask if native or not actor.protocol.rules() else ask_for_object
     harder = False
     while True:
-        prompt = yield from _prompt(actor, budget, state, config, aside, harder=harder)
+        prompt = yield from _prompt(actor, budget, state, config, repair, harder=harder)
         try:
             return prompt, (
                 yield from ask_model(
@@ -106,29 +113,19 @@ def ask_for_decision(
 
 
 def _prompt(
-    actor: Actor, budget: Budget, state: State, config: RunnableConfig, aside: Aside | None, *, harder: bool
+    actor: Actor, budget: Budget, state: State, config: RunnableConfig, repair: Repair | None, *, harder: bool
 ) -> Waits[list[AnyMessage]]:
-    """One system message first, the conversation, and patch and hint last, as the user's turn."""
+    """One system message first, the conversation with each failure's turn in its place, and a hint last."""
     conversation, most = paired(state["messages"]), budget.limits.history_tokens
     if harder:
         conversation = shortened(conversation, (most or 0) // 2, harder=True)
     elif most is not None:
         conversation = shortened(conversation, most)
     prompt = yield from actor.instructed(state, conversation, config)
-    prompt = under_system(prompt, actor.protocol.rules(), block.at_start(state["recalled"], actor.prompts))
-    notes = _notes(actor.prompts, state, aside)
-    if aside is not None:
-        prompt = [*prompt, *_beside(prompt, aside["turn"])]
-    return actor.protocol.told([*prompt, HumanMessage(notes)] if notes else prompt)
-
-
-def _beside(prompt: Sequence[AnyMessage], turn: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    """The turn that could not stand, where the conversation leaves the model the next word."""
-    return turn if not prompt or not isinstance(prompt[-1], AIMessage) else []
-
-
-def _notes(prompts: Prompts, state: State, aside: Aside | None) -> str:
-    after = block.after_failure(state["recalled"], prompts, state["failures"])
-    patches = "\n".join(f"- {fenced(' '.join(patch.split()))}" for patch in state["patch"])
-    patch = prompts.render("patch", patch=patches) if patches else ""
-    return "\n\n".join(part for part in (after, patch, aside["hint"] if aside else "") if part)
+    prompt = insert_failure_turns(prompt, state, actor.prompts)
+    prompt = under_system(prompt, actor.protocol.rules(), at_start(state["recalled"], actor.prompts))
+    if repair is not None:
+        prompt = [*prompt, *repair.shown, HumanMessage(repair.text)]
+    if state["hint"]:
+        prompt = [*prompt, HumanMessage(state["hint"])]
+    return actor.protocol.told(prompt)

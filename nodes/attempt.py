@@ -26,11 +26,12 @@ from langgraph_reflexion.nodes.exceptions import (
     pause_before,
     tool_error_class,
 )
+from langgraph_reflexion.nodes.failure_turns import shown_reflection
 from langgraph_reflexion.nodes.host import emit, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, plus, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired, transcript
-from langgraph_reflexion.nodes.reflect import KEPT_PATCHES
+from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Attempt, Failure
@@ -123,9 +124,9 @@ def _prompt(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> tup
 
 def _notes(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> str:
     """Lessons, the reflections on earlier attempts, and the last attempt, as the strategy says; may be empty."""
-    feedback = state["aside"]["hint"] if state["aside"] is not None and not state["attempts"] else ""
-    made = state["reflections"][-KEPT_PATCHES:] if trial.strategy in ("reflexion", "both") else []
-    advice = "\n\n".join(fenced(reflection.as_text()) for reflection in made)
+    feedback = state["patch"][0]["cause"] if state["patch"] and not state["attempts"] else ""
+    made = state["reflections"][-KEPT_REFLECTIONS:] if trial.strategy in ("reflexion", "both") else []
+    advice = "\n\n".join(fenced(shown_reflection(state, reflection).as_text()) for reflection in made)
     parts = [
         block.at_start(state["recalled"], prompts),
         block.after_failure(state["recalled"], prompts, state["failures"]),

@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.budget import Budget, new_tally
 from langgraph_reflexion.nodes.host import conf, emit_failure, has_parent, runtime_of
 from langgraph_reflexion.nodes.models.history import bounded, fenced, is_paired, paired
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import BLANK, HELD, About, Aside, State, Update, task_of
+from langgraph_reflexion.state import BLANK, HELD, About, FailureTurn, State, Update, task_of
 
 FEWEST_STEPS = 6
 """LangGraph steps of the shortest run: begin, recall, decide, check, finish, and the one it wants to spare."""
@@ -49,6 +49,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
         **_cleared(state),
         "tally": new_tally(now),
         "resumed_at": now,
+        "progress": {"node": "begin", "run_id": run},
         "about": About(
             id=run,
             task="" if task is not None and task.id else task_of(conversation),
@@ -65,8 +66,10 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     if feedback:
         failure = Failure(signal="feedback", evidence=feedback, fingerprint=fingerprint("feedback", None, feedback))
         emit_failure(config, failure)
-        hint = actor.prompts.render("feedback", feedback=fenced(feedback))
-        update |= {"failure": failure, "failures": [failure], "aside": Aside(turn=[], hint=hint, later=hint)}
+        cause = actor.prompts.render("feedback", feedback=fenced(feedback))
+        after = conversation[-1].id if conversation else None
+        turn = FailureTurn(failure=1, after=after, shown=[], cause=cause, patch="", lessons=[], memos=[])
+        update |= {"failure": failure, "failures": [failure], "patch": [turn]}
     if state.get("structured_response") is not None:
         update["structured_response"] = None
     return update

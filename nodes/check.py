@@ -22,13 +22,14 @@ from langgraph_reflexion.nodes.checks import (
     unchanged,
     verdicts_on,
 )
-from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
+from langgraph_reflexion.nodes.failure_turns import with_failure_turn
+from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, plus
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.schemas import Failure, Run, Verdict
-from langgraph_reflexion.state import Aside, State, Update, Waiting, edited_in, last_turn, shown_in, task_in, waiting_in
+from langgraph_reflexion.state import State, Update, Waiting, edited_in, last_turn, shown_in, task_in, waiting_in
 
 EVIDENCE = 8_000
 """Characters of a refused answer and of what the checks said, as evidence."""
@@ -66,13 +67,17 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         failure = _failure(budget, state, text, verdicts)
         emit_failure(config, failure, message.id if message else None)
         failures = [*failures, failure]
-        update |= {"failure": failure, "failures": failures, "aside": _shown_next(actor, budget, state, text, verdicts)}
+        cause = actor.prompts.render("refused", feedback=fenced(complaints(verdicts, success_score)))
+        turns = with_failure_turn(state, len(failures), shown=_shown(state, text), cause=cause)
+        update |= {"failure": failure, "failures": failures, "patch": turns}
     elif form is not None:
         update["structured_response"] = value
     tally = budget.tally(state, spent=spent, attempts=1)
     fields: dict[str, Any] = {"answer": text, "score": score, "verdicts": verdicts}
     attempt, tally = budget.end_attempt({**state, "failures": failures}, tally, **fields)
+    emit_attempt(config, state, attempt)
     update |= {"attempts": [*state["attempts"], attempt], "tally": tally}
+    update["progress"] = {"node": "check", "accepted": accepted, "score": score}
     if waiting_in(state) is None:  # a person's answer replaced what was waiting, failed or stopped
         update |= {"decision": None, "stop": None, "reason": ""}
     if edited is not None and accepted is not False:
@@ -99,16 +104,11 @@ def _edited(actor: Actor, state: State, text: str, message: AIMessage | None) ->
     return Waiting(action="finish", text=text, message=message, refused=False)
 
 
-def _shown_next(actor: Actor, budget: Budget, state: State, text: str, verdicts: list[Verdict]) -> Aside:
-    """What the next prompts show of a refused answer."""
-    feedback = fenced(complaints(verdicts, budget.limits.success_score))
-    hint = actor.prompts.render("refused", feedback=feedback)
-    later = actor.prompts.render("refused_before", answer=fenced(bounded(text, EVIDENCE // 2)), feedback=feedback)
-    turn: list[AnyMessage] = []
-    if text.strip():
-        # It has an id, as an answer in the conversation has: so each protocol shows it in its own form.
-        turn = [AIMessage(bounded(text), id=f"{state['about']['id']}-{len(state['attempts'])}")]
-    return Aside(turn=turn, hint=hint, later=later)
+def _shown(state: State, text: str) -> list[AnyMessage]:
+    """A refused answer as later prompts show it."""
+    # It has an id, as an answer in the conversation has: so each protocol shows it in its own form.
+    message = AIMessage(bounded(text), id=f"{state['about']['id']}-{len(state['attempts'])}")
+    return [message] if text.strip() else []
 
 
 def _formatted(

@@ -12,9 +12,10 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.actor import Actor, ask_for_decision
+from langgraph_reflexion.nodes.actor import Actor, Repair, ask_for_decision
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
-from langgraph_reflexion.nodes.exceptions import as_sentence, describe
+from langgraph_reflexion.nodes.exceptions import as_sentence
+from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit, emit_failure
 from langgraph_reflexion.nodes.models.asking import Reply, cut_off, plus, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
@@ -22,7 +23,7 @@ from langgraph_reflexion.nodes.models.history import bounded, call_ids, fenced, 
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native, written_call
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Decision, Failure
-from langgraph_reflexion.state import Aside, State, Update, Waiting, last_id, last_turn
+from langgraph_reflexion.state import State, Update, Waiting, last_id, last_turn
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +46,12 @@ class Valid:
 def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """One decision; if every try is invalid, the failures of this round."""
     if (reason := budget.overspent(state)) is not None:
-        return {"decision": None, "stop": reason}
+        return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
     model, _ = yield from actor.choice.chosen(actor.view.of(state), config)
-    spent, failures, aside = [0, 0, 0, 0], list[Failure](), state.get("aside")
+    spent, failures, repair = [0, 0, 0, 0], list[Failure](), None
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):
-        prompt, reply = yield from ask_for_decision(actor, budget, state, config, model, aside)
+        prompt, reply = yield from ask_for_decision(actor, budget, state, config, model, repair)
         if isinstance(reply, Exception):
             return _model_error(budget, state, reply, spent, failures)
         reply = reply._replace(spent=budget.cost(prompt, reply))
@@ -65,18 +66,21 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
         failure = _failure(result, reply.message, step, [*state["failures"], *failures])
         failures.append(failure)
         emit_failure(config, failure, reply.message.id)
-        turn = actor.protocol.spoilt(with_ids(reply.message), result.message)
-        hint = actor.prompts.render("invalid", reason=fenced(result.message))
-        aside = Aside(turn=turn, hint=hint, later=aside["later"] if aside else "")
+        shown = actor.protocol.spoilt(with_ids(reply.message), result.message)
+        repair = Repair(shown, actor.prompts.render("invalid", reason=fenced(result.message)))
         if budget.overspent(state, budget.tally(state, spent=spent)):
             break
+    assert repair is not None
+    count = len(state["failures"]) + len(failures)
     return {
         "decision": None,
         "failure": failures[-1],
         "failures": [*state["failures"], *failures],
-        "aside": aside,
+        "patch": with_failure_turn(state, count, shown=repair.shown, cause=repair.text),
+        "hint": "",
         "asked_on": last_id(state),
         "tally": budget.tally(state, spent=spent, steps=1),
+        "progress": {"node": "decide", "failure": failures[-1].signal},
     }
 
 
@@ -138,15 +142,16 @@ def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], fail
     """A valid decision: calls and questions go into `messages`, an answer waits for its checks."""
     decision, message = valid.decision, _with_unique_id(state, valid.message)
     # Only what is set is cleared: each write to a channel costs time and space in every checkpoint.
-    update: Update = {name: None for name in ("decision", "failure", "aside") if state.get(name) is not None}
-    if state["aside"] is not None and (later := state["aside"]["later"]) and decision.action != "finish":
-        update["aside"] = Aside(turn=[], hint=later, later=later)
+    update: Update = {name: None for name in ("decision", "failure") if state.get(name) is not None}
     update |= {"asked_on": last_id(state), "tally": budget.tally(state, spent=spent, steps=1)}
+    if state["hint"]:
+        update["hint"] = ""
     if failures:
         update["failures"] = [*state["failures"], *failures]
     text = decision.final or ""
     if decision.action == "finish":
         update["decision"] = Waiting(action="finish", text=text, message=message, refused=valid.refused)
+        update["progress"] = {"node": "decide", "action": "finish"}
     elif decision.action == "tool_call":
         update["messages"] = [message]
         if _repeats_last_turn(state, message):
@@ -189,6 +194,7 @@ def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int
         "stop": late or "model_error",
         "reason": "" if late else f"The model could not be asked: {as_sentence(fault)}",
         "tally": budget.tally(state, spent=spent, steps=1),
+        "progress": {"node": "decide", "stop": late or "model_error"},
     }
 
 

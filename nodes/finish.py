@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.asking import withheld
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import has_failed
-from langgraph_reflexion.nodes.remember import remember_success
+from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.wrap_up import best_of, wrap_up_without_model
 from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
@@ -60,6 +60,8 @@ def finish(
     if book is not None and ending.status == "success":
         written = yield from remember_success(memory, evaluator, budget, state, config, book)
         state = cast("State", {**state, "lessons_written": written})
+    if book is not None:
+        yield from confirm_lessons(evaluator, budget, state, book, accepted=ending.status == "success")
     outcome = _outcome(evaluator, budget, state, ending)
     if book is not None:
         seconds = time_to_write(budget.left(state))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, cast
@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.errors import ReflexionError
-from langgraph_reflexion.schemas import Failure
+from langgraph_reflexion.schemas import Attempt, Failure
 
 
 def conf(config: RunnableConfig) -> dict[str, Any]:
@@ -134,6 +134,20 @@ def emit(config: RunnableConfig, event: str, /, **told: Any) -> None:
 def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | None = None) -> None:
     """Tell of a failure; the message whose tokens do not stand because of it, if one, by its id."""
     emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=message_id)
+
+
+def emit_lesson(
+    config: RunnableConfig, kind: str, text: str, action: str, reason: str = "", lesson_id: str | None = None
+) -> None:
+    """The event of a memo: what became of it, and why."""
+    emit(config, "lesson", action=action, reason=reason, id=lesson_id, text=text, kind=kind)
+
+
+def emit_attempt(config: RunnableConfig, state: Mapping[str, Any], attempt: Attempt) -> None:
+    """The event of an attempt that has ended: its answer, score, verdicts and seconds."""
+    number = state["tally"]["attempts"] + 1
+    fields = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
+    emit(config, "attempt", run_id=state["about"]["id"], step=state["tally"]["steps"], attempt=number, **fields)
 
 
 def hears_tokens(config: RunnableConfig) -> bool:

@@ -11,13 +11,14 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
+from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.history import bounded, fenced
 from langgraph_reflexion.nodes.tools.loops import Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import ErrorClass, Failure, Signal
-from langgraph_reflexion.state import Aside, Blocked, State, Update, Waiting, last_turn
+from langgraph_reflexion.state import Blocked, State, Update, Waiting, last_turn
 
 QUOTED_RESULT = 2_000
 EVIDENCE = 4_000
@@ -36,7 +37,7 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
     """The failure of this turn, if there is one, and the trail with this turn on it."""
     turn, answers = last_turn(state["messages"])
     if turn is None:
-        return {}
+        return {"progress": {"node": "observe", "results": 0, "failures": []}}
     update = _without_what_was_replaced(state)
     ran = [_ran(state, call, answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
     keys = [result.seen.key for result in ran]
@@ -61,18 +62,15 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
         failure = failures[-1] if loop is not None else failures[0]
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
         if loop is not None:  # an error is in the conversation already, a loop is not
-            update["aside"] = _with_hint(state, prompts.render("failed", evidence=fenced(failure.evidence)))
+            cause = prompts.render("failed", evidence=fenced(failure.evidence))
+            state = {**state, "patch": update.get("patch", state["patch"])}
+            update["patch"] = with_failure_turn(state, len(update["failures"]), cause=cause)
         for failure in failures:
             emit_failure(config, failure)
     elif (direct := _direct_answer(tools, turn, answers)) is not None:
         update["decision"] = direct
+    update["progress"] = {"node": "observe", "results": len(ran), "failures": [one.signal for one in failures]}
     return update
-
-
-def _with_hint(state: State, hint: str) -> Aside:
-    """The hint behind what is still to be said of an earlier answer."""
-    later = state["aside"]["later"] if state["aside"] is not None else ""
-    return Aside(turn=[], hint=f"{later}\n\n{hint}" if later else hint, later=later)
 
 
 def _without_what_was_replaced(state: State) -> Update:
@@ -81,8 +79,8 @@ def _without_what_was_replaced(state: State) -> Update:
     Edited calls are cleared with the turn: some servers give the same ids again in the next.
     """
     replaced: Update = {name: None for name in ("decision", "failure", "stop") if state.get(name) is not None}
-    if (aside := state["aside"]) is not None and (aside["turn"] or not aside["later"]):
-        replaced["aside"] = Aside(turn=[], hint=aside["later"], later=aside["later"]) if aside["later"] else None
+    if "failure" in replaced and state["patch"] and state["patch"][-1]["failure"] == len(state["failures"]):
+        replaced["patch"] = state["patch"][:-1]
     if "stop" in replaced:
         replaced["reason"] = ""
     return {**replaced, "edits": {}} if state["edits"] else replaced

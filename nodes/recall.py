@@ -10,6 +10,7 @@ from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Floor, LessonBook, likeness, topic_for, tries_again, withheld
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
 from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Failure, Lesson
@@ -19,8 +20,9 @@ from langgraph_reflexion.state import Recalled, State, Update, task_in
 def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """The lessons recalled so far, with those that fit now: by task at the start, by failure after one."""
     book = memory.book_to_read(state, config)
+    nothing: Update = {"progress": {"node": "recall", "lessons": []}}
     if book is None:
-        return {}
+        return nothing
     known, found, step = state["recalled"], list[Recalled](), state["tally"]["steps"]
     failure = state.get("failure")
     moments: list[tuple[Failure | None, int]] = [(None, 0)] if step == 0 else []
@@ -31,25 +33,29 @@ def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, co
         lessons = yield from find_lessons(book, tools, budget, state, cause, seen)
         found += yield from choose_shown(memory, book, budget, state, lessons, at)
     if not found:
-        return {}
+        return nothing
     why = next((one.why for one in found if one.why), "")
     shown = [one.lesson for one in found if one.shown]
     if shown or why:
         fields = [{"id": one.id, "kind": one.kind, "text": one.text, "when": one.when} for one in shown]
         emit(config, "recalled", lessons=fields, step=found[-1].step, **({"why": why} if why else {}))
-    return {"recalled": [*known, *found]}
+    update: Update = {"recalled": [*known, *found]}
+    if for_failure := [one.lesson.id for one in found if one.shown and one.step > 0]:
+        update["patch"] = with_failure_turn(state, len(state["failures"]), lessons=for_failure)
+    return {**update, "progress": {"node": "recall", "lessons": [lesson.id for lesson in shown]}}
 
 
 def find_lessons(
     book: LessonBook, tools: Toolbox, budget: Budget, state: State, failure: Failure | None, seen: Sequence[str]
 ) -> Waits[list[Lesson]]:
-    """The lessons that fit, without those in `seen`, those this run wrote, and what its patches already say."""
+    """The lessons that fit, without those in `seen`, those this run wrote, and what its failure turns already say."""
     task = task_in(state)
     exclude = [*seen, *state["lessons_written"]]
     wait = either(book.recall, book.arecall, task, tools.names, failure, topic_for(task, book.policy), exclude=exclude)
     found: list[Lesson] = (yield from best_effort("recall", wait, budget.left(state))) or []
     most = budget.limits.stuck_similarity
-    return [lesson for lesson in found if all(likeness(lesson.text, patch) <= most for patch in state["patch"])]
+    said = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
+    return [lesson for lesson in found if all(likeness(lesson.text, text) <= most for text in said)]
 
 
 def choose_shown(

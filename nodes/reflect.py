@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import concrete, likeness, screen, spares_a_reflection
@@ -18,36 +20,38 @@ from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_texts
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
-from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.failure_turns import is_shown, memo_fields, shown_reflection, with_failure_turn
+from langgraph_reflexion.nodes.host import emit, emit_lesson
 from langgraph_reflexion.nodes.models.asking import Spent, ask, plus, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.recall import choose_shown, find_lessons, has_failed
-from langgraph_reflexion.nodes.reflection_reply import read_freely, read_reflection, reply_schema
+from langgraph_reflexion.nodes.reflection_reply import ReadReflection, read_freely, read_reflection, reply_schema
 from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.schemas import Depth, Failure, Reflection
-from langgraph_reflexion.state import State, Update, shown_in, task_in
+from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
+from langgraph_reflexion.state import Blocked, State, Update, shown_in, task_in
 
-KEPT_PATCHES = 3
+KEPT_REFLECTIONS = 3
+"""Reflections shown to the next attempt of a trial, as many as failure turns stay whole in a run."""
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
 TRANSCRIPT_TOKENS = 4_000
 QUICK_TOKENS = 1_500
 """Tokens of the transcript in a quick reflection, which looks at the failed decision alone."""
+LONGEST_INSTRUCTIONS = 8_000
+"""Characters of the agent's system prompt, and again of its tools, that a reflection sees: about 2,000 tokens each."""
 LATEST = 50
 """Messages that a reflection on feedback looks back over: the run it speaks of is an earlier one."""
-ENDS: Mapping[str, Update] = MappingProxyType(
+DROPPED: Mapping[str, tuple[StopReason | None, str]] = MappingProxyType(
     {
-        "said before": {
-            "stop": "reflections_alike",
-            "reason": "The reflections say the same again: there is nothing new to try.",
-        },
-        "no plan": {"stop": "no_plan", "reason": "The reflection gave no concrete plan for another try."},
+        "said before": ("reflections_alike", "The reflections say the same again: there is nothing new to try."),
+        "no plan": ("no_plan", "The reflection gave no concrete plan for another try."),
+        "set aside": (None, "The plan was set aside:"),
     }
 )
-"""What ends the run, by why a reflection is not followed."""
+"""Why a reflection is not followed, the word for the end of a run that had its answer refused, and the sentence."""
 
 
 @dataclass(frozen=True)
@@ -76,46 +80,85 @@ def reflect(
     """A known lesson for this very failure, else one reflection, or the finding that there is nothing to change."""
     failure = state["failure"]
     if failure is None:
-        return {}
+        return {"progress": {"node": "reflect"}}
     update: Update = {"trail": []}  # counting towards a loop starts again
     if (yield from _is_known(memory, tools, budget, state, config, failure)):
-        return update
+        return {**update, "progress": {"node": "reflect", "known": True}}
     model = yield from reflector.model_for(actor, state, config)
-    earlier = state["reflections"]
-    depth = _depth(budget, state, failure)
-    asks_user = can_ask_user(actor.protocol, tools)
-    question = partial(_question, reflector, actor, asks_user, state, failure)
-    reflection, why, spent = yield from _ask(reflector, actor, budget, state, config, model, failure, depth, question)
+    instructions = yield from _instructions(reflector, actor, tools, state, config, failure)
+    question = partial(_question, reflector, actor, can_ask_user(actor.protocol, tools), state, failure, instructions)
+    earlier, depth = state["reflections"], _depth(budget, state, failure)
+    read, spent = yield from _ask(reflector, actor, budget, state, config, model, failure, depth, question)
     count, metas = 1, int(depth == "meta")
-    alike = reflection is not None and _is_alike(budget, reflection, earlier)
-    may_change = alike and not state["tally"]["meta"] and depth != "meta"
+    may_change = _is_alike(budget, read, earlier) and not state["tally"]["meta"] and depth != "meta"
     is_one_left = state["tally"]["reflections"] + 1 < budget.limits.max_reflections
     if may_change and is_one_left and not _is_late(budget, state, spent):
-        _emit(config, state, reflection, "said before", ENDS["said before"]["reason"], spent)
-        reflection, why, more = yield from _ask(
-            reflector, actor, budget, state, config, model, failure, "meta", question, spent
-        )
-        spent, count, metas = plus(spent, more), 2, 1
-        alike = reflection is not None and _is_alike(budget, reflection, earlier)
-    update["tally"] = budget.tally(state, reflecting=spent, reflections=count, meta=metas)
-    if reflection is None:
-        _emit(config, state, None, "unreadable", why, spent)
-        # As if none had been left for this failure: a repeated call is not run again.
-        loop = loop_in(state["trail"], budget.limits.loop_threshold) if failure.signal == "loop" else None
-        return update if loop is None else {**update, "blocked": {**state["blocked"], **to_block(state, loop)}}
-    update["tally"]["advised"] = [*state["tally"]["advised"], len(state["attempts"])]
-    foreign = foreign_texts(memory.policy.trusted_tools, state)
-    distrust = screen(reflection.patch_prompt, foreign, [task_in(state)])
-    if distrust is not None:  # not shown, in this run or a later one; the run goes on as if none were left
-        _emit(config, state, reflection, "set aside", f"The plan was set aside: {distrust}.", spent)
-        without = {"patch_prompt": "", "fix_strategy": []}
-        return {**update, "reflections": [*earlier, reflection.model_copy(update=without)]}
+        _emit(config, state, read.reflection, "said before", DROPPED["said before"][1], spent)
+        depth, count, metas = "meta", 2, 1
+        read, more = yield from _ask(reflector, actor, budget, state, config, model, failure, depth, question, spent)
+        spent = plus(spent, more)
+    tally = budget.tally(state, reflecting=spent, reflections=count, meta=metas)
+    update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
+    if read.reflection is None:
+        _emit(config, state, None, "unreadable", read.reason, spent)
+        return {**update, "blocked": _blocked(budget, state, failure)}
+    for text, reason in read.dropped:
+        emit_lesson(config, "", text, "refused", reason)
+    reflection, memos, dropped, why = _screened(memory, budget, state, read, earlier)
+    tally["advised"] = [*tally["advised"], len(state["attempts"])]
     update["reflections"] = [*earlier, reflection]
-    dropped = "said before" if alike else None if concrete(reflection.patch_prompt) else "no plan"
-    _emit(config, state, reflection, dropped, ENDS[dropped]["reason"] if dropped else "", spent)
-    if dropped is not None:
-        return update | ENDS[dropped]
-    return update | {"patch": [*state["patch"], reflection.patch_prompt][-KEPT_PATCHES:]}
+    _emit(config, state, reflection, dropped, why, spent)
+    patch = "" if dropped else reflection.patch_prompt
+    turns = with_failure_turn(state, len(state["failures"]), patch=patch, memos=memo_fields(memos))
+    if turns != state["patch"]:
+        update["patch"] = turns
+    update["progress"] |= {"patch": patch, **({"dropped": dropped} if dropped else {})}
+    if dropped is None:
+        return update
+    stop, _ = DROPPED[dropped]
+    if stop is not None and (failure.signal == "check_failed" or reflector.form != "run"):
+        for memo in reflection.memory_to_write:
+            emit_lesson(config, memo.kind, memo.text, "refused", f"the run ends: {why}")
+        return {**update, "stop": stop, "reason": why}
+    return {**update, "blocked": _blocked(budget, state, failure)}
+
+
+def _screened(
+    memory: AgentMemory, budget: Budget, state: State, read: ReadReflection, earlier: Sequence[Reflection]
+) -> tuple[Reflection, list[Memo], str | None, str]:
+    """The reflection, the memos that may reach a prompt, and why its plan is not followed, as a word and a sentence.
+
+    Words that a tool or page said, or that pose as instructions, are taken out of the plan. Memos stay in the
+    reflection: the book records why they were set aside.
+    """
+    assert read.reflection is not None
+    foreign, own = foreign_texts(memory.policy.trusted_tools, state), [task_in(state)]
+    reflection, word, reason = read.reflection, None, ""
+    memos = [
+        memo
+        for memo in reflection.memory_to_write
+        if not screen(memo.text, foreign, own) and not is_shown(state, memo.text)
+    ]
+    distrust = screen(reflection.patch_prompt, foreign, own)
+    without = {
+        "patch_prompt": "" if distrust else reflection.patch_prompt,
+        "fix_strategy": [fix for fix in reflection.fix_strategy if not screen(fix.text, foreign, own)],
+        "lessons": [text for text in reflection.lessons if not screen(text, foreign, own)],
+    }
+    if distrust:
+        word, reason = "set aside", f" {distrust}."
+    elif _is_alike(budget, read, earlier):
+        word = "said before"
+    elif not concrete(reflection.patch_prompt):
+        word = "no plan"
+    sentence = f"{DROPPED[word][1]}{reason}" if word else ""
+    return reflection.model_copy(update=without), memos, word, sentence
+
+
+def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocked]:
+    """The blocked calls; as if no reflection had been left for a loop, its calls are not run again."""
+    loop = loop_in(state["trail"], budget.limits.loop_threshold) if failure.signal == "loop" else None
+    return state["blocked"] if loop is None else {**state["blocked"], **to_block(state, loop)}
 
 
 def _is_known(
@@ -148,9 +191,11 @@ def _has_not_helped(state: State) -> bool:
     return len(state["reflections"]) >= 2 and len(scores) >= 3 and max(scores[-2:]) <= max(scores[:-2])
 
 
-def _is_alike(budget: Budget, reflection: Reflection, earlier: Sequence[Reflection]) -> bool:
+def _is_alike(budget: Budget, read: ReadReflection, earlier: Sequence[Reflection]) -> bool:
     """Whether an earlier reflection gave the same plan."""
-    plan, most = reflection.patch_prompt, budget.limits.stuck_similarity
+    if read.reflection is None:
+        return False
+    plan, most = read.reflection.patch_prompt, budget.limits.stuck_similarity
     return concrete(plan) and any(likeness(plan, one.patch_prompt) > most for one in earlier)
 
 
@@ -165,7 +210,7 @@ def _ask(
     depth: Depth,
     question: Callable[[Depth], str],
     spent_before: Spent | None = None,
-) -> Waits[tuple[Reflection | None, str, Spent]]:
+) -> Waits[tuple[ReadReflection, Spent]]:
     """One reflection, asked for again if it cannot be read, or why there is none; and what it cost."""
     free = reflector.form == "free"
     native = knows_schemas(model) and not free
@@ -190,13 +235,13 @@ def _ask(
                 bound, native, messages = model, False, [HumanMessage(with_schema)]
             continue
         spent = plus(spent, budget.cost(messages, reply))
-        read = read_freely if free else read_reflection
-        reflection, reason = read(reply.message.text, failure, depth)
-        if reflection is not None:
-            return reflection, "", spent
+        read = (read_freely if free else read_reflection)(reply.message.text, failure, depth)
+        if read.reflection is not None:
+            return read, spent
+        reason = read.reason
         reply_shown = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
         messages = [messages[0], *reply_shown, HumanMessage(actor.prompts.render("repair", reason=reason))]
-    return None, reason, spent
+    return ReadReflection(None, reason), spent
 
 
 def _is_late(budget: Budget, state: State, spent: Spent) -> bool:
@@ -204,12 +249,37 @@ def _is_late(budget: Budget, state: State, spent: Spent) -> bool:
     return budget.overspent(state, budget.tally(state, reflecting=spent)) is not None
 
 
-def _question(reflector: Reflector, actor: Actor, asks_user: bool, state: State, failure: Failure, depth: Depth) -> str:
+def _instructions(
+    reflector: Reflector, actor: Actor, tools: Toolbox, state: State, config: RunnableConfig, failure: Failure
+) -> Waits[dict[str, str]]:
+    """What the agent was told and the tools it has, for the prompt of a reflection. A worker's are its own."""
+    if reflector.form != "run":
+        return {"instructions": "none", "tools": "none"}
+    prompt = yield from actor.instructed(state, state["messages"], config)
+    system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))
+    specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in tools.offered]
+    specs.sort(key=lambda spec: spec.get("name") != failure.tool)  # the tool that failed is never cut off
+    lines = "\n".join(json.dumps(spec, ensure_ascii=False, default=str) for spec in specs)
+    return {
+        "instructions": fenced(bounded(system, LONGEST_INSTRUCTIONS)) or "none",
+        "tools": fenced(bounded(lines, LONGEST_INSTRUCTIONS)) or "none",
+    }
+
+
+def _question(
+    reflector: Reflector,
+    actor: Actor,
+    asks_user: bool,
+    state: State,
+    failure: Failure,
+    instructions: Mapping[str, str],
+    depth: Depth,
+) -> str:
     """What went wrong, and everything that may explain it."""
-    prompts = actor.prompts
-    hidden = state["aside"]["turn"] if state["aside"] else []
+    prompts, turns = actor.prompts, state["patch"]
+    hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == len(state["failures"]) else []
     last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
-    earlier = "\n\n".join(reflection.as_text() for reflection in state["reflections"]) or "none"
+    earlier = "\n\n".join(shown_reflection(state, one).as_text() for one in state["reflections"]) or "none"
     more = [_depth_text(actor, state, depth), _failed_lessons(actor, asks_user, state, failure)]
     return prompts.render(
         "reflect_free" if reflector.form == "free" else "reflect",
@@ -223,6 +293,7 @@ def _question(reflector: Reflector, actor: Actor, asks_user: bool, state: State,
         depth="\n\n".join(filter(None, more)),
         signal=failure.signal,
         more=prompts.render("reflect_trial") if reflector.form == "trial" else "",
+        **instructions,
     )
 
 

@@ -1,17 +1,15 @@
-"""How a reply is read as a reflection: what is missing is named, what is beside the form is left out."""
+"""Reading a reflection: a model's reply as it comes, in the form asked for or nearly."""
 
 from __future__ import annotations
 
+import math
 import re
-from functools import cache
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast, get_args
 
-from pydantic import ValidationError
-
-from langgraph_reflexion.nodes.exceptions import misfits
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.history import bounded
-from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, FixKind, Kind, Reflection
+from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.text.json_text import without_thinking
 
 LONGEST_FIELD = 2_000
@@ -21,12 +19,20 @@ _PLAN = re.compile(
     r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
 )
 _REASON = re.compile(r"^[\s>#*_-]*(?:a\s+)?(?:possible\s+)?reason[*_]*\s*[:：][*_]*", re.IGNORECASE)
-"""The two marks, however they are dressed up."""
+"""The marks of a free reflection, with or without Markdown."""
 
 
-@cache
+class ReadReflection(NamedTuple):
+    """A reflection, or the reason why there is none."""
+
+    reflection: Reflection | None
+    reason: str = ""
+    dropped: Sequence[tuple[str, str]] = ()
+    """Memos that are left out, each with the reason."""
+
+
 def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
-    """What a model is asked for: a reflection without its depth, which is not the model's to say. It is not changed."""
+    """The schema a model is asked for: a reflection without its depth, which is ours to set."""
     schema = Reflection.model_json_schema()
     for name in ("depth",) if between_trials else ("depth", "diagnosis", "lessons"):
         schema["properties"].pop(name)
@@ -34,79 +40,115 @@ def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
     return schema
 
 
-def read_reflection(text: str, failure: Failure, depth: Depth) -> tuple[Reflection | None, str]:
-    """A reply as a reflection, or why it is none. Memos of an unknown kind are left out, not fatal."""
+def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection:
+    """A reply as a reflection, read as models write it; unreadable only with neither a patch nor memories."""
     data = read_json(text)
     if isinstance(data, Invalid):
-        return None, data.message
+        return ReadReflection(None, data.message)
+    if isinstance(data, list) and len(data) == 1:
+        data = data[0]
     if not isinstance(data, dict):
-        return None, "it is no JSON object"
-    known = {name: data[name] for name in Reflection.model_fields if name in data}
-    known |= {"failure_signal": str(known.get("failure_signal") or failure.signal), "depth": depth}
-    fixes, memos = known.get("fix_strategy"), known.get("memory_to_write")
-    for name in ("failure_signal", "explanation", "patch_prompt"):
-        if isinstance(known.get(name), str):
-            known[name] = bounded(known[name], LONGEST_FIELD)
-    if isinstance(fixes, list):
-        known["fix_strategy"] = [_fix(one) for one in fixes[:MOST_ENTRIES]]
-    if known.get("explanation") is None:
-        known.pop("explanation", None)
-    if known.get("diagnosis") not in get_args(Diagnosis):
-        known.pop("diagnosis", None)
-    known["lessons"] = _sentences(known.get("lessons"))
-    if memos is None:
-        known.pop("memory_to_write", None)
-    elif isinstance(memos, list):
-        known["memory_to_write"] = [_memo(memo) for memo in memos if _is_memo(memo)][:MOST_ENTRIES]
-    try:
-        return Reflection.model_validate(known), ""
-    except ValidationError as fault:
-        return None, misfits(fault)
+        return ReadReflection(None, "it is not a JSON object")
+    memos, dropped = _memos(data.get("memory_to_write"))
+    patch = data.get("patch_prompt")
+    if patch is not None and not isinstance(patch, (str, list)):
+        return ReadReflection(None, f"`patch_prompt` must be text, got {patch!r:.200}")
+    if "patch_prompt" not in data and not memos:
+        return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`")
+    cause, explanation = _folded(data.get("root_cause"), get_args(RootCause)), _text(data.get("explanation"))
+    if cause is None and (sentence := _text(data.get("root_cause"))):
+        explanation = f"{sentence} {explanation}".strip()
+    return ReadReflection(
+        Reflection(
+            failure_signal=_text(data.get("failure_signal")) or failure.signal,
+            root_cause=cast("RootCause", cause or "other"),
+            explanation=explanation,
+            fix_strategy=[_fix(fix) for fix in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]],
+            patch_prompt=_text(patch),
+            memory_to_write=memos,
+            confidence=_confidence(data.get("confidence")),
+            depth=depth,
+            diagnosis=cast("Diagnosis | None", _folded(data.get("diagnosis"), get_args(Diagnosis))),
+            lessons=_texts(data.get("lessons")),
+        ),
+        dropped=dropped,
+    )
 
 
-def read_freely(text: str, failure: Failure, depth: Depth) -> tuple[Reflection | None, str]:
+def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
     """A reflection in a model's own words: a possible reason, then `Plan:` and what to do; without it all is plan."""
-    said = bounded(without_thinking(text), LONGEST_FIELD)
-    if not said:
-        return None, "it is empty"
-    *_, mark = [None, *_PLAN.finditer(said)]
-    return Reflection(
-        failure_signal=failure.signal,
-        root_cause="other",
-        explanation="" if mark is None else _REASON.sub("", said[: mark.start()]).strip(),
-        fix_strategy=[],
-        patch_prompt=said if mark is None else said[mark.end() :].strip(),
-        depth=depth,
-    ), ""
+    reply = bounded(without_thinking(text), LONGEST_FIELD)
+    if not reply:
+        return ReadReflection(None, "it is empty")
+    *_, mark = [None, *_PLAN.finditer(reply)]
+    return ReadReflection(
+        Reflection(
+            failure_signal=failure.signal,
+            root_cause="other",
+            explanation="" if mark is None else _REASON.sub("", reply[: mark.start()]).strip(),
+            fix_strategy=[],
+            patch_prompt=reply if mark is None else reply[mark.end() :].strip(),
+            depth=depth,
+        )
+    )
 
 
-def _sentences(given: Any) -> list[str]:
-    some = given if isinstance(given, list) else [given]
-    return [bounded(one, LONGEST_FIELD) for one in some[:MOST_ENTRIES] if isinstance(one, str) and one.strip()]
+def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
+    """The memos of a reply, and the text of each that is left out with the reason."""
+    memos: list[Memo] = []
+    dropped: list[tuple[str, str]] = []
+    for item in _listed(given):
+        fields = item if isinstance(item, dict) else {"text": item}
+        text = _text(fields.get("text"))
+        if not text:
+            dropped.append((_text(str(item)), "it has no text"))
+        elif len(memos) == MOST_ENTRIES:
+            dropped.append((text, f"a reflection may leave {MOST_ENTRIES} memos"))
+        else:
+            kind = _folded(fields.get("kind", fields.get("type")), get_args(Kind)) or "rule"
+            tags = [bounded(tag, LONGEST_TAG) for tag in _texts(fields.get("tags"))]
+            memos.append(Memo(kind=cast("Kind", kind), text=text, when=_text(fields.get("when")), tags=tags))
+    return memos, dropped
 
 
-def _fix(given: Any) -> Any:
-    if not isinstance(given, dict):
-        return {"kind": "other", "text": bounded(str(given), LONGEST_FIELD)}
-    kind = given.get("kind")
-    text = bounded(str(given.get("text") or ""), LONGEST_FIELD)
-    return {"kind": kind if kind in get_args(FixKind) else "other", "text": text}
+def _fix(given: Any) -> Fix:
+    fields = given if isinstance(given, dict) else {"text": given}
+    kind = _folded(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
+    return Fix(kind=cast("FixKind", kind), text=_text(fields.get("text")))
 
 
-def _memo(memo: dict[str, Any]) -> dict[str, Any]:
-    """A memo's own fields; for one odd word beside the rule the whole reflection is not asked for again."""
-    when, tags = memo.get("when"), _sentences(memo.get("tags"))
-    return {
-        "kind": _kind(memo),
-        "text": bounded(memo["text"], LONGEST_FIELD),
-        "when": bounded(when, LONGEST_FIELD) if isinstance(when, str) else "",
-        "tags": [bounded(tag, LONGEST_TAG) for tag in tags],
-    }
+def _folded(word: Any, words: Sequence[str]) -> str | None:
+    """The word of a closed set that is meant, whatever its case and spelling ("Tool misuse"); None if there is none."""
+    if not isinstance(word, str):
+        return None
+    folded = re.sub(r"[^a-z]+", "_", word.lower()).strip("_")
+    return next((one for one in words if folded in (one, f"{one}s")), None)
 
 
-def _is_memo(memo: Any) -> bool:
-    return isinstance(memo, dict) and _kind(memo) in get_args(Kind) and isinstance(memo.get("text"), str)
+def _confidence(given: Any) -> float | None:
+    """A confidence in percent, from 90, 0.9, "90" or "90%"; None if it cannot be read."""
+    if isinstance(given, str):
+        number = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", given)
+        if number is None:
+            return None
+        given = float(number[1]) if "." in number[1] and not number[2] else int(float(number[1]))
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or math.isnan(given):
+        return None
+    share = isinstance(given, float) and 0 < given <= 1
+    return min(max(float(given * 100 if share else given), 0.0), 100.0)
 
 
-def _kind(memo: dict[str, Any]) -> str:
-    return str(memo.get("kind")).strip().lower()
+def _listed(given: Any) -> list[Any]:
+    """A list; one value stands for a list of one."""
+    return given if isinstance(given, list) else [] if given is None or given == "" else [given]
+
+
+def _texts(given: Any) -> list[str]:
+    return [text for item in _listed(given)[:MOST_ENTRIES] if (text := _text(item))]
+
+
+def _text(given: Any) -> str:
+    """A field as bounded text; a list of texts is joined."""
+    if isinstance(given, list):
+        given = "\n".join(item for item in given if isinstance(item, str))
+    return bounded(given.strip(), LONGEST_FIELD) if isinstance(given, str) else ""

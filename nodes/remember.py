@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import LessonBook, refusal, screen, topic_for
+from langgraph_reflexion.driver import Wait, Waits, either
+from langgraph_reflexion.memory import LessonBook, Written, refusal, topic_of
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_texts, time_to_write
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.checks import Evaluator, origin_of_verdicts
-from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Lesson, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update, task_in
+from langgraph_reflexion.state import State, Update, shown_in, task_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.topics import GENERAL
 
@@ -25,19 +27,20 @@ CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 def remember(
     memory: AgentMemory, evaluator: Evaluator, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig
 ) -> Waits[Update]:
-    """The lessons written from the newest reflection; below `min_confidence` it stays with its run."""
-    book = memory.book_to_write(state, config)
+    """The lessons written from the newest reflection; what may not outlast the run is kept in it alone.
+
+    An event says what became of each memo. What the book sets aside leaves the prompts of this run, too.
+    """
     failure, done = state["failure"], state["tally"]["remembered"]
-    new = state["reflections"][done:]
-    update: Update = {"tally": {**state["tally"], "remembered": len(state["reflections"])}} if new else {}
-    if book is None or failure is None:
+    new, written, refused = state["reflections"][done:], list[str](), set[str]()
+    update: Update = {"progress": {"node": "remember", "lessons": written}}
+    if not new or failure is None:
         return update
-    written: list[str] = []
+    book = memory.book_to_write(state, config)
+    tool = failure.tool if failure.tool is not None and tools.has(failure.tool) else None
     for reflection in new:
-        if not _is_sure(memory, reflection):
-            continue
+        why_not = "memory is not written" if book is None else _too_unsure(memory, reflection)
         for memo in reflection.memory_to_write:
-            tool = failure.tool if failure.tool is not None and tools.has(failure.tool) else None
             lesson = Lesson(
                 kind=memo.kind,
                 text=memo.text,
@@ -46,16 +49,25 @@ def remember(
                 topic=_topic_in(state, book),
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
-                origin=_origin(memory, evaluator, budget, state, memo.text),
+                origin=_first_origin(evaluator, budget, state),
                 confidence=reflection.confidence,
                 sources=[state["about"]["id"]],
             )
-            written_id = yield from _keep(memory, budget, state, config, book, lesson)
-            if written_id is not None and written_id not in written:
-                written.append(written_id)
+            if book is None or why_not:
+                result = yield from _keep_for_run(memory, budget, state, config, lesson, why_not)
+            else:
+                result = yield from _keep(memory, budget, state, config, book, lesson)
+            if result is not None and result.action == "quarantined":
+                refused.add(memo.text)
+            elif book is not None and not why_not and (lesson_id := _kept_id(result)) is not None:
+                written.append(lesson_id)
+    update["tally"] = {**state["tally"], "remembered": len(state["reflections"])}
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
         update["tally"]["wrote"] = {**state["tally"]["wrote"], **dict.fromkeys(written, len(state["failures"]))}
+    if refused and state["patch"]:
+        memos = [memo for memo in state["patch"][-1]["memos"] if memo["text"] not in refused]
+        update["patch"] = [*state["patch"][:-1], {**state["patch"][-1], "memos": memos}]
     return update
 
 
@@ -78,15 +90,56 @@ def remember_success(
             text=text,
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
-            topic=_topic_in(state, book),
-            origin=_origin(memory, evaluator, budget, state, text, accepted=True),
+            topic=_topic_in(state),
+            origin=origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
         )
-        written_id = yield from _keep(memory, budget, state, config, book, lesson, report_refusals=False)
-        if written_id is not None:
-            return list(dict.fromkeys([*written, written_id]))
+        result = yield from _keep(memory, budget, state, config, book, lesson, report_refusals=False)
+        if (lesson_id := _kept_id(result)) is not None:
+            return list(dict.fromkeys([*written, lesson_id]))
     return written
+
+
+def confirm_lessons(
+    evaluator: Evaluator, budget: Budget, state: State, book: LessonBook, *, accepted: bool
+) -> Waits[None]:
+    """Mark as `verified` what this run wrote and then bore out: what had failed succeeded after the advice."""
+    for lesson_id, count in state["tally"]["wrote"].items():
+        if not _is_borne_out(evaluator, budget, state, count, accepted=accepted):
+            continue
+        seconds = time_to_write(budget.left(state))
+        lesson = yield from best_effort("confirm", either(book.get, book.aget, lesson_id), seconds)
+        if lesson is not None:
+            again = lesson.model_copy(update={"origin": "verified", "sources": [state["about"]["id"]]})
+            yield from best_effort("confirm", either(book.add, book.aadd, again), seconds)
+
+
+def _is_borne_out(evaluator: Evaluator, budget: Budget, state: State, count: int, *, accepted: bool) -> bool:
+    """Whether what failed as the run's `count`-th failure did not come back, and succeeded by something verifiable."""
+    failures = state["failures"]
+    failure = failures[count - 1]
+    if any(later.fingerprint == failure.fingerprint for later in failures[count:]):
+        return False
+    if failure.signal in ("tool_error", "schema_error") and failure.tool is not None:
+        after = _messages_after(state, count)
+        return any(isinstance(m, ToolMessage) and m.name == failure.tool and m.status != "error" for m in after)
+    if failure.signal in ("parse_error", "schema_error", "unknown_tool", "rule_violation"):
+        return any(isinstance(m, AIMessage) for m in _messages_after(state, count)) or _has_answer(state)
+    origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True)
+    return accepted and origin == "verified" and failure.signal != "feedback"
+
+
+def _has_answer(state: State) -> bool:
+    return any(attempt.answer is not None for attempt in state["attempts"])
+
+
+def _messages_after(state: State, count: int) -> list[AnyMessage]:
+    """What was said and done after a failure; everything, if its place in the conversation is gone."""
+    after = next((turn["after"] for turn in state["patch"] if turn["failure"] == count), None)
+    messages = shown_in(state)
+    since = next((i for i, message in enumerate(messages) if after is not None and message.id == after), -1)
+    return messages[since + 1 :]
 
 
 def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
@@ -100,12 +153,15 @@ def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
         return None
     if not refused and (state["lessons_written"] or len(state["failures"]) != len(made)):
         return None
-    return made[-1] if _is_sure(memory, made[-1]) else None
+    return None if _too_unsure(memory, made[-1]) else made[-1]
 
 
-def _is_sure(memory: AgentMemory, reflection: Reflection) -> bool:
-    """Whether what a reflection wants remembered may outlast the run; no confidence counts as enough."""
-    return reflection.confidence is None or reflection.confidence >= memory.policy.min_confidence
+def _too_unsure(memory: AgentMemory, reflection: Reflection) -> str:
+    """Why what a reflection wants remembered may not outlast the run; no confidence counts as enough."""
+    least = memory.policy.min_confidence
+    if reflection.confidence is None or reflection.confidence >= least:
+        return ""
+    return f"its confidence of {reflection.confidence:g} is below `min_confidence`, {least:g}"
 
 
 def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
@@ -129,25 +185,49 @@ def _keep(
     lesson: Lesson,
     *,
     report_refusals: bool = True,
-) -> Waits[str | None]:
-    """The id of the lesson if the book keeps it to be shown, and an event that says what became of it."""
+) -> Waits[Written | None]:
+    """What the book made of a lesson, and the event that says so; None if nothing came of it."""
     shown_id = _shown_lesson(state, lesson.text)
     if shown_id is not None:  # it came from memory, so it proves nothing new
-        reason = "this run was shown it"
-        emit(config, "lesson", action="unchanged", reason=reason, id=shown_id, text=lesson.text, kind=lesson.kind)
+        emit_lesson(config, lesson.kind, lesson.text, "unchanged", "this run was shown it", shown_id)
         return None
+    result: Written | None = yield from best_effort("remember", _add(memory, book, state, lesson), _seconds(budget, state))
+    if result is None:
+        emit_lesson(config, lesson.kind, lesson.text, "kept for this run", "the store failed")
+    elif report_refusals or _kept_id(result) is not None:
+        text = result.lesson.text if result.lesson is not None and result.action == "added" else lesson.text
+        emit_lesson(config, lesson.kind, text, result.action, result.reason, _kept_id(result))
+    return result
+
+
+def _keep_for_run(
+    memory: AgentMemory, budget: Budget, state: State, config: RunnableConfig, lesson: Lesson, why: str
+) -> Waits[Written | None]:
+    """What a book would have made of a lesson that stays in this run: what it would set aside may not be shown."""
+    book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock)
+    result: Written | None = yield from best_effort("remember", _add(memory, book, state, lesson), _seconds(budget, state))
+    if result is not None and result.action == "quarantined":
+        emit_lesson(config, lesson.kind, lesson.text, "quarantined", result.reason)
+    else:
+        emit_lesson(config, lesson.kind, lesson.text, "kept for this run", why)
+    return result
+
+
+def _add(memory: AgentMemory, book: LessonBook, state: State, lesson: Lesson) -> Wait:
     answer = state["attempts"][-1].answer if state["attempts"] else None
     foreign = foreign_texts(memory.policy.trusted_tools, state)
-    add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=foreign)
-    result = yield from best_effort("remember", add, time_to_write(budget.left(state)))
-    if result is None:
+    return either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=foreign)
+
+
+def _seconds(budget: Budget, state: State) -> float | None:
+    return time_to_write(budget.left(state))
+
+
+def _kept_id(result: Written | None) -> str | None:
+    """The id of a lesson that the book keeps to be shown."""
+    if result is None or result.lesson is None or result.action not in ("added", "merged", "unchanged"):
         return None
-    is_kept = result.lesson is not None and result.action in ("added", "merged", "unchanged")
-    written_id = result.lesson.id if is_kept else None
-    if report_refusals or is_kept:
-        text = result.lesson.text if is_kept and result.action == "added" else lesson.text
-        emit(config, "lesson", action=result.action, reason=result.reason, id=written_id, text=text, kind=lesson.kind)
-    return written_id
+    return result.lesson.id
 
 
 def _shown_lesson(state: State, text: str) -> str | None:
@@ -162,14 +242,12 @@ def _topic_in(state: State, book: LessonBook) -> str | None:
     return None if topic == GENERAL else topic
 
 
-def _origin(
-    memory: AgentMemory, evaluator: Evaluator, budget: Budget, state: State, text: str, *, accepted: bool = False
-) -> Origin:
-    """What a lesson rests on: the failure, or the accepted answer; a tool's own words are `observed`."""
-    failure = state["failures"][-1] if accepted else state["failure"]
-    assert failure is not None
-    if screen(text, foreign_texts(memory.policy.trusted_tools, state), [task_in(state)]) is not None:
+def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
+    """What a lesson rests on when it is written: a person's word, a model's verdict, or advice not tried yet."""
+    failure = state["failure"]
+    if failure is not None and failure.signal == "feedback":
+        return "told"
+    if failure is None or failure.signal != "check_failed":
         return "observed"
-    if accepted or failure.signal == "check_failed":
-        return origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted)
-    return "told" if failure.signal == "feedback" else "verified"
+    origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=False)
+    return "observed" if origin == "verified" else origin

@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.reflect import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.state import Aside, State, Update, task_in
+from langgraph_reflexion.state import State, Update, task_in
 
 TRANSCRIPT_TOKENS = 3_000
 MOST_ISSUES = 5
@@ -101,9 +101,7 @@ def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfChec
         issues=fenced("\n".join(f"- {one}" for one in issues)),
         action=fenced(" ".join(advice)),
     )
-    before = state["aside"]
-    hint = f"{before['hint']}\n\n{note}" if before is not None and before["hint"] else note
-    return {"aside": Aside(turn=[], hint=hint, later=before["later"] if before is not None else "")}
+    return {"hint": note}
 
 
 def _steps_left(budget: Budget, state: State) -> int:

@@ -19,7 +19,7 @@ _SHORTENED = 400
 """Characters that are left of a shortened observation: enough to see what it was."""
 _TAG = re.compile(
     r"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
-    r"(?:task|decision|failure|transcript|earlier|attempts|lessons|patch|hint|answer|feedback|tools)\b)",
+    r"(?:task|decision|failure|transcript|earlier|attempts|lessons|patch|hint|answer|feedback|tools|instructions)\b)",
     re.IGNORECASE,
 )
 

@@ -96,7 +96,7 @@ LONGEST_CAUSE = 400
 
 _SAYS_WHEN = re.compile(r"(?:when|whenever|if|while)\b|[当若]|如果", re.IGNORECASE)
 
-_HEADINGS = {
+HEADINGS = {
     "rule": "Rules",
     "pattern": "Patterns",
     "strategy": "What worked",
@@ -122,7 +122,7 @@ def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence
 
 def _list(lessons: Sequence[Lesson]) -> str:
     lines: list[str] = []
-    for kind, heading in _HEADINGS.items():
+    for kind, heading in HEADINGS.items():
         of_kind = [lesson for lesson in lessons if lesson.kind == kind]
         if of_kind:
             lines += [f"{heading}:", *(_line(lesson) for lesson in of_kind)]

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
 from pydantic import BaseModel, ConfigDict
@@ -60,7 +61,7 @@ class Tally(TypedDict):
     advised: list[int]
     """How many attempts there were when each reflection was made."""
     at: float
-    """When this was last written: what passes until a person answers is their time."""
+    """When this was last written: the time until a person answers is not the run's."""
     waited: float
     """Seconds of waiting for a person so far."""
     spent: list[int]
@@ -85,13 +86,22 @@ class Waiting(TypedDict):
     refused: bool
 
 
-class Aside(TypedDict):
-    """What the next prompt shows beside the conversation: the turn that could not stand, and a hint."""
+class FailureTurn(TypedDict):
+    """What one failure adds to the prompt: one user turn, and where in the conversation it stands."""
 
-    turn: list[AnyMessage]
-    hint: str
-    later: str
-    """What the prompts after the next one say of it, until there is another answer; nothing where it is mended."""
+    failure: int
+    """Which failure of the run it is about, counted from one."""
+    after: str | None
+    """Id of the message it follows; where that message is gone, the turn stands at the end."""
+    shown: list[AnyMessage]
+    """The refused answer or invalid decision, which is in no message of the conversation."""
+    cause: str
+    """What went wrong, where the conversation does not say it."""
+    patch: str
+    lessons: list[str]
+    """Ids of the lessons recalled for it."""
+    memos: list[dict[str, str]]
+    """What its reflection wants remembered: kind, text and occasion of each."""
 
 
 class Recalled(BaseModel):
@@ -107,7 +117,7 @@ class Recalled(BaseModel):
 
 
 class Handoff(TypedDict):
-    """A tool's leave for the parent graph, as plain data: `finish` makes the `Command` of it."""
+    """A tool's command to the parent graph, as plain data: `finish` makes the `Command` of it."""
 
     goto: Any
     update: list[tuple[str, Any]]
@@ -131,21 +141,25 @@ class Output(TypedDict, total=False):
     """The answer as a value of the response form. Written by `begin`, `check`."""
     outcome: Outcome | None
     """Written by `begin`, `finish`."""
+    progress: Annotated[dict[str, Any], EphemeralValue]
+    """What the last node did, for a stream of updates: a parent graph and a server see only what is in the output.
+    Written by every node that may change nothing else there; gone after the next step."""
 
 
 class Named(TypedDict, total=False):
-    """What a step leaves for the next, each in a channel of its own."""
+    """What a node leaves for the next, each in a channel of its own."""
 
     decision: Waiting | None
     """Written by `begin`, `decide`, `observe` (a direct answer), `ask` (no one to ask), `check`, `wrap_up`."""
     failure: Failure | None
-    """The failure at hand. Written by `begin`, `decide`, `observe`, `check`."""
+    """The present failure. Written by `begin`, `decide`, `observe`, `check`."""
     verdicts: list[Verdict]
-    """What the checks said last. Written by `begin`, `check`."""
+    """The last answer's verdicts. Written by `begin`, `check`."""
     reflections: list[Reflection]
     """Written by `begin`, `reflect`."""
-    patch: list[str]
-    """The run's patches, at most three, newest last. Written by `begin`, `reflect`."""
+    patch: list[FailureTurn]
+    """What the run's failures added to the prompt, oldest first. Written by every node that finds a failure, and by
+    `reflect`, `remember` and `recall`."""
     recalled: list[Recalled]
     """Written by `begin`, `recall`."""
     lessons_written: list[str]
@@ -155,7 +169,7 @@ class Named(TypedDict, total=False):
 
 
 class Held(TypedDict, total=False):
-    """The run's own books. One channel holds them all: LangGraph copies every channel for every route."""
+    """Private fields that share one channel, `run`: LangGraph copies every channel for every route."""
 
     about: About
     """Written by `begin`."""
@@ -167,14 +181,14 @@ class Held(TypedDict, total=False):
     """Calls that are not run again, by their canonical key. Written by `begin`, `observe`, `reflect`."""
     failures: list[Failure]
     """All failures of the run. Written by the same nodes as `failure`."""
-    aside: Aside | None
-    """Written by `begin`, `decide`, `observe`, `check`."""
+    hint: str
+    """Shown in the next prompt alone. Written by `begin`, `decide`, `observe` (a self-check)."""
     asked_on: str | None
     """Id of the last message that the newest decision was asked on. Written by `begin`, `decide`."""
     edits: dict[str, Any]
     """Calls a person changed before they ran, by call id. Written by `begin`, `ask`, `observe`."""
     handoffs: list[Handoff]
-    """The turn's, gathered. Written by `begin`, `tool`."""
+    """The handoffs of the turn. Written by `begin`, `tool`."""
     resumed_at: float
     """When a person last answered; the latest stands. Written by `begin`, `ask`, `tool`, `check`."""
     attempts: list[Attempt]
@@ -191,11 +205,11 @@ HELD = frozenset(Held.__annotations__)
 
 
 def held(left: Held, right: Held) -> Held:
-    """The books with what one node changed in them; `begin`, which writes `about`, opens new ones."""
+    """The reducer of `run`: a node's changes, or everything anew from `begin`, which writes `about`."""
     if "about" in right:
         return right
     out: Held = {**left, **right}
-    if "handoffs" in right:  # calls of one turn write theirs side by side
+    if "handoffs" in right:  # written by the calls of one turn at once
         out["handoffs"] = [*left.get("handoffs", []), *right["handoffs"]]
     if "resumed_at" in right:
         out["resumed_at"] = max(left.get("resumed_at", 0.0), right["resumed_at"])
@@ -209,11 +223,11 @@ class Channels(Input, Output, Named, total=False):
 
 
 class State(Input, Output, Named, Held, total=False):
-    """The state as a node is given it: the run's books laid open beside the rest."""
+    """The state as a node is given it: the fields of `run` beside the rest."""
 
 
 class Crossing(TypedDict, total=False):
-    """What is read for the routes, and no more: this is read once more at every step."""
+    """What the routes read, and no more: it is read again at every step."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     decision: Waiting | None
@@ -241,7 +255,7 @@ BLANK: MappingProxyType[str, Any] = MappingProxyType(
         "trail": [],
         "blocked": {},
         "failures": [],
-        "aside": None,
+        "hint": "",
         "asked_on": None,
         "edits": {},
         "handoffs": [],
@@ -251,7 +265,7 @@ BLANK: MappingProxyType[str, Any] = MappingProxyType(
         "reason": "",
     }
 )
-"""What a field holds that no node has written: it takes no place in a checkpoint."""
+"""The value of a field that no node has written; such a field takes no space in a checkpoint."""
 
 
 TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
@@ -265,11 +279,11 @@ TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
         "recalled": Recalled,
     }
 )
-"""What a strict checkpointer that was not told of our types gives back as plain data: a server's own, for one."""
+"""Fields that a strict checkpointer without our types on its list restores as plain data, as a server's does."""
 
 
 def laid_open(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of the channels with the run's books laid open, and blank what nobody has written."""
+    """The values of the channels, with the fields of `run` beside them and blanks for what nobody has written."""
     out: dict[str, Any] = BLANK | values | (values.get("run") or {})
     for name, kind in TYPED.items():
         if (value := out[name]) and _is_plain(value):
@@ -284,12 +298,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def put_back(update: Mapping[str, Any]) -> Update:
-    """A node's update as the channels take it: what belongs in the books, in the books."""
+    """A node's update as the channels take it: the fields of `run` in `run`."""
     rest: Update = {}
-    books: Update = {}
+    run: Update = {}
     for name, value in update.items():
-        (books if name in HELD else rest)[name] = value
-    return {**rest, "run": books} if books else rest
+        (run if name in HELD else rest)[name] = value
+    return {**rest, "run": run} if run else rest
 
 
 def task_in(state: Mapping[str, Any]) -> str:
@@ -304,12 +318,12 @@ def task_in(state: Mapping[str, Any]) -> str:
 
 
 def shown_in(state: Mapping[str, Any]) -> list[AnyMessage]:
-    """What was said and done up to now: the conversation, and in a trial the work of the last attempt behind it."""
+    """The conversation, followed in a trial by the work of the last attempt."""
     return [*state["messages"], *(state.get("work") or [])]
 
 
 def task_of(messages: Sequence[AnyMessage]) -> str:
-    """The last thing the user said, whatever hand-over messages follow it."""
+    """The last thing the user said, whatever handoff messages follow it."""
     for message in reversed(messages):
         if isinstance(message, HumanMessage):
             return message.text
@@ -335,7 +349,7 @@ def last_id(state: Mapping[str, Any]) -> str | None:
 
 
 def edited_in(state: Mapping[str, Any]) -> AIMessage | None:
-    """The decision that a person put in the model's place with no call left to run in it, if one did.
+    """The decision without calls that a person put in place of the model's, if one did.
 
     `decide` itself ends with no such message: an answer of the model waits in `decision`.
     """
@@ -348,7 +362,7 @@ def edited_in(state: Mapping[str, Any]) -> AIMessage | None:
 
 
 def waiting_in(state: Mapping[str, Any]) -> Waiting | None:
-    """The decision that waits outside the messages, unless a person put another in its place."""
+    """The decision that waits outside the messages, unless a person replaced it."""
     waiting: Waiting | None = state["decision"]
     if waiting is None or edited_in(state) is not None:
         return None

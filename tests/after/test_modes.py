@@ -73,7 +73,7 @@ def test_no_token_and_no_event_of_an_auditor_is_streamed_as_the_agents(on, agent
     told = [part[0].text for mode, part in parts if mode == "messages"]
     assert "".join(told).replace("done", "") == ""
     events = [part["type"] for mode, part in parts if mode == "custom"]
-    assert events == ["step", "outcome", "learned"]
+    assert events == ["step", "attempt", "outcome", "learned"]
     assert [node for mode, part in parts if mode == "updates" for node in part] == [
         "begin",
         "recall",

@@ -75,7 +75,7 @@ def test_a_reflection_that_cannot_be_read_is_told():
 
 
 def test_a_reflection_without_a_plan_is_told_as_not_followed():
-    lines = lines_of(ScriptedModel([call("look", where="nowhere"), reflection("")]))
+    lines = lines_of(ScriptedModel([say("At 10."), reflection("")]), [is_late])
     assert "      · not followed: no plan" in lines
     assert lines[-2].startswith("      ✗ failed: no plan")
 

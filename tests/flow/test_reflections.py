@@ -26,7 +26,8 @@ def test_an_odd_word_beside_a_memo_costs_neither_the_memo_nor_another_request(ru
     )
     seen = run(model, [desk.search])
     assert len(reflected(model)) == 1
-    [kept] = seen.outcome.reflections[0].memory_to_write
+    kept, alone = seen.outcome.reflections[0].memory_to_write
+    assert (alone.kind, alone.text) == ("rule", "a word alone")
     assert (kept.kind, kept.text, kept.when) == ("rule", "Ask for one day at a time.", "")
     assert len(kept.tags) == 1
     assert "left out" in kept.tags[0]
@@ -43,13 +44,13 @@ def test_a_rejected_answer_without_end_is_shown_again_cut(run, decided):
 
 @pytest.mark.req("C1")
 def test_a_bad_field_is_asked_for_once_more_with_the_reason(run, desk, protocol, reflected):
-    bad = reflection("Give the weekday.", root_cause="bad luck")
+    bad = {"root_cause": "bad_plan", "patch_prompt": 3}
     model = RoleModel([call("search", query="x"), say("11:00")], [bad, reflection("Give the weekday.")])
     desk.answers = lambda _: LookupError("no such day")
     seen = run(model, [desk.search], protocol=protocol)
     first, second = reflected(model)
-    assert "root_cause" in second.last.text
-    assert "root_cause" not in first.last.text.partition("</earlier>")[0]
+    assert "`patch_prompt` must be text, got 3" in second.last.text
+    assert "must be text" not in first.last.text
     assert [one.patch_prompt for one in seen.outcome.reflections] == ["Give the weekday."]
 
 
@@ -95,7 +96,7 @@ def test_the_last_three_patches_stay_under_their_heading_until_the_run_ends(run,
     model = RoleModel([*turns, call("search", query="weather"), say("11:00")], advice)
     run(model, [desk.search], protocol=protocol, limits={"max_reflections": 4})
     patches = [one["patch_prompt"] for one in advice]
-    seen = [[patch for patch in patches if patch in question.last.text] for question in decided(model)]
+    seen = [[patch for patch in patches if patch in question.text] for question in decided(model)]
     assert seen[:3] == [[], patches[:1], patches[:2]]
     assert seen[3] == patches[:3]
     assert seen[4] == seen[5] == patches[1:4]

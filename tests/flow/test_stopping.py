@@ -84,13 +84,14 @@ def test_whatever_ends_the_run_the_fallback_is_asked_once(run, desk, stop):
         "max_steps": (wander(), {"max_steps": 2}),
         "loop": (RoleModel([call("search", query="x")]), {"max_reflections": 0}),
         "invalid_decisions": (RoleModel([call("look_up")]), {"max_reflections": 0}),
-        "no_plan": (RoleModel([AIMessage("")], reflection("")), {"decision_retries": 0}),
+        "no_plan": (RoleModel([say("10:00")], reflection("")), {}),
         "model_error": (RoleModel([ConnectionError("down")]), {}),
         "token_budget": (wander(), {"token_budget": 20}),
     }
     model, limits = stories[stop]
     rescue = RoleModel([AIMessage("As far as I can tell: 11:00.")])
-    seen = run(model, [desk.search], fallback=rescue, limits=limits)
+    checks = [lambda *_: False] if stop == "no_plan" else []
+    seen = run(model, [desk.search], checks=checks, fallback=rescue, limits=limits)
     assert seen.ending == ("failure", stop)
     assert len(rescue.asked) == 1
     assert seen.answer == seen.outcome.answer == "As far as I can tell: 11:00."

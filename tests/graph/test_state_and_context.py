@@ -213,7 +213,8 @@ def test_managed_values_are_filled_by_langgraph() -> None:
 def test_the_schemas_of_the_graph_name_the_callers_fields_and_nothing_private() -> None:
     agent = create_reflexion_agent(ScriptedModel([]), state_schema=OfLangChain)
     assert set(agent.get_input_jsonschema()["properties"]) == {"messages", "feedback", "city"}
-    assert set(agent.get_output_jsonschema()["properties"]) == {"messages", "structured_response", "outcome", "city"}
+    output = {"messages", "structured_response", "outcome", "progress", "city"}
+    assert set(agent.get_output_jsonschema()["properties"]) == output
 
 
 def test_the_callers_fields_can_be_edited_by_update_state() -> None:
