@@ -14,7 +14,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor, Repair, ask_for_decision
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
-from langgraph_reflexion.nodes.exceptions import as_sentence
+from langgraph_reflexion.nodes.exceptions import as_sentence, describe
 from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit, emit_failure
 from langgraph_reflexion.nodes.models.asking import Reply, cut_off, plus, refusal_in

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.driver import Wait, Waits, either
-from langgraph_reflexion.memory import LessonBook, Written, refusal, topic_of
+from langgraph_reflexion.memory import LessonBook, Written, refusal, topic_for
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_texts, time_to_write
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.checks import Evaluator, origin_of_verdicts
@@ -46,7 +46,7 @@ def remember(
                 text=memo.text,
                 when=memo.when,
                 why=reflection.explanation,
-                topic=_topic_in(state, book),
+                topic=_topic_in(state, memory),
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
                 origin=_first_origin(evaluator, budget, state),
@@ -90,7 +90,7 @@ def remember_success(
             text=text,
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
-            topic=_topic_in(state),
+            topic=_topic_in(state, memory),
             origin=origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
@@ -191,7 +191,8 @@ def _keep(
     if shown_id is not None:  # it came from memory, so it proves nothing new
         emit_lesson(config, lesson.kind, lesson.text, "unchanged", "this run was shown it", shown_id)
         return None
-    result: Written | None = yield from best_effort("remember", _add(memory, book, state, lesson), _seconds(budget, state))
+    add = _add(memory, book, state, lesson)
+    result: Written | None = yield from best_effort("remember", add, _seconds(budget, state))
     if result is None:
         emit_lesson(config, lesson.kind, lesson.text, "kept for this run", "the store failed")
     elif report_refusals or _kept_id(result) is not None:
@@ -205,7 +206,8 @@ def _keep_for_run(
 ) -> Waits[Written | None]:
     """What a book would have made of a lesson that stays in this run: what it would set aside may not be shown."""
     book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock)
-    result: Written | None = yield from best_effort("remember", _add(memory, book, state, lesson), _seconds(budget, state))
+    add = _add(memory, book, state, lesson)
+    result: Written | None = yield from best_effort("remember", add, _seconds(budget, state))
     if result is not None and result.action == "quarantined":
         emit_lesson(config, lesson.kind, lesson.text, "quarantined", result.reason)
     else:
@@ -236,9 +238,9 @@ def _shown_lesson(state: State, text: str) -> str | None:
     return next((lesson.id for lesson in shown if lesson.id in text or same(lesson.text, text)), None)
 
 
-def _topic_in(state: State, book: LessonBook) -> str | None:
+def _topic_in(state: State, memory: AgentMemory) -> str | None:
     """The topic of the task a lesson was learned from; one learned from a general task is for all topics."""
-    topic = topic_for(task_in(state), book.policy)
+    topic = topic_for(task_in(state), memory.policy)
     return None if topic == GENERAL else topic
 
 
