@@ -12,15 +12,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from langgraph_reflexion import Lesson, LessonBook
+from langgraph_reflexion import Episode, Lesson, LessonBook
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
 from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, note, open_store
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory import Change
 
 FILTERS = ("kind", "status", "topic", "tag", "origin")
-SHOWN = ("candidate", "active", "probation")
-"""The statuses in which runs are shown a lesson."""
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "LESSON")
 EVIDENCE_RUNS = 3
 """Runs whose failures are shown beside a lesson: enough to see why it was written."""
@@ -63,6 +61,30 @@ class BookSession(Session):
         if not lessons:
             raise WrongUse(f"no lesson {given!r}: there are {self.describe_empty()}")
         raise WrongUse(f"there is no lesson {given!r} in {self.place}; `memory list` shows them")
+
+    def runs(self) -> list[Episode]:
+        """The recorded runs, the newest first."""
+        found: list[Episode] = []
+        while items := self.store.search((*self.namespace, "episodes"), limit=1000, offset=len(found)):
+            found += [Episode.model_validate(item.value) for item in items]
+        return sorted(found, key=lambda run: (str(run.created_at), run.id), reverse=True)
+
+    def find_run(self, given: str) -> str | None:
+        """The id of the run that an id or the beginning of one stands for."""
+        ids = [run.id for run in self.runs()]
+        meant = [id for id in ids if id == given] or [id for id in ids if given and id.startswith(given)]
+        if len(meant) > 1:
+            raise WrongUse(f"{count_of(len(meant), 'run')} begin with {given!r}: {', '.join(meant[:3])}")
+        return meant[0] if meant else None
+
+    def find_change(self, given: str) -> str:
+        """The id of the change that an id or the beginning of one stands for."""
+        changes = [change.id for lesson in self.book.lessons() for change in self.book.history(lesson.id)]
+        meant = {id for id in changes if id == given} or {id for id in changes if given and id.startswith(given)}
+        if len(meant) != 1:
+            problem = f"{count_of(len(meant), 'change')} begin with" if meant else "there is no change or run"
+            raise WrongUse(f"{problem} {given!r}")
+        return meant.pop()
 
     def show_changed(self, lesson: Lesson, done: str) -> int:
         """Show a lesson that a command has changed."""
@@ -126,18 +148,10 @@ def _show(session: BookSession) -> int:
         **lesson.model_dump(exclude={"text", "wins", "losses", "withheld_wins", "withheld_losses", "version"}),
         "shown": count_of(lesson.shown, "time"),
         "record": f"{record}, {lesson.withheld_wins} of {without} without" if without else record,
-        "hidden": _why_hidden(session.book, lesson),
+        "hidden": session.book.hidden(lesson.id),
         "evidence": "\n".join(shorten(text) for text in evidence),
     }
     return session.show(lesson.model_dump(mode="json"), lambda: session.page.fields(values, title=lesson.text))
-
-
-def _why_hidden(book: LessonBook, lesson: Lesson) -> str | None:
-    """Why no run is shown the lesson; `None` where runs that it fits are."""
-    if lesson.status in SHOWN:
-        return None
-    reasons = [change.why for change in book.history(lesson.id) if lesson.status in (change.status, change.action)]
-    return f"it is {lesson.status}" + (f": {reasons[-1]}" if reasons and reasons[-1] else "")
 
 
 def _stats(session: BookSession) -> int:
@@ -168,14 +182,35 @@ def _show_changes(session: BookSession, changes: list[Change]) -> int:
     return session.show(data, lambda: session.page.table(("ID", "WHEN", "WHAT", "BY", "WHY"), rows))
 
 
+def _runs(session: BookSession) -> int:
+    runs, lessons = session.runs(), session.book.lessons()
+    if not runs:
+        session.note_empty(any_left=False)
+    written = {run.id: [lesson.id for lesson in lessons if run.id in lesson.sources] for run in runs}
+    newest = runs[: session.asked.limit]
+    rows = [
+        (
+            run.id,
+            format_value(run.created_at),
+            "-" if run.success is None else "success" if run.success else "failure",
+            f"{len(run.shown)}",
+            f"{len(written[run.id])}",
+            run.task,
+        )
+        for run in newest
+    ]
+    data = [run.model_dump(mode="json") | {"written": written[run.id]} for run in newest]
+    return session.show(data, lambda: session.page.table(("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows))
+
+
 def _explain(session: BookSession) -> int:
-    run = session.asked.run
-    if run is None and not session.book.stats()["episodes"]:
+    runs = session.runs()
+    if not runs:
         raise WrongUse(f"no run is recorded: there are {session.describe_empty()}")
-    try:
-        found = session.book.explain(run)
-    except KeyError as error:
-        raise WrongUse(f"there is no run {run!r}") from error
+    run = runs[0].id if session.asked.run is None else session.find_run(session.asked.run)
+    if run is None:
+        raise WrongUse(f"there is no run {session.asked.run!r}; `memory runs` lists them")
+    found = session.book.explain(run)
     return session.show(found, lambda: _show_run(session, found))
 
 
@@ -185,10 +220,12 @@ def _show_run(session: BookSession, found: dict[str, Any]) -> None:
         lines.append(("failed", f"{failure['signal']} at step {failure['step']}: {shorten(failure['evidence'])}"))
     for name in ("shown", "withheld"):
         for lesson in found[name]:
-            if lesson["text"] is None:
+            now = session.book.get(lesson["lesson"])
+            if now is None:
                 lines.append((name, f"{lesson['lesson']}, forgotten since"))
                 continue
-            lines.append((name, f"{lesson['lesson']} {lesson['text']} ({lesson['result'] or 'not counted'})"))
+            result = f"{lesson['result'] or 'not counted'}; now {now.status}"
+            lines.append((name, f"{now.id} {now.text} ({result})"))
             lines.append(("  why", "; ".join(filter(None, (lesson["why"], lesson["without"])))))
             for source in lesson["evidence"]:
                 failed = f": {shorten(source['failure'])}" if source["failure"] else ""
@@ -237,11 +274,10 @@ def _undo(session: BookSession) -> int:
     what, since = session.asked.what, session.asked.since
     if (what is None) == (since is None):
         raise WrongUse("say what to undo: the id of a change, the id of a run, or --since TIME")
-    try:
-        with wrong_values():
-            undone = session.book.undo(what, since=since)
-    except KeyError as error:
-        raise WrongUse(f"there is no change or run {what!r}") from error
+    if what is not None:
+        what = session.find_run(what) or session.find_change(what)
+    with wrong_values():
+        undone = session.book.undo(what, since=since)
     note(f"{count_of(len(undone), 'change')} undone.")
     return _show_changes(session, undone)
 
@@ -320,6 +356,7 @@ VERBS: dict[str, Verb] = {
     "search": _search,
     "stats": _stats,
     "history": _history,
+    "runs": _runs,
     "explain": _explain,
     "approve": _approve,
     "retire": _retire,

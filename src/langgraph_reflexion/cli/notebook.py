@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph_reflexion import ErrorNotebook, Lesson
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of
-from langgraph_reflexion.cli.memory import SHOWN, BookSession
+from langgraph_reflexion.cli.memory import BookSession
 from langgraph_reflexion.cli.stores import Session, may_remove, open_store
 
 INTERNAL = ("order", "words", "group")
@@ -112,7 +112,7 @@ def profile(asked: argparse.Namespace, page: Page) -> int:
 
 
 def _entries(session: BookSession) -> list[Lesson]:
-    return [lesson for lesson in session.book.lessons() if lesson.name and lesson.status in SHOWN]
+    return session.book.profile()
 
 
 def _find_entry(session: BookSession) -> Lesson:

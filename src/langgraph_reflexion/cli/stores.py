@@ -129,7 +129,7 @@ class Session:
             if not all(parts) or "{" in given:
                 raise WrongUse(f"--namespace is labels with a slash between them, such as planner/ada, got {given!r}")
             return cls(store, tuple(_as_label(part) for part in parts), page, asked)
-        held = namespaces_in(store, cls.room)
+        held = namespaces_in(store, cls.room) or namespaces_in(store, "episodes")
         if len(held) > 1 and DEFAULT_NAMESPACE not in held:
             raise WrongUse(f"say which by --namespace: {_list_namespaces(held)}")
         return cls(store, held[0] if len(held) == 1 else DEFAULT_NAMESPACE, page, asked)
@@ -159,7 +159,9 @@ class Session:
         held = [name for name in namespaces_in(self.store, self.room) if name != self.namespace]
         nothing = f"no {things} in {self.place}"
         if not held:
-            return f"{nothing}, nor anywhere else in this store"
+            runs = namespaces_in(self.store, "episodes")
+            kept = f"; there are runs in {_list_namespaces(runs)}, `memory runs` lists them"
+            return nothing + (kept if runs else ", nor anywhere else in this store")
         return f"{nothing}; there are {things} in {_list_namespaces(held)}"
 
 
