@@ -436,7 +436,7 @@ def test_what_is_no_store_is_refused_and_untouched(refused, here):
     (here / "empty.db").touch()
     sqlite3.connect("other.db").execute("CREATE TABLE t (x)").connection.close()
     before = {file.name: file.read_bytes() for file in here.iterdir()}
-    assert "it is damaged or no SQLite file" in refused("list", store="text.db")
+    assert "file is not a database" in refused("list", store="text.db")
     assert "the file is empty" in refused("list", store="empty.db")
     assert "it is an SQLite file of another program" in refused("list", store="other.db")
     assert "it is a folder" in refused("list", store=".")

@@ -57,7 +57,7 @@ def here(tmp_path, monkeypatch):
         (["run", "x", *MODEL, "--tools", "cli_usage_tools:NUMBER"], "got 3"),
         (["run", "x", *MODEL, "--tools", "cli_usage_broken:LIST"], "RuntimeError: no luck today"),
         (["run", "x", *MODEL, "--store", "nowhere/lessons.db"], "there is no folder '/"),
-        (["run", "x", *MODEL, "--store", "no.db"], "it is damaged or no SQLite file"),
+        (["run", "x", *MODEL, "--store", "no.db"], "file is not a database"),
         (["run", "x", *MODEL, "--state", "nowhere/runs.db"], "runs cannot be kept in nowhere/runs.db: unable to open"),
         (["run", "x", *MODEL, "--state", "no.db"], "runs cannot be kept in no.db: file is not a database"),
         (["run", "x", *MODEL, "--thread", "a"], "--thread goes with --state"),
