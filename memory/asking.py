@@ -6,15 +6,15 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Sequence
-from typing import Any
-
-from langchain_core.runnables import RunnableConfig
-from langgraph.errors import GraphBubbleUp
+from typing import TYPE_CHECKING, Any
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,8 @@ def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
     """
     if guard is None:
         return None
+    from langgraph.errors import GraphBubbleUp  # as slow to import as all the rest of memory
+
     is_model = isinstance(guard, str) or hasattr(guard, "invoke")
     question = Prompts().render("guard", lesson=_as_data(lesson)) if is_model else lesson.text
     try:
@@ -61,6 +63,8 @@ def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
 
 def wording(model: Any, lessons: Sequence[Lesson]) -> Plan[str | None]:
     """A model's words for what these lessons have in common, or `None` where it fails."""
+    from langgraph.errors import GraphBubbleUp
+
     listed = "\n".join(f"- {lesson.text.replace('<', '‹')}" for lesson in lessons[:20])
     try:
         reply = yield ask(model, Prompts().render("distill", lessons=listed), "distill")
