@@ -2,11 +2,11 @@
 
 from langgraph_reflexion.memory.book import LessonBook
 from langgraph_reflexion.memory.credit import Floor, spares_a_reflection, tries_again, withheld
+from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.namespaces import label, resolve_namespace
-from langgraph_reflexion.memory.notebook.findings import finding_of
-from langgraph_reflexion.memory.notebook.notebook import ErrorNotebook
+from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.shelf import topic_for
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written

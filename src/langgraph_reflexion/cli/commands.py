@@ -236,7 +236,7 @@ def _add_notebook(commands: Commands) -> None:
     listing.add_argument("--tool", metavar="NAME", help="about this tool")
     listing.add_argument("--session", metavar="ID", help="of this run")
     verb("show", "show all that is known of a finding", "ID")
-    verb("stats", "count the findings, and show the trend")
+    verb("stats", "count the findings, and say whether runs get better")
     rules = verb("rules", "print the rules text, as a prompt is given it")
     rules.add_argument("task", metavar="TASK", nargs="?", default="", help="what it should fit")
     rules.add_argument("--limit", metavar="N", type=positive, default=10, help="at most so many lines (10)")

@@ -11,7 +11,7 @@ from langgraph_reflexion.cli.console import Page, WrongUse, count_of
 from langgraph_reflexion.cli.memory import BookSession
 from langgraph_reflexion.cli.stores import Session, may_remove, open_store
 
-INTERNAL = ("order", "words", "group")
+INTERNAL = ("order", "group")
 """Fields of a finding that only the notebook itself has a use for."""
 EVERY = 1_000_000
 """More findings than a notebook keeps."""

@@ -1,0 +1,227 @@
+"""The error notebook: the findings of finished runs, kept in a store, counted, and put in a prompt as rules."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from langgraph.store.base import BaseStore, PutOp
+
+from langgraph_reflexion.context import Namespace, aware
+from langgraph_reflexion.memory import findings
+from langgraph_reflexion.memory.access import Plan, both, every, put
+from langgraph_reflexion.memory.arguments import an_id, text, whole
+from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
+from langgraph_reflexion.memory.namespaces import place_in
+from langgraph_reflexion.memory.provenance import copied
+from langgraph_reflexion.memory.records import hash_of
+from langgraph_reflexion.text.normalize import fold
+
+logger = logging.getLogger(__name__)
+
+
+class ErrorNotebook:
+    """The findings of one namespace of a store, under `(*namespace, "notebook")`.
+
+    Each method has an async twin whose name begins with `a`. Findings are dictionaries of the auditor's form. The
+    oldest go when there are more than `max_kept`. Fields of the namespace are filled from `context`, as for a run.
+    """
+
+    def __init__(
+        self,
+        store: BaseStore,
+        namespace: Namespace = ("reflexion", "reflexion_agent"),
+        clock: Callable[[], datetime] | None = None,
+        max_kept: int = 1_000,
+        context: Any = None,
+    ) -> None:
+        if not whole(max_kept, "max_kept"):
+            raise ValueError(f"`max_kept` must be 1 or more, got {max_kept!r}")
+        self.store = store
+        self.namespace = place_in(store, namespace, context)
+        self._place = (*self.namespace, "notebook")
+        self._clock = aware(clock)
+        self._max_kept = max_kept
+
+    # ------------------------------------------------------------ writing
+
+    def _add(self, finding: Mapping[str, Any], session: str = "") -> Plan[Finding]:
+        """Keep a finding and return it as it is kept; one that poses as somebody else is set aside.
+
+        An unknown category or severity, or an empty description, is a `ValueError`.
+        """
+        tidy, known = finding_of(finding), (yield from self._read())[0]
+        kept = self._made(tidy, known, text(session, "session"), None, uuid4().hex[:16], ())
+        yield from self._keep(known, [kept])
+        return kept
+
+    add, aadd = both(_add)
+
+    def _record(
+        self, session: str, score: float | None, found: Collection[Mapping[str, Any]], foreign: Collection[str] = ()
+    ) -> Plan[list[Finding]]:
+        """Keep what an auditor found in one run; recorded twice under a session, it is kept once.
+
+        `foreign` is what tools said: a finding in their words is set aside.
+        """
+        known, sessions = yield from self._read()
+        made: dict[str, Finding] = {}
+        for given in found:
+            tidy = finding_of(given)
+            id = _id_of(session, tidy)
+            if id not in made and all(one["id"] != id for one in known):
+                made[id] = self._made(tidy, [*known, *made.values()], session, score, id, foreign)
+        new = bool(session) and session not in {one["session"] for one in sessions}
+        about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
+        yield from self._keep(known, list(made.values()), about if new else None)
+        return list(made.values())
+
+    record, arecord = both(_record)
+
+    def _remove(self, id: str) -> Plan[None]:
+        """Remove a finding for good. An unknown id is a `KeyError`."""
+        if all(one["id"] != an_id(id) for one in (yield from self._read())[0]):
+            raise KeyError(id)
+        yield [PutOp(self._place, id, None)]
+
+    remove, aremove = both(_remove)
+
+    def _remove_older(self, than: datetime | timedelta) -> Plan[int]:
+        """Remove the findings made before a time, or older than an age, and return how many they were."""
+        if not isinstance(than, (datetime, timedelta)) or (isinstance(than, datetime) and than.tzinfo is None):
+            raise ValueError(f"`than` is a timedelta or a datetime with a time zone, got {than!r}")
+        end = self._clock() - than if isinstance(than, timedelta) else than
+        known, sessions = yield from self._read()
+        old = [one["id"] for one in known if datetime.fromisoformat(one["at"]) < end]
+        gone = [_session_key(one["session"]) for one in sessions if datetime.fromisoformat(one["at"]) < end]
+        if old or gone:
+            yield [PutOp(self._place, key, None) for key in (*old, *gone)]
+        return len(old)
+
+    remove_older, aremove_older = both(_remove_older)
+
+    def _clear(self) -> Plan[int]:
+        """Remove everything and return how many findings that were."""
+        items = yield from every(self._place)
+        if items:
+            yield [PutOp(self._place, item.key, None) for item in items]
+        return sum(is_sound(item.value) for item in items)
+
+    clear, aclear = both(_clear)
+
+    # ------------------------------------------------------------ reading
+
+    def _recent(self, limit: int = 20) -> Plan[list[Finding]]:
+        """The latest findings, the newest first."""
+        return (yield from self._found())[: whole(limit, "limit")]
+
+    recent, arecent = both(_recent)
+
+    def _get(self, id: str) -> Plan[Finding | None]:
+        """A finding by its id, or `None`."""
+        return next(iter((yield from self._found(lambda one: one["id"] == id))), None)
+
+    get, aget = both(_get)
+
+    def _by_session(self, id: str) -> Plan[list[Finding]]:
+        """What was found in one run, the newest first."""
+        return (yield from self._found(lambda one: one["session"] == text(id, "id")))
+
+    by_session, aby_session = both(_by_session)
+
+    def _by_category(self, name: str) -> Plan[list[Finding]]:
+        """The findings of one of the seven categories, the newest first."""
+        if name not in CATEGORIES:
+            raise ValueError(f"`category` is one of {', '.join(CATEGORIES)}, got {name!r}")
+        return (yield from self._found(lambda one: one["category"] == name))
+
+    by_category, aby_category = both(_by_category)
+
+    def _by_tool(self, name: str) -> Plan[list[Finding]]:
+        """The findings about one tool, the newest first."""
+        return (yield from self._found(lambda one: findings.concerns(one, text(name, "name"))))
+
+    by_tool, aby_tool = both(_by_tool)
+
+    def _statistics(self) -> Plan[dict[str, Any]]:
+        """Counts by category, severity and tool, the mean score, and whether runs get better."""
+        return findings.statistics(*(yield from self._read()))
+
+    statistics, astatistics = both(_statistics)
+
+    def _rules_text(self, task: str = "", limit: int = 10, min_repetitions: int = 1) -> Plan[str]:
+        """The mistakes made most often as a block for a prompt, those that fit the task first; empty where none is."""
+        least = whole(min_repetitions, "min_repetitions")
+        known, _ = yield from self._read()
+        return findings.rules_text(known, text(task, "task"), whole(limit, "limit"), least)
+
+    rules_text, arules_text = both(_rules_text)
+
+    def _repeated(self, times: int) -> Plan[list[list[Finding]]]:
+        """The groups found in so many runs or more, the members of each in order."""
+        groups = findings.grouped((yield from self._read())[0])
+        return [group for group in groups if findings.repetitions(group) >= times]
+
+    repeated, arepeated = both(_repeated)
+
+    # ------------------------------------------------------------ the store
+
+    def _read(self) -> Plan[tuple[list[Finding], list[Mapping[str, Any]]]]:
+        """All findings, the oldest first, and the runs that were recorded; damaged records are left out."""
+        known: list[Finding] = []
+        sessions: list[Mapping[str, Any]] = []
+        for item in (yield from every(self._place)):
+            value = item.value
+            if is_sound(value) and value["id"] == item.key:
+                known.append(value.copy())
+            elif isinstance(value, dict) and value.get("type") == "session" and isinstance(value.get("at"), str):
+                score = value.get("score")
+                score = score if isinstance(score, (int, float)) else None
+                sessions.append({**value, "session": str(value.get("session")), "score": score})
+            else:
+                logger.warning("Left out the damaged finding %r", item.key)
+        return sorted(known, key=lambda one: (one["order"], one["id"])), sessions
+
+    def _found(self, wanted: Callable[[Finding], bool] | None = None) -> Plan[list[Finding]]:
+        return [finding for finding in reversed((yield from self._read())[0]) if wanted is None or wanted(finding)]
+
+    def _made(
+        self, tidy: Finding, known: list[Finding], session: str, score: float | None, id: str, foreign: Collection[str]
+    ) -> Finding:
+        copies = (copied(tidy[name], foreign) for name in ("suggestion", "description"))
+        doubt = suspicion_of_finding(tidy) or next(filter(None, copies), None)
+        return {
+            **tidy,
+            "id": id,
+            "session": session,
+            "score": score,
+            "at": self._clock().isoformat(),
+            "order": max(time.time_ns(), known[-1]["order"] + 1 if known else 0),
+            "group": findings.group_of(tidy, known),
+            "status": "quarantined" if doubt else "kept",
+            "why": doubt or "",
+        }
+
+    def _keep(self, known: list[Finding], made: list[Finding], session: Mapping[str, Any] | None = None) -> Plan[None]:
+        ops = [put(self._place, finding["id"], finding) for finding in made]
+        if session is not None:
+            ops.append(put(self._place, _session_key(session["session"]), dict(session)))
+        too_many = len(known) + len(made) - self._max_kept
+        ops += [PutOp(self._place, finding["id"], None) for finding in [*known, *made][: max(too_many, 0)]]
+        if ops:
+            yield [*ops]
+
+
+def _session_key(session: str) -> str:
+    return f"session-{hash_of(session, 16)}"
+
+
+def _id_of(session: str, tidy: Finding) -> str:
+    """The same id for the same finding of the same run, however often it is recorded."""
+    words = [session, tidy["category"], fold(tidy["description"]), fold(tidy["suggestion"])]
+    return hash_of(json.dumps(words, ensure_ascii=False), 16) if session else uuid4().hex[:16]

@@ -1,1 +1,0 @@
-"""The error notebook: what auditors found wrong with finished runs."""
