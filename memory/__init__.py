@@ -7,14 +7,15 @@ from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.namespaces import label, resolve_namespace
 from langgraph_reflexion.memory.notebook import ErrorNotebook
+from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.shelf import topic_for
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.memory.writing import screen
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.literals import fingerprint
+from langgraph_reflexion.text.tokens import count_tokens
 from langgraph_reflexion.text.topics import topic_of
-from langgraph_reflexion.text.words import count_tokens
 
 __all__ = [
     "Change",
@@ -26,6 +27,7 @@ __all__ = [
     "Loaded",
     "Written",
     "concrete",
+    "copied",
     "count_tokens",
     "finding_of",
     "fingerprint",

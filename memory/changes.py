@@ -21,7 +21,7 @@ from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, f
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.memory.values import By, Change, ChangeAction
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
-from langgraph_reflexion.text.words import fold
+from langgraph_reflexion.text.normalize import fold
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text.likeness import likeness, opposed
-from langgraph_reflexion.text.words import tokens
+from langgraph_reflexion.text.tokens import tokens
 
 ALIKE = 0.5
 """How far two lessons say the same that one pattern may speak for."""

@@ -30,7 +30,7 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_items, read_all, read_episode, read_one, read_some
 from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, LessonStatus
-from langgraph_reflexion.text.words import tokens
+from langgraph_reflexion.text.tokens import tokens
 
 
 def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:

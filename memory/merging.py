@@ -29,7 +29,8 @@ from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about, neares
 from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
-from langgraph_reflexion.text.words import fold, tokens
+from langgraph_reflexion.text.normalize import fold
+from langgraph_reflexion.text.tokens import tokens
 
 CLOSE_LOOKS = 12
 """Lessons that a new one is compared with word by word."""

@@ -130,7 +130,8 @@ class ErrorNotebook:
 
     def _by_session(self, id: str) -> Plan[list[Finding]]:
         """What was found in one run, the newest first."""
-        return (yield from self._found(lambda one: one["session"] == text(id, "id")))
+        session = text(id, "id")
+        return (yield from self._found(lambda one: one["session"] == session))
 
     by_session, aby_session = both(_by_session)
 
@@ -144,7 +145,8 @@ class ErrorNotebook:
 
     def _by_tool(self, name: str) -> Plan[list[Finding]]:
         """The findings about one tool, the newest first."""
-        return (yield from self._found(lambda one: findings.concerns(one, text(name, "name"))))
+        tool = text(name, "name")
+        return (yield from self._found(lambda one: findings.concerns(one, tool)))
 
     by_tool, aby_tool = both(_by_tool)
 

@@ -29,8 +29,8 @@ from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.text.likeness import likeness, opposed
+from langgraph_reflexion.text.tokens import count_tokens, tokens
 from langgraph_reflexion.text.topics import GENERAL, without_keywords
-from langgraph_reflexion.text.words import count_tokens, tokens
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.models.asking import Reply, Spent, plus
 from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
 from langgraph_reflexion.state import Mark, Tally
-from langgraph_reflexion.text.words import count_tokens
+from langgraph_reflexion.text.tokens import count_tokens
 
 STEPS_TO_WRAP_UP = 3
 """LangGraph's remaining steps that `wrap_up` and `finish` need: it wants one to spare."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from langgraph_reflexion.memory.recall import OVERHEAD
-from langgraph_reflexion.text.words import count_tokens
+from langgraph_reflexion.text.tokens import count_tokens
 from stream.world import Advice, Task, World
 
 WINDOW = 8_000

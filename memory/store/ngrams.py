@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from langchain_core.embeddings import Embeddings
 
-from langgraph_reflexion.text.words import tokens
+from langgraph_reflexion.text.tokens import tokens
 
 
 class NgramEmbeddings(Embeddings):

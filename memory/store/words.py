@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from langgraph_reflexion.memory.store.database import REMEMBERED, last_seq
 from langgraph_reflexion.memory.store.operations import NOT_INDEXED, text_to_search
-from langgraph_reflexion.text.words import tokens
+from langgraph_reflexion.text.tokens import tokens
 
 QUERY_WORDS = 100
 """Different words of a query that are looked for; a longer text says what it is about in its first hundred."""

@@ -11,7 +11,7 @@ from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.replies import Memories, Report
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger
-from langgraph_reflexion.text.words import tokens, weight
+from langgraph_reflexion.text.tokens import tokens
 
 OFTEN = 3
 """Runs in which a mistake is found before what to do about it is offered as a lesson."""
@@ -48,7 +48,7 @@ class Heard:
 
     def standing(self, text: str) -> Origin:
         """Whose words a text is made of: the user's, a tool's alone, or the auditor's own."""
-        words = {word for word in tokens(text) if weight(word) == 1}
+        words = set(tokens(text))
         asked = words & set(tokens(self.user))
         if words and 2 * len(asked) >= len(words):
             return "told"

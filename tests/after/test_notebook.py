@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from langgraph_reflexion import Context, ErrorNotebook, LessonBook
-from langgraph_reflexion.text.words import count_tokens
+from langgraph_reflexion.text.tokens import count_tokens
 
 
 def a_finding(description: str, suggestion: str = "Look before you leap.", **more: Any) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.records import record
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
-from langgraph_reflexion.text.words import listed
+from langgraph_reflexion.text.normalize import word_set
 
 NOUNS = sorted(
-    listed("kettle violin glacier tractor lantern passport orchid compass saddle harbour pepper quilt anchor")
+    word_set("kettle violin glacier tractor lantern passport orchid compass saddle harbour pepper quilt anchor")
 )
-VERBS = sorted(listed("polish paint measure borrow wrap label weigh repair rinse fold varnish count stack hide"))
+VERBS = sorted(word_set("polish paint measure borrow wrap label weigh repair rinse fold varnish count stack hide"))
 
 
 def a_rule(text: str, **fields: Any) -> Lesson:

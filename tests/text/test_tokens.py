@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_reflexion.memory import count_tokens
-from langgraph_reflexion.text.words import fold, stem, tokens
+from langgraph_reflexion.text.normalize import fold
+from langgraph_reflexion.text.tokens import stem, tokens
 
 
 @pytest.mark.parametrize(
