@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from langgraph_reflexion.memory.store.copying import Copied, copy_store
     from langgraph_reflexion.memory.store.faiss_store import FaissStore
     from langgraph_reflexion.memory.store.ngrams import NgramEmbeddings
 
-__all__ = ["FaissStore", "NgramEmbeddings"]
+__all__ = ["Copied", "FaissStore", "NgramEmbeddings", "copy_store"]
 
-_MODULES = {"FaissStore": "faiss_store", "NgramEmbeddings": "ngrams"}
+_MODULES = {"Copied": "copying", "FaissStore": "faiss_store", "NgramEmbeddings": "ngrams", "copy_store": "copying"}
 
 
 def __getattr__(name: str) -> Any:

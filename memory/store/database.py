@@ -66,7 +66,7 @@ class Database:
     """One SQLite file in WAL mode, or a database in memory for `":memory:"`.
 
     With the durability `process`, an acknowledged write outlives the process; with `power`, also a loss of power as far
-    as the disk keeps what it acknowledged.
+    as the disk keeps what it acknowledged. A file on read-only media opens for reading.
     """
 
     def __init__(self, path: str | os.PathLike[str], durability: Durability) -> None:
@@ -74,13 +74,17 @@ class Database:
         # Connections are opened as they are needed, when the program may be in another folder.
         self.path = ":memory:" if self.in_memory else os.path.abspath(path)
         self.closed = False
+        self.read_only = not self.in_memory and _is_read_only(Path(self.path))
         self._synchronous = "FULL" if durability == "power" else "NORMAL"
         self._inherited: list[sqlite3.Connection | None] = []
         self._start()
+        self._file: tuple[int, int] | None = None
         with self._errors("opened"):
             if not self.in_memory:
                 self._check_file()
-            self._get_writer()
+            if not self.read_only:
+                self._get_writer()
+            self._file = self._find_file()
 
     def _start(self) -> None:
         self._pid = os.getpid()
@@ -108,6 +112,8 @@ class Database:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is kept whole or not at all."""
         self._check_open()
+        if self.read_only:
+            raise StoreError(f"the store {self.path!r} cannot be written: the file or its folder is read-only")
         with self._errors("written"), self._write_lock:
             connection = self._get_writer()
             _retry(connection, "BEGIN IMMEDIATE")
@@ -122,6 +128,8 @@ class Database:
     def empty_log(self) -> None:
         """Move the log into the file and empty it, as far as nobody reads from it at this moment."""
         self._check_open()
+        if self.read_only:
+            return
         with self._errors("written"), self._write_lock:
             self._get_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -145,7 +153,7 @@ class Database:
             raise self._refuse("it is a folder")
         if not path.exists() or path.stat().st_size == 0:
             return
-        with closing(sqlite3.connect(self.path, isolation_level=None, timeout=WAIT_SECONDS)) as connection:
+        with closing(self._connect()) as connection:
             self._version(connection)
             if path.stat().st_size <= CHECK_BYTES:
                 [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -186,12 +194,32 @@ class Database:
         return connection
 
     def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, timeout=WAIT_SECONDS, check_same_thread=False)
+        connection = self._connect()
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
         connection.execute("PRAGMA cache_size = -8000")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")  # at 16 MB: copying the log stops writers for a moment
         return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        path = self.path
+        if self.read_only:
+            # Without a log beside it, nobody writes to the file, and SQLite need not make one to read it.
+            mode = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
+            path = f"{Path(path).as_uri()}?{mode}"
+        return sqlite3.connect(
+            path, isolation_level=None, timeout=WAIT_SECONDS, check_same_thread=False, uri=self.read_only
+        )
+
+    def _find_file(self) -> tuple[int, int] | None:
+        """What tells a file from another one under the same name."""
+        if self.in_memory:
+            return None
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _get_writer(self) -> sqlite3.Connection:
         self._check_open()
@@ -202,6 +230,11 @@ class Database:
     def _check_open(self) -> None:
         if self.closed:
             raise StoreError(f"the store {self.path!r} is closed")
+        if self._file is not None and self._find_file() != self._file:
+            raise StoreError(
+                f"the store {self.path!r} was removed or replaced while it was open: open its path again to go on with "
+                "what is there now"
+            )
         if os.getpid() != self._pid:
             # After a fork the child opens connections of its own; its parent's are never used nor closed there.
             if self.in_memory:
@@ -227,6 +260,11 @@ def last_seq(connection: sqlite3.Connection) -> int:
 def read_meta(connection: sqlite3.Connection, name: str) -> Any:
     row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return None if row is None else row[0]
+
+
+def _is_read_only(path: Path) -> bool:
+    """Whether a file that is there may only be read; SQLite writes its log into the folder."""
+    return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _retry(connection: sqlite3.Connection, statement: str) -> None:

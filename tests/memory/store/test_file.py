@@ -17,6 +17,7 @@ import pytest
 
 from langgraph_reflexion import FaissStore, NgramEmbeddings
 from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.store import database
 
 NS = ("team",)
 
@@ -116,6 +117,60 @@ def test_a_store_is_neither_pickled_nor_copied(opened: Callable[..., FaissStore]
     for way in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match=r"FaissStore.*lessons\.db.*open its path"):
             way(store)
+
+
+def test_a_file_that_is_removed_or_replaced_is_noticed_at_the_next_call(path: Path) -> None:
+    with FaissStore(path) as store, FaissStore(path) as other:
+        store.put(NS, "a", {"text": "x"})
+        for file in list(path.parent.iterdir()):
+            file.unlink()
+        with pytest.raises(StoreError, match=r"lessons\.db.*removed or replaced"):
+            store.put(NS, "b", {"text": "x"})
+        with FaissStore(path) as again:
+            again.put(NS, "c", {"text": "x"})
+            for call in (lambda: other.put(NS, "d", {"n": 1}), lambda: other.search(NS, query="x")):
+                with pytest.raises(StoreError, match="removed or replaced"):
+                    call()
+            store.close()
+            again.put(NS, "e", {"text": "x"})
+            assert [item.key for item in again.search(NS)] == ["c", "e"]
+    with FaissStore(path) as again:
+        assert [item.key for item in again.search(NS)] == ["c", "e"], "who closes the removed file harms no other"
+
+
+@pytest.mark.parametrize("in_use", [False, True], ids=["nobody writes", "another writes"])
+def test_a_file_that_is_read_only_opens_for_reading(
+    opened: Callable[..., FaissStore],
+    path: Path,
+    index: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    in_use: bool,
+) -> None:
+    with FaissStore(path, index=index) as store:
+        store.put(NS, "a", {"text": "@0 word"}, ttl=60)
+        store.put(NS, "b", {"text": "@1"})
+    with FaissStore(path) as store:
+        store.put(NS, "plain", {"text": "@2"})
+    writer = opened(index=index) if in_use else None
+    if writer is not None:
+        writer.put(NS, "c", {"text": "@0.1"})
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    monkeypatch.setattr(database, "_is_read_only", lambda _: True)
+    later = ["c"] if in_use else []
+    with FaissStore(path, index=index, ttl={"refresh_on_read": True}) as store:
+        assert store.get(NS, "a") is not None
+        assert [item.key for item in store.search(NS)] == ["a", "b", "plain", *later]
+        found = store.search(NS, query="@0 word")
+        assert [item.key for item in found if item.score is not None] == ["a", *later, "b"]
+        assert store.list_namespaces() == [NS]
+        for call in (lambda: store.put(NS, "d", {"n": 1}), store.sweep_ttl):
+            with pytest.raises(StoreError, match=r"lessons\.db.*read-only"):
+                call()
+        store.settle()
+        assert [item.key for item in opened().search(NS, query="word")] == ["a"]
+    assert {name: (path.parent / name).read_bytes() for name in before if not name.endswith("-shm")} == {
+        name: data for name, data in before.items() if not name.endswith("-shm")
+    }
 
 
 async def test_a_closed_store_says_so(path: Path) -> None:
