@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.graph.agent import create_reflexion_agent
-from langgraph_reflexion.graph.auditors import AuditKit
-from langgraph_reflexion.graph.learning import AfterRun
+from langgraph_reflexion.graph.auditors import TURNS, AfterRun, AuditSettings
 from langgraph_reflexion.graph.parts import must_be
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
@@ -25,7 +24,7 @@ def after_run(
     *,
     notebook: ErrorNotebook | None = None,
     memory: LessonBook | MemoryPolicy | None = None,
-    limits: Limits = Limits(max_steps=5),  # noqa: B008 — frozen
+    limits: Limits | Mapping[str, Limits] = Limits(max_steps=5),  # noqa: B008 - frozen
     root: str | Path | None = None,
     background: bool = False,
     on_done: Callable[[dict[str, Any]], Any] | None = None,
@@ -34,39 +33,43 @@ def after_run(
     """Two auditors for finished runs: one for errors and missed chances, one for what is worth remembering.
 
     A node for any graph; `.around(graph)` makes a graph that ends with it; `.audit(messages)` looks at a transcript
-    alone; `create_reflexion_agent(self_reflection=...)` takes it. What it gives back has `score`, `findings`,
-    `memories`, `forgotten`, and in `failed` why an auditor has nothing to say.
+    alone; `create_reflexion_agent(self_reflection=...)` takes it. The result has `score`, `findings`, `memories`,
+    `forgotten`, and in `failed` why an auditor has nothing to say.
 
     Args:
         model: What the auditors ask: a chat model, a name, or whatever the agent takes.
         notebook: Where findings are kept. With neither this nor `memory`, an agent of ours uses its own memory.
         memory: Where memories are kept: a book, or a policy whose namespace is filled for each run.
-        limits: Turns and deadline of an auditor; the one for errors has a turn less.
+        limits: Turns and deadline of an auditor, the error auditor having one turn less; or limits for each, as
+            `{"errors": Limits(...), "memories": Limits(...)}`.
         root: A folder that the auditors may read in; without one they have no tools.
         background: Do not wait: the audit begins when the answer is there. `.drain()` waits for what is left.
-        on_done: Called with what was found, when both are done; may be async.
+        on_done: Called with the result when both are done; may be async.
         prompts: A folder whose files replace the shipped prompts of the same name.
     """
     if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):
         raise ValueError(f"`memory` is a LessonBook or a MemoryPolicy, got {memory!r}")
     if notebook is not None:
         must_be(notebook, ErrorNotebook, "notebook")
-    must_be(limits, Limits, "limits")
+    given = dict(limits) if isinstance(limits, Mapping) else {"errors": limits}
+    if not given or set(given) - set(TURNS) or not all(isinstance(one, Limits) for one in given.values()):
+        raise ValueError(f"`limits` is a Limits, or a mapping of 'errors' and 'memories' to one each, got {limits!r}")
     must_be(background, bool, "background")
     if on_done is not None and (not callable(on_done) or not accepts(on_done, {})):
-        raise ValueError(f"`on_done` is a function of what was found, got {on_done!r}")
-    policy = memory if isinstance(memory, MemoryPolicy) else None
-    home = AgentMemory(policy, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC)) if policy else None
-    settings = AuditKit(
-        build=create_reflexion_agent,
+        raise ValueError(f"`on_done` is a function of the result, got {on_done!r}")
+    own = None
+    if isinstance(memory, MemoryPolicy):
+        own = AgentMemory(memory, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC))
+    settings = AuditSettings(
+        create_agent=create_reflexion_agent,
         model=model,
         notebook=notebook,
         book=memory if isinstance(memory, LessonBook) else None,
-        home=home,
+        memory=own,
         limits=limits,
         root=root,
         background=background,
         on_done=on_done,
-        words=Prompts(prompts),
+        prompts=Prompts(prompts),
     )
     return AfterRun(settings)

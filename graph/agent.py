@@ -21,7 +21,7 @@ from langgraph.types import Checkpointer
 from typing_extensions import TypeVar
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy
-from langgraph_reflexion.graph.auditors import AuditKit
+from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
 from langgraph_reflexion.graph.layout import (
     Branch,
     allow_our_types,
@@ -30,7 +30,6 @@ from langgraph_reflexion.graph.layout import (
     shapes_of,
     with_messages,
 )
-from langgraph_reflexion.graph.learning import AfterRun
 from langgraph_reflexion.graph.parts import Parts, check_settings, must_be_one_of, parts_of, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.nodes.ask import ask
@@ -172,11 +171,11 @@ def _after_run(mode: Any, model: Any, parts: Parts) -> AfterRun | None:
         return None
     models = {name: _without_tools(one) for name, one in model.items()} if isinstance(model, Mapping) else model
     return AfterRun(
-        AuditKit(
+        AuditSettings(
             create_reflexion_agent,
             _without_tools(models),
-            home=parts.memory,
-            words=parts.actor.prompts,
+            memory=parts.memory,
+            prompts=parts.actor.prompts,
             protocol="json" if isinstance(parts.actor.protocol, Json) else "auto",
             in_agent=True,
         )

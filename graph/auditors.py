@@ -1,40 +1,46 @@
-"""The two auditors as a graph: side by side, each a ReAct agent of ours with eyes and no hands."""
+"""The auditors of finished runs: a graph of two agents side by side, and the node that hands a run to them."""
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.driver import Waits, run_async, run_sync
+from langgraph_reflexion.driver import Wait, Waits, run_async, run_sync
+from langgraph_reflexion.graph.background import Audit, Background
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
-from langgraph_reflexion.nodes.auditing.auditor import Auditor, audit_errors, audit_memories, conclude
-from langgraph_reflexion.nodes.auditing.keeping import Papers
-from langgraph_reflexion.nodes.auditing.replies import fault_in
-from langgraph_reflexion.nodes.auditing.yard import Yard
+from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
+from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of, fault_in, start_of_last_run
+from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
+from langgraph_reflexion.nodes.begin import run_id
+from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.step import WaitingStep
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
+from langgraph_reflexion.state import laid_open
 
-TURNS = 5
-"""Turns of the memory extractor, where the limits name none; the error auditor has one less."""
+TURNS = {"errors": 4, "memories": 5}
+"""Turns of each auditor, unless its limits say otherwise (H9)."""
 DEADLINE = 120.0
-"""Seconds of an auditor, where the limits name none."""
+"""Seconds of an auditor, unless its limits say otherwise: five turns of a slow model."""
+MOST_NOTEBOOKS = 64
+"""Notebooks that are kept open at once, one for each namespace: opening a large one reads all of it."""
 
-Build = Callable[..., Graph]
 
-
-class Audited(TypedDict, total=False):
+class AuditedRun(TypedDict, total=False):
     """What a finished run leaves to its auditors, as plain data and messages."""
 
     messages: list[AnyMessage]
@@ -43,94 +49,248 @@ class Audited(TypedDict, total=False):
     session: str
     failures: list[str]
     namespace: list[str] | None
-    """Where its agent's memory lives; None where the notebook and the book were given."""
+    """Where its agent's memory lives; None if the notebook and the book were given."""
     errors: dict[str, Any]
     memories: dict[str, Any]
     learned: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class AuditKit:
+class AuditSettings:
     """What the caller of `after_run` chose."""
 
-    build: Build
+    create_agent: Callable[..., Graph]
     model: Any
     notebook: ErrorNotebook | None = None
     book: LessonBook | None = None
-    home: AgentMemory | None = None
+    memory: AgentMemory | None = None
     """Whose namespaces are filled for each run: an agent's memory, or a policy of the caller's."""
-    limits: Limits = Limits()  # noqa: RUF009 — frozen
+    limits: Limits | Mapping[str, Limits] = Limits()  # noqa: RUF009 - frozen
     root: Any = None
     background: bool = False
     on_done: Callable[[dict[str, Any]], Any] | None = None
-    words: Prompts = field(default_factory=Prompts)
+    prompts: Prompts = field(default_factory=Prompts)
     protocol: Any = "auto"
     in_agent: bool = False
 
     @property
-    def errors(self) -> bool:
-        """Whether errors are looked for: unless memory alone was asked for."""
-        return self.notebook is not None or (self.book is None and (self.home is None or self.in_agent))
+    def parts(self) -> list[str]:
+        """Which auditors there are: both, unless only the notebook or only the memory was given."""
+        has_memory = self.book is not None or self.memory is not None
+        errors = self.notebook is not None or not has_memory or self.in_agent
+        memories = has_memory or self.notebook is None
+        return [name for name, wanted in (("errors", errors), ("memories", memories)) if wanted]
+
+    def limits_of(self, part: str) -> Limits:
+        """The limits of one auditor; of limits for both, the error auditor has a turn less."""
+        given = self.limits
+        limits = given.get(part, Limits()) if isinstance(given, Mapping) else given
+        turns = TURNS[part]
+        if "max_steps" in limits.model_fields_set:
+            less = 1 if part == "errors" and not isinstance(given, Mapping) else 0
+            turns = max(1, limits.max_steps - less)
+        changes = {"max_steps": turns, "max_attempts": 2, "max_reflections": 0}
+        return limits.model_copy(update={**changes, "deadline": limits.deadline or DEADLINE})
+
+
+class Audits:
+    """The audits of one `after_run`: what they are given, where findings are kept, and what still runs.
+
+    `AfterRun` holds one instead of being one: LangGraph looks for graphs in all that a node's functions refer to, and
+    would never end if they referred to the node itself.
+    """
+
+    def __init__(self, settings: AuditSettings, background: Background | None = None) -> None:
+        self.settings, self.background = settings, background or Background()
+        self._notebooks: dict[tuple[int, tuple[str, ...]], ErrorNotebook] = {}
+        self.graph = _audit_graph(settings, self._books)
+
+    def given(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
+        """A graph's state as the auditors take it; `None` if the run is not over, but waits for a person."""
+        values = laid_open(dict(state) if isinstance(state, Mapping) else vars(state))
+        outcome, about, memory = values.get("outcome"), values.get("about"), self.settings.memory
+        if getattr(outcome, "status", None) == "needs_input":
+            return None
+        messages = as_messages(values.get("messages"))
+        ids = [message.id for message in messages]
+        task = about["task_id"] if about is not None else None
+        if about is not None and self.settings.in_agent:
+            namespace = about["namespace"]
+        else:
+            namespace = memory.namespace_for(config) if memory is not None else None
+        return AuditedRun(
+            messages=messages,
+            start=ids.index(task) if task is not None and task in ids else start_of_last_run(messages),
+            session=getattr(outcome, "run_id", None) or run_id(config),
+            failures=failures_of(outcome),
+            namespace=namespace,
+        )
+
+    def transcript(self, messages: Any, session: str) -> AuditedRun:
+        """A transcript alone: all of it is the run."""
+        memory = self.settings.memory
+        namespace = memory.namespace_for({}) if memory is not None else None
+        return AuditedRun(messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace)
+
+    def begin(self, state: Any, config: RunnableConfig) -> Waits[None]:
+        """Begin in the background. The next run of a thread finishes what the death of a process cut off."""
+        given = self.given(state, config)
+        if given is not None:
+            audit, background = Audit(self.graph, given, config), self.background
+            yield Wait(
+                lambda: background.begin(audit.work, audit.thread),
+                lambda: background.begin_here(audit.later, audit.work_after_the_loop, audit.thread),
+            )
+
+    def _books(self, state: Any, config: RunnableConfig) -> Books:
+        """Where the findings and memories of this run are kept."""
+        notebook, book, memory = self.settings.notebook, self.settings.book, self.settings.memory
+        namespace = state.get("namespace")
+        if memory is None or namespace is None or not memory.policy.write:
+            return Books(notebook, book)
+        if notebook is None and self.settings.in_agent:
+            notebook = self._notebook(memory, tuple(namespace), config)
+        return Books(notebook, book or memory.book_at(namespace, config))
+
+    def _notebook(self, memory: AgentMemory, namespace: tuple[str, ...], config: RunnableConfig) -> ErrorNotebook:
+        store = memory.store(config)
+        key = (id(store), namespace)
+        if key not in self._notebooks:
+            if len(self._notebooks) >= MOST_NOTEBOOKS:
+                self._notebooks.clear()
+            self._notebooks[key] = ErrorNotebook(store, namespace, memory.clock)
+        return self._notebooks[key]
+
+
+class AfterRun(RunnableCallable):
+    """A node for any graph that looks at the run which ends there; and the same for a transcript alone."""
+
+    def __init__(self, settings: AuditSettings, background: Background | None = None) -> None:
+        self.audits = audits = Audits(settings, background)
+
+        def run(state: Any, config: RunnableConfig) -> Any:
+            given = audits.given(state, config)
+            return _update(config, audits.graph.invoke(given, config)) if given is not None else None
+
+        async def arun(state: Any, config: RunnableConfig) -> Any:
+            given = audits.given(state, config)
+            return _update(config, await audits.graph.ainvoke(given, config)) if given is not None else None
+
+        def begin(state: Any, config: RunnableConfig) -> None:
+            run_sync(audits.begin(state, config))
+
+        async def abegin(state: Any, config: RunnableConfig) -> None:
+            await run_async(audits.begin(state, config))
+
+        super().__init__(*((begin, abegin) if settings.background else (run, arun)), name="after_run")
 
     @property
-    def memories(self) -> bool:
-        """Whether memories are looked for: unless the notebook alone was asked for."""
-        return self.book is not None or self.home is not None or self.notebook is None
+    def waits(self) -> bool:
+        """Whether a graph waits for its auditors."""
+        return not self.audits.settings.background
+
+    def audit(self, messages: Any, session: str = "") -> dict[str, Any]:
+        """Look at a transcript and wait: what was found, kept and refused, and which auditor failed."""
+        given = self.audits.transcript(messages, session)
+        # In a context of its own: inside another graph's run it would be taken for a part of it.
+        result: dict[str, Any] = contextvars.Context().run(self.audits.graph.invoke, given)["learned"]
+        return result
+
+    async def aaudit(self, messages: Any, session: str = "") -> dict[str, Any]:
+        """The same, awaited."""
+        given = self.audits.transcript(messages, session)
+        work = asyncio.get_running_loop().create_task(self.audits.graph.ainvoke(given), context=contextvars.Context())
+        result: dict[str, Any] = (await work)["learned"]
+        return result
+
+    def drain(self, seconds: float | None = None) -> bool:
+        """Wait for the audits in the background; `False` if some still run after so many seconds."""
+        return self.audits.background.drain(seconds)
+
+    async def adrain(self, seconds: float | None = None) -> bool:
+        """The same, awaited."""
+        return await self.audits.background.adrain(seconds)
+
+    def around(self, graph: Graph) -> Graph:
+        """A graph that runs this one, and then looks at the run."""
+        if not isinstance(graph, CompiledStateGraph):
+            raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()` gives, got {graph!r}")
+        theirs = graph.builder
+        outer = StateGraph(
+            theirs.state_schema,
+            context_schema=theirs.context_schema,
+            input_schema=theirs.input_schema,
+            output_schema=theirs.output_schema,
+        )
+        outer.add_node("run", graph)
+        outer.add_node("after_run", self)
+        outer.add_edge(START, "run")
+        outer.add_edge("run", "after_run")
+        outer.add_edge("after_run", END)
+        return outer.compile(name=graph.name)
+
+    def in_agent(self, memory: AgentMemory) -> AfterRun:
+        """The same for an agent of ours; what has no place of its own is kept in the agent's memory."""
+        mine = self.audits.settings
+        if mine.notebook is not None or mine.book is not None or mine.memory is not None:
+            return self
+        return AfterRun(replace(mine, memory=memory, in_agent=True), self.audits.background)
 
 
-def audit_graph(kit: AuditKit, papers: Callable[[Any, RunnableConfig], Papers]) -> Graph:
-    """The auditors side by side, then one word on what both found; `papers` is where a run's findings are kept."""
-    limits, words, yard = kit.limits, kit.words, Yard(kit.root) if kit.root is not None else None
-    turns = limits.max_steps if "max_steps" in limits.model_fields_set else TURNS
-    deadline = limits.deadline or DEADLINE
-    graph = StateGraph(Audited)
-    for wanted, name, think, key, most in (
-        (kit.errors, "error_auditor", audit_errors, "findings", max(1, turns - 1)),
-        (kit.memories, "memory_auditor", audit_memories, "memories", turns),
+def _update(config: RunnableConfig, result: Any) -> dict[str, Any]:
+    """What was found, as the node's update and as an event."""
+    emit(config, "learned", **result["learned"])
+    return {"learned": result["learned"]}
+
+
+def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig], Books]) -> Graph:
+    """The auditors side by side, then `conclude`; `books` says where a run's findings are kept."""
+    tools = ReadingTools(settings.root).tools() if settings.root is not None else []
+    uses_context = isinstance(settings.model, Mapping) or not isinstance(settings.model, (str, Runnable))
+    graph = StateGraph(AuditedRun)
+    for part, name, audit, key in (
+        ("errors", "error_auditor", audit_errors, "findings"),
+        ("memories", "memory_auditor", audit_memories, "memories"),
     ):
-        if wanted:
-            prompt = words.render(f"audit_{key if key == 'memories' else 'errors'}", **_values(key, most))
-            agent = kit.build(
-                kit.model,
-                yard.tools() if yard is not None else [],
-                prompt=prompt,
-                checks=[_readable(key)],
-                limits=limits.model_copy(
-                    update={"max_steps": most, "max_attempts": 2, "max_reflections": 0, "deadline": deadline}
-                ),
-                memory=MemoryPolicy(read=False, write=False),
-                protocol=kit.protocol,
-                name=name,
-            )
-            chosen = isinstance(kit.model, Mapping) or not isinstance(kit.model, (str, Runnable))
-            auditor = Auditor(agent, words, most, deadline, papers, chosen)
-            graph.add_node(name, _with_agent(name, agent, partial(think, auditor)))
-            graph.add_edge(START, name)
-            graph.add_edge(name, "conclude")
-    graph.add_node("conclude", WaitingStep("conclude", partial(conclude, kit.on_done)))
+        if part not in settings.parts:
+            continue
+        limits = settings.limits_of(part)
+        values = {"turns": limits.max_steps, "categories": ", ".join(get_args(Category))}
+        agent = settings.create_agent(
+            settings.model,
+            tools,
+            prompt=settings.prompts.render(f"audit_{part}", **values),
+            checks=[_is_readable(key)],
+            limits=limits,
+            memory=MemoryPolicy(read=False, write=False),
+            protocol=settings.protocol,
+            name=name,
+        )
+        deadline = limits.deadline or DEADLINE
+        auditor = Auditor(agent, settings.prompts, limits.max_steps, deadline, books, uses_context)
+        graph.add_node(name, _node_with_agent(name, agent, partial(audit, auditor)))
+        graph.add_edge(START, name)
+        graph.add_edge(name, "conclude")
+    graph.add_node("conclude", WaitingStep("conclude", partial(conclude, settings.on_done)))
     graph.add_edge("conclude", END)
     return graph.compile(name="after_run")
 
 
-def _values(key: str, turns: int) -> dict[str, Any]:
-    return {"turns": turns} if key == "memories" else {"turns": turns, "categories": ", ".join(get_args(Category))}
-
-
-def _readable(key: str) -> Callable[[str, Any], str | None]:
+def _is_readable(key: str) -> Callable[[str, Any], str | None]:
     def readable(answer: str, _run: Any) -> str | None:
-        """A reply that nobody can read is asked for once more."""
+        """A reply that cannot be read is asked for once more."""
         return fault_in(answer, key)
 
     return readable
 
 
-def _with_agent(name: str, agent: Graph, think: Callable[[Any, RunnableConfig], Waits[Any]]) -> RunnableCallable:
-    """A node in which LangGraph finds the agent, so that Studio shows it and a checkpointer keeps its steps."""
+def _node_with_agent(name: str, agent: Graph, audit: Callable[[Any, RunnableConfig], Waits[Any]]) -> RunnableCallable:
+    """A node in which LangGraph finds the agent, by its closures: Studio shows it, a checkpointer keeps its steps."""
 
     def run(state: Any, config: RunnableConfig) -> Any:
-        return run_sync(think(state, config)) if agent else None
+        return run_sync(audit(state, config)) if agent else None
 
     async def arun(state: Any, config: RunnableConfig) -> Any:
-        return await run_async(think(state, config)) if agent else None
+        return await run_async(audit(state, config)) if agent else None
 
     return RunnableCallable(run, arun, name=name)

@@ -1,129 +1,118 @@
-"""Background work: begun without waiting, awaited when asked for, and finished before the process ends."""
+"""Audits in the background: begun without waiting, awaited on request, and finished before the process ends."""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextvars
 import logging
 import threading
 import time
-import weakref
-from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
-Work = Callable[[Callable[[], Any]], Any]
-"""A job by the sync door. It is given a pause to make, in which the answer is on its way."""
-Later = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""The same by the async door."""
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import START
 
-PAUSE = 0.1
-"""Seconds in which a job leaves the processor to the answer; nobody who waits for it waits for them."""
-ALERT = 60.0
-"""Seconds after the last job in which another is looked for."""
-
-IDLE = 5.0
-"""Seconds between two looks at whether there is still somebody who could have work."""
+from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
+from langgraph_reflexion.graph.layout import Graph
+from langgraph_reflexion.nodes.exceptions import describe
+from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
 
 logger = logging.getLogger(__name__)
 
+PAUSE = 0.1
+"""Seconds that an audit leaves the processor to the answer before it begins."""
+WORKERS = 4
+"""Threads of one owner: audits wait for a model most of the time, and nobody waits for them."""
+
 
 class Background:
-    """Jobs of one owner. Under a running event loop a job is a task of it, else a thread of its own.
+    """Work of one owner: tasks of a running event loop, else one pool of threads.
 
-    Jobs with the same key run one after another. A loop that ends takes its tasks with it; such a job begins anew in
-    a thread. When the process ends on its own, what is left is finished first.
+    Work with the same key runs one after another. When its event loop ends, a task begins again in the pool. The pool
+    finishes what it has before the process ends.
     """
 
-    def __init__(self, patience: float) -> None:
-        """`patience` is how many seconds the end of the process is held up at most."""
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(WORKERS, "after-run")
         self._pending: dict[Future[None], asyncio.AbstractEventLoop | None] = {}
         self._last: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
-        self._hurry = threading.Event()
-        self._starter = _Starter(weakref.ref(self))
-        self._patience: float | None = patience
 
-    def begin(self, work: Work, key: str | None = None) -> None:
-        """Begin in a thread; at once where there is a key, else as soon as it takes nothing from the answer."""
-        done, before = self._entered(key, None)
-        self._in_thread(work, done, before, at_once=key is not None)
+    def begin(self, work: Callable[[], Any], key: str | None) -> None:
+        """Begin in the pool."""
+        done, before = self._register(key, None)
+        self._submit(work, done, before)
 
-    async def begin_here(self, later: Later, work: Work, key: str | None = None) -> None:
-        """Begin as a task of the running loop; `work` is the same for a thread."""
-        done, before = self._entered(key, asyncio.get_running_loop())
+    async def begin_here(self, later: Callable[[], Awaitable[Any]], work: Callable[[], Any], key: str | None) -> None:
+        """Begin as a task of the running loop; `work` is the same for the pool, if the loop ends first."""
+        loop = asyncio.get_running_loop()
+        done, before = self._register(key, loop)
 
         async def run() -> None:
             try:
                 if before is not None:
                     await asyncio.wrap_future(before)
-                await later(_a_moment)
-            except asyncio.CancelledError:
-                # Nobody else knows this task: its loop is ending.
-                self._in_thread(work, done, before, at_once=True)
+                await later()
+            except asyncio.CancelledError:  # nobody else knows this task: its loop is ending
+                self._submit(work, done, before)
                 raise
             except Exception:
-                logger.exception("Background work failed")
-            self._left(done)
+                logger.exception("Work in the background failed")
+            self._finish(done)
 
-        task = asyncio.get_running_loop().create_task(run(), context=contextvars.Context())
-        done.task = task  # type: ignore[attr-defined] # a loop holds its tasks weakly
+        done.task = loop.create_task(run(), context=contextvars.Context())  # type: ignore[attr-defined] # keeps it alive
 
     def drain(self, seconds: float | None = None) -> bool:
-        """Wait for what has begun; `False` where some of it still runs after so many seconds."""
-        pending = dict(self._pending)
+        """Wait for what has begun; `False` if some of it still runs after so many seconds."""
+        with self._lock:
+            pending = dict(self._pending)
         try:
             here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             here = None
         if here is not None and here in pending.values():
-            raise RuntimeError("`drain` would wait for tasks of the very loop it blocks: use `await adrain()`")
-        self._hurry.set()
-        self._starter.wake()
-        try:
-            return not wait(pending, seconds).not_done
-        finally:
-            self._hurry.clear()
+            raise RuntimeError("`drain` would wait for tasks of the event loop that it blocks: use `await adrain()`")
+        return not wait(pending, seconds).not_done
 
     async def adrain(self, seconds: float | None = None) -> bool:
         """The same, awaited."""
-        self._starter.wake()
-        waiting = [asyncio.wrap_future(one) for one in dict(self._pending)]
+        with self._lock:
+            waiting = [asyncio.wrap_future(done) for done in self._pending]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
 
-    def _entered(
+    def _register(
         self, key: str | None, loop: asyncio.AbstractEventLoop | None
     ) -> tuple[Future[None], Future[None] | None]:
+        """The future of new work, and that of the work it has to wait for."""
         done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # from here on nobody who stops waiting for it can cancel it
+        done.set_running_or_notify_cancel()  # whoever stops waiting for it cannot cancel it
         with self._lock:
-            patience, self._patience = self._patience, None
             self._pending[done] = loop
             before = self._last.get(key) if key is not None else None
             if key is not None:
                 self._last[key] = done
-        if patience is not None:  # the first job
-            _before_exit(self, patience)
         return done, before
 
-    def _in_thread(self, work: Work, done: Future[None], before: Future[None] | None, *, at_once: bool) -> None:
+    def _submit(self, work: Callable[[], Any], done: Future[None], before: Future[None] | None) -> None:
         def run() -> None:
             try:
                 if before is not None:
                     wait([before])
-                contextvars.Context().run(work, lambda: self._hurry.wait(PAUSE))
+                contextvars.Context().run(work)
             except Exception:
-                logger.exception("Background work failed")
+                logger.exception("Work in the background failed")
             finally:
-                self._left(done)
+                self._finish(done)
 
         with self._lock:
             self._pending[done] = None
-        self._starter.start(run, at_once)
+        self._pool.submit(run)
 
-    def _left(self, done: Future[None]) -> None:
+    def _finish(self, done: Future[None]) -> None:
         with self._lock:
             self._pending.pop(done, None)
             for key in [key for key, last in self._last.items() if last is done]:
@@ -131,60 +120,56 @@ class Background:
         done.set_result(None)
 
 
-class _Starter:
-    """Starts threads for others.
+class Audit:
+    """One audit in the background, on a checkpointed thread of its own if the run had a checkpointer."""
 
-    To start or wake a thread is to give it the interpreter, and on a busy machine that holds the answer up for some
-    milliseconds. So while there is work now and then, somebody looks for it ten times a second, and is not woken.
-    """
+    def __init__(self, graph: Graph, given: Any, config: RunnableConfig) -> None:
+        runtime, thread = runtime_of(config), thread_of(config)
+        self._graph, self._given = graph, given
+        self._context, self._store, self._saver = runtime.context, runtime.store, saver_of(config)
+        self.thread = str(uuid5(NAMESPACE_OID, f"after_run/{thread}")) if thread and self._saver else None
 
-    def __init__(self, owner: weakref.ref[Background]) -> None:
-        self._owner = owner
-        self._wanted: deque[Callable[[], None]] = deque()
-        self._bell = threading.Event()
-        self._asleep = True
-        self._thread: threading.Thread | None = None
+    @cached_property
+    def _plain(self) -> Graph:
+        """The auditors' graph with the store of the run; copied when the answer is on its way."""
+        return self._graph.copy({"store": self._store}) if self._store is not None else self._graph
 
-    def start(self, run: Callable[[], None], at_once: bool) -> None:
-        """Have this run in a thread of its own."""
-        self._wanted.append(run)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._look, daemon=True)
-            self._thread.start()
-        elif at_once or self._asleep:
-            self.wake()
+    def work(self) -> None:
+        """Run in a thread."""
+        run_sync(self._audit())
 
-    def wake(self) -> None:
-        """Look now."""
-        self._bell.set()
+    async def later(self) -> None:
+        """Run as a task."""
+        await run_async(self._audit())
 
-    def _look(self) -> None:
-        last = time.monotonic()
-        while True:
-            while self._wanted:
-                run = self._wanted.popleft()
-                threading.Thread(target=run, name="after-run", daemon=True).start()
-                last = time.monotonic()
-            self._asleep = time.monotonic() - last > ALERT
-            if not self._wanted:
-                self._bell.wait(IDLE if self._asleep else PAUSE)
-            self._bell.clear()
-            if self._owner() is None and not self._wanted:
-                return  # nothing will come
+    def work_after_the_loop(self) -> None:
+        """Run in a thread when the event loop has ended: an async checkpointer has ended with it."""
+        if "async" in type(self._saver).__name__.lower():
+            self._plain.invoke(self._given, context=self._context)
+        else:
+            self.work()
 
+    def _audit(self) -> Waits[None]:
+        """Run the audit. With a checkpointer, first write down what a crash must not lose, and finish what one left."""
+        pause = Wait(lambda: time.sleep(PAUSE), lambda: asyncio.sleep(PAUSE))
+        if self._saver is not None and self.thread is not None:
+            config: RunnableConfig = {"configurable": {"thread_id": self.thread}}
+            graph = self._plain.copy({"checkpointer": self._saver})
+            try:
+                left = yield either(graph.get_state, graph.aget_state, config)
+                if not left.next:
+                    yield either(graph.update_state, graph.aupdate_state, config, self._given, as_node=START)
+                yield pause
+                yield self._run(graph, None, config)
+                if left.next and left.values.get("session") != self._given["session"]:
+                    yield self._run(graph, self._given, config)
+                yield either(self._saver.delete_thread, self._saver.adelete_thread, self.thread)
+                return
+            except Exception as fault:  # noqa: BLE001 - anybody's checkpointer; the audit goes on without it
+                logger.warning("An audit in the background goes on without checkpoints: %s", describe(fault))
+        else:
+            yield pause
+        yield self._run(self._plain, self._given, {})
 
-async def _a_moment() -> None:
-    await asyncio.sleep(PAUSE)
-
-
-def _before_exit(jobs: Background, patience: float) -> None:
-    """Have the jobs finished at a clean exit, while threads can still be started."""
-    last_call = weakref.WeakMethod(jobs.drain)
-
-    def finish() -> None:
-        drain = last_call()
-        if drain is not None:
-            drain(patience)
-
-    register: Callable[[Callable[[], None]], Any] = getattr(threading, "_register_atexit", atexit.register)
-    register(finish)
+    def _run(self, graph: Graph, given: Any, config: RunnableConfig) -> Wait:
+        return either(graph.invoke, graph.ainvoke, given, config, context=self._context)

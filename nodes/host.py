@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, cast
 
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import RunnableConfig
 from langgraph import errors
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -37,15 +38,32 @@ def with_store(config: RunnableConfig, store: BaseStore | None) -> RunnableConfi
 
 
 def silent(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
-    """The config for a graph of ours within, of which whoever listens to this run's stream hears nothing."""
-    runtime = replace(runtime_of(config), stream_writer=_unheard)
+    """The config for a graph called inside a node, of which no stream of messages or events shows anything."""
+    runtime = replace(runtime_of(config), stream_writer=_discard)
     inside = {**conf(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
-    tags = [*(config.get("tags") or []), "nostream"]
-    return cast("RunnableConfig", {**config, "configurable": inside, "tags": tags, "recursion_limit": recursion_limit})
+    tags, callbacks = [*(config.get("tags") or []), "nostream"], _without_message_streams(config.get("callbacks"))
+    changes = {"configurable": inside, "tags": tags, "callbacks": callbacks, "recursion_limit": recursion_limit}
+    return cast("RunnableConfig", {**config, **changes})
 
 
-def _unheard(_event: Any) -> None:
-    """Told to nobody."""
+def _without_message_streams(callbacks: Any) -> Any:
+    """The same callbacks without those that stream messages: `nostream` alone does not stop what a node returns."""
+    if isinstance(callbacks, BaseCallbackManager):
+        manager = callbacks.copy()
+        for handler in manager.handlers:
+            if streams_messages(handler):
+                manager.remove_handler(handler)
+        return manager
+    return [handler for handler in callbacks if not streams_messages(handler)] if callbacks else callbacks
+
+
+def streams_messages(handler: Any) -> bool:
+    """Whether a callback handler feeds LangGraph's stream of messages."""
+    return type(handler).__name__.startswith("StreamMessagesHandler")
+
+
+def _discard(_event: Any) -> None:
+    """Write nothing."""
 
 
 def checkpoints(config: RunnableConfig) -> bool:
@@ -154,4 +172,4 @@ def hears_tokens(config: RunnableConfig) -> bool:
     """Whether somebody listens to the tokens of this graph."""
     callbacks = config.get("callbacks")
     handlers = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", [])
-    return any(type(handler).__name__.startswith("StreamMessagesHandler") for handler in handlers or [])
+    return any(streams_messages(handler) for handler in handlers or [])

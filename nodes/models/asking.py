@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, cast
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.nodes.calling import pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
+from langgraph_reflexion.nodes.host import silent
 from langgraph_reflexion.nodes.models.bindings import Model, without_binding
 from langgraph_reflexion.text.json_text import whole
 
@@ -216,3 +217,26 @@ def default_config(config: RunnableConfig) -> Iterator[None]:
         yield
     finally:
         var_child_runnable_config.reset(token)
+
+
+def call_silently(
+    graph: Runnable[Any, Any],
+    given: Any,
+    config: RunnableConfig,
+    *,
+    recursion_limit: int,
+    context: bool = True,
+    seconds: float | None = None,
+) -> Wait:
+    """Call a graph inside a node, so that no stream of the run shows anything of it."""
+    inside = silent(config, recursion_limit=recursion_limit, context=context)
+
+    def sync() -> Any:
+        with default_config(inside):  # LangGraph merges the callbacks that surround a call into those it is given
+            return graph.invoke(given, inside)
+
+    async def later() -> Any:
+        with default_config(inside):
+            return await graph.ainvoke(given, inside)
+
+    return within(seconds, sync, later)

@@ -19,7 +19,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import ErrorNotebook, after_run
 from langgraph_reflexion.graph import background
-from langgraph_reflexion.graph.learning import AfterRun
+from langgraph_reflexion.graph.auditors import AfterRun
 from langgraph_reflexion.testing import say
 
 

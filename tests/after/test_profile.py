@@ -144,7 +144,7 @@ def test_what_is_remembered_is_there_after_reopening(on, tmp_path):
     for _ in range(2):
         with FaissStore(tmp_path / "kept.db") as store:
             book = LessonBook(store, on.NAMESPACE, on.POLICY)
-            remember(on.Cast(memories={"memories": [on.MEMORY]}), book, "Name files in kebab-case, please.")
+            remember(on.Cast(memories={"memories": [on.MEMORY]}), book, "Name new files in kebab-case, please.")
             (kept,) = book.profile()
             assert (kept.name, kept.when, kept.text, kept.origin) == (
                 "kebab-case",

@@ -21,9 +21,9 @@ from pydantic_core import to_json
 from langgraph_reflexion.checks.check import Check, sync_check, text_of
 from langgraph_reflexion.checks.plain import normalize_answer
 from langgraph_reflexion.context import field_of
-from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.nodes.host import checkpoints, silent
-from langgraph_reflexion.nodes.models.asking import ask
+from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.host import checkpoints
+from langgraph_reflexion.nodes.models.asking import ask, call_silently
 from langgraph_reflexion.nodes.models.bindings import knows_schemas
 from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.nodes.models.history import bounded, fenced
@@ -55,6 +55,8 @@ _SCORE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(?:%|(?:/|out of)\s*(\d+))?\s*", re
 _KEYS = {"judge": ("passed", "feedback", "issues")}
 _KEYS["judge_satisfaction"] = ("is_satisfactory", "evaluation_reason", "improvement_suggestions")
 
+STEPS_OF_A_GRAPH = 50
+"""LangGraph's limit for a judge that is a graph: some twenty tool calls."""
 SHORT_ANSWER = 40
 """Characters up to which an answer may stand inside the sentence of another: a name or a date, not a paragraph."""
 SAME_ANSWER = 0.75
@@ -161,8 +163,8 @@ def _ask(model: Runnable[Any, Any], prompt: str, name: str, schema: dict[str, An
     """The reply of a chat model or a graph; `schema` is bound where the provider enforces schemas."""
     config, message = var_child_runnable_config.get() or RunnableConfig(), HumanMessage(prompt)
     if _is_graph(model):
-        inside = {**silent(config, recursion_limit=25), "run_name": name}
-        final = yield either(model.invoke, model.ainvoke, {"messages": [message]}, inside)  # type: ignore[arg-type]
+        named: RunnableConfig = {**config, "run_name": name}
+        final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
         return _last_words(final)
     if schema is not None and knows_schemas(model):
         model = model.bind(**as_format("verdict", schema))

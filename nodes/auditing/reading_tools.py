@@ -1,6 +1,7 @@
-"""The yard: the folder that auditors may read in. Every step of a path is opened on its own, and no link is followed.
+"""`read_file` and `grep`: what auditors may read under one folder. Paths are opened step by step, following no link.
 
-So a path cannot lead out by `..`, by a link or an absolute name, and not by a link that is put in its way meanwhile.
+So a path cannot lead out by `..`, a link or an absolute name, and not by a link that is put in its place meanwhile.
+Secrets are masked in a whole file before anything of it is cut or searched.
 """
 
 from __future__ import annotations
@@ -16,24 +17,26 @@ from langchain_core.tools import BaseTool, StructuredTool
 
 from langgraph_reflexion.text.secrets import mask_secrets
 
-AT_ONCE = 20_000
-"""Characters of a file that are shown at once."""
+PAGE = 20_000
+"""Characters of a file that one call shows: some 5,000 tokens."""
 MOST_NAMES = 200
 MOST_MATCHES = 50
 LONGEST_LINE = 300
 LONGEST_PATTERN = 200
-FILE_LOOKED_AT = 2_000_000
-"""Bytes of one file that a search reads, and of all of them together ten times as many."""
+LARGEST_FILE = 500_000
+"""Bytes of a file that are read: masking them takes a third of a second. A search reads ten times as many at most."""
 SECONDS = 5.0
+"""Seconds of a search."""
 DEEPEST = 40
+"""Folders inside one another that a search enters."""
 
 
 class RefusedError(Exception):
     """Why a path is not read, in words for the auditor."""
 
 
-class Yard:
-    """One folder, read and never written."""
+class ReadingTools:
+    """One folder that can be read and never written."""
 
     def __init__(self, root: str | Path) -> None:
         if not root or not isinstance(root, (str, os.PathLike)):
@@ -43,62 +46,57 @@ class Yard:
         self.root = Path(root).resolve()
 
     def tools(self) -> list[BaseTool]:
-        """`read_file` and `grep`; whatever is asked of them, the answer is a text."""
+        """The tools for an agent; each answers with text, whatever it is asked."""
         return [StructuredTool.from_function(self.read_file), StructuredTool.from_function(self.grep)]
 
     def read_file(self, path: str, offset: int = 0) -> str:
         """Read a text file of the project, or list a folder. `path` is relative; `offset` is where to read on."""
+        start = max(offset, 0)
         try:
             with self._opened(path) as (file, about):
                 if stat.S_ISDIR(about.st_mode):
-                    return _listed(path, file)
-                os.lseek(file, max(offset, 0), os.SEEK_SET)
-                data = _read(file, 4 * AT_ONCE)
-                if b"\0" in data:
-                    return f"{path!r} is no text: {about.st_size} bytes."
-                text = data.decode("utf-8", "replace")[:AT_ONCE]
-                end = max(offset, 0) + len(text.encode("utf-8", "replace"))
-                left = about.st_size - end
-                more = f"\n[… {left} bytes left; read on with offset={end} …]" if left > 0 else ""
-                return mask_secrets(text) + more
+                    return _listing(path, file)
+                data = _read(file, LARGEST_FILE)
+            if b"\0" in data:
+                return f"{path!r} is not text: {about.st_size} bytes."
+            text = mask_secrets(data.decode("utf-8", "replace"))
+            end = min(start + PAGE, len(text))
+            if end < len(text):
+                return f"{text[start:end]}\n[… {len(text) - end} characters left; read on with offset={end} …]"
+            unread = about.st_size - len(data)
+            return text[start:end] + (f"\n[… the last {unread} bytes are not read …]" if unread > 0 else "")
         except (OSError, ValueError, RefusedError) as fault:
-            return _refused(path, fault)
+            return _refusal(path, fault)
 
     def grep(self, pattern: str, path: str = "") -> str:
         """Find lines of the project's text files. `pattern` is plain text: `a|b` finds either, `a.*b` a and then b."""
-        wanted = _wanted(pattern)
+        wanted = _pieces(pattern)
         if not wanted:
             return "`pattern` is empty: give a word to look for."
         found: list[str] = []
-        until, left = time.monotonic() + SECONDS, 10 * FILE_LOOKED_AT
+        until, left = time.monotonic() + SECONDS, 10 * LARGEST_FILE
         try:
             for name, data in self._texts(path):
                 left -= len(data)
-                for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-                    folded = line.casefold()
-                    if any(_holds(folded, pieces) for pieces in wanted):
+                for number, line in enumerate(mask_secrets(data.decode("utf-8", "replace")).splitlines(), 1):
+                    if any(_holds(line.casefold(), pieces) for pieces in wanted) and len(found) < MOST_MATCHES:
                         found.append(f"{name}:{number}: {line.strip()[:LONGEST_LINE]}")
-                        if len(found) == MOST_MATCHES:
-                            break
                 if len(found) == MOST_MATCHES or left < 0 or time.monotonic() > until:
-                    found.append("[… there may be more: look in a folder of it …]")
+                    found.append("[… there may be more: search in a folder below …]")
                     break
         except (OSError, ValueError, RefusedError) as fault:
-            return _refused(path, fault)
-        return mask_secrets("\n".join(found)) or "Nothing holds it."
-
-    # ------------------------------------------------------------ opening
+            return _refusal(path, fault)
+        return "\n".join(found) or "Nothing found."
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        """A file or folder below the root, and what it is. Anything else is refused."""
+        """Open a file or folder below the root, and say what it is. Anything else is refused."""
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in _parts(path):
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-                after = os.open(part, flags, dir_fd=at)
+                inner = _open(part, at)
                 os.close(at)
-                at = after
+                at = inner
             about = os.fstat(at)
             if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
                 raise RefusedError("it is neither a file nor a folder")
@@ -113,20 +111,20 @@ class Yard:
         with self._opened(path) as (file, about):
             base = "/".join(_parts(path))
             if stat.S_ISREG(about.st_mode):
-                yield base, _read(file, FILE_LOOKED_AT)
+                yield base, _read(file, LARGEST_FILE)
                 return
             for folder, folders, names, at in os.fwalk(".", dir_fd=file, follow_symlinks=False):
-                deep = folder.count("/")
-                folders[:] = [] if deep >= DEEPEST else sorted(folders)
+                folders[:] = [] if folder.count("/") >= DEEPEST else sorted(folders)
+                inside = folder.removeprefix(".").strip("/")
                 for name in sorted(names):
-                    data = _text_of(name, at)
+                    data = _text_file(name, at)
                     if data is not None:
-                        yield "/".join(part for part in (base, folder.removeprefix(".").strip("/"), name) if part), data
+                        yield "/".join(part for part in (base, inside, name) if part), data
 
 
 def _parts(path: str) -> list[str]:
     if "\0" in path or len(path) > 4_000:
-        raise RefusedError("it is no path")
+        raise RefusedError("it is not a path")
     if path.startswith(("/", "~")) or ":" in path.split("/")[0]:
         raise RefusedError("only paths relative to the project are read")
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -135,17 +133,21 @@ def _parts(path: str) -> list[str]:
     return parts
 
 
-def _text_of(name: str, folder: int) -> bytes | None:
-    """What a file of a folder holds, where it is a plain file of text."""
+def _open(name: str, folder: int) -> int:
+    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=folder)
+
+
+def _text_file(name: str, folder: int) -> bytes | None:
+    """What a file of a folder holds, if it is a plain file of text."""
     try:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=folder)
+        file = _open(name, folder)
     except OSError:
         return None
     try:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
             return None
-        data = _read(file, FILE_LOOKED_AT)
+        data = _read(file, LARGEST_FILE)
     except OSError:
         return None
     finally:
@@ -161,17 +163,17 @@ def _read(file: int, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _listed(path: str, folder: int) -> str:
+def _listing(path: str, folder: int) -> str:
     with os.scandir(folder) as entries:
-        names = sorted(one.name + ("/" if one.is_dir(follow_symlinks=False) else "") for one in entries)
+        names = sorted(entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "") for entry in entries)
     more = f"\n[… {len(names) - MOST_NAMES} more …]" if len(names) > MOST_NAMES else ""
     return f"{path or '.'!r} is a folder and holds:\n" + "\n".join(names[:MOST_NAMES]) + more
 
 
-def _wanted(pattern: str) -> list[list[str]]:
-    """What a line must hold: one of these, each the pieces of it in order. No pattern can take long."""
+def _pieces(pattern: str) -> list[list[str]]:
+    """What a line must hold: one of these, each a list of pieces in order. No pattern can take long."""
     plain = pattern[:LONGEST_PATTERN].casefold().replace("\\", "")
-    found = [[piece for piece in one.split(".*") if piece] for one in plain.split("|")]
+    found = [[piece for piece in choice.split(".*") if piece] for choice in plain.split("|")]
     return [pieces for pieces in found if pieces]
 
 
@@ -185,7 +187,7 @@ def _holds(line: str, pieces: list[str]) -> bool:
     return True
 
 
-def _refused(path: str, fault: Exception) -> str:
+def _refusal(path: str, fault: Exception) -> str:
     name = path.replace("\0", "�")[:LONGEST_LINE]
     if isinstance(fault, RefusedError):
         return f"Refused: {name!r}: {fault}."

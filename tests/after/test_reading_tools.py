@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.nodes.auditing.yard import AT_ONCE, Yard
+from langgraph_reflexion.nodes.auditing.reading_tools import PAGE, ReadingTools
 
 SECRET = "OUTSIDE-SECRET-4711"
 
@@ -104,19 +104,19 @@ def ways_out(root: Path, outside: Path) -> list[str]:
 
 @pytest.mark.req("H3", "K6")
 def test_a_hundred_ways_out_of_the_folder_lead_nowhere(rooms):
-    yard, ways = Yard(rooms[0]), ways_out(*rooms)
+    yard, ways = ReadingTools(rooms[0]), ways_out(*rooms)
     assert len(ways) >= 100
     for path in ways:
         for told in (yard.read_file(path), yard.grep("secret|root:", path)):
             assert SECRET not in told, path
             assert "root:" not in told.replace("root:x", "root:") or "Refused" in told or "There is no" in told, path
-            assert told.startswith(("Refused", "There is no", "Nothing holds it")), (path, told[:200])
+            assert told.startswith(("Refused", "There is no", "Nothing found")), (path, told[:200])
 
 
 @pytest.mark.req("H3", "K6")
 def test_a_link_put_in_the_way_while_it_reads_leads_nowhere(rooms):
     root, outside = rooms
-    yard, stop = Yard(root), threading.Event()
+    yard, stop = ReadingTools(root), threading.Event()
     real, away = root / "deep", root / "away"
 
     def swap() -> None:
@@ -141,7 +141,7 @@ def test_a_link_put_in_the_way_while_it_reads_leads_nowhere(rooms):
 
 @pytest.mark.req("H3", "K5")
 def test_what_is_inside_is_read_listed_and_found(rooms):
-    yard = Yard(rooms[0])
+    yard = ReadingTools(rooms[0])
     assert "number seven" in yard.read_file("notes.txt")
     assert "notes.txt" in yard.read_file("")
     assert yard.grep("DEF.*invoice|nothing") == "deep/er/code.py:1: def invoice():"
@@ -154,12 +154,12 @@ def test_big_and_binary_files_are_bounded_and_a_big_one_is_read_on(rooms):
     root, _ = rooms
     (root / "big.txt").write_text("".join(f"{i:07d}\n" for i in range(400_000)))
     (root / "blob.bin").write_bytes(bytes(range(256)) * 100)
-    yard = Yard(root)
+    yard = ReadingTools(root)
     first = yard.read_file("big.txt")
-    assert len(first) < AT_ONCE + 200
+    assert len(first) < PAGE + 200
     assert "read on with offset=20000" in first
     assert yard.read_file("big.txt", 20_000).startswith("0002500\n")
-    assert yard.read_file("blob.bin") == "'blob.bin' is no text: 25600 bytes."
+    assert yard.read_file("blob.bin") == "'blob.bin' is not text: 25600 bytes."
     assert "blob" not in yard.grep("A")
 
 
@@ -171,12 +171,20 @@ def test_any_pattern_is_borne_and_takes_no_time(rooms, pattern):
     root, _ = rooms
     (root / "big.txt").write_text("x" * 3_000_000)
     began = time.monotonic()
-    assert isinstance(Yard(root).grep(pattern), str)
+    assert isinstance(ReadingTools(root).grep(pattern), str)
     assert time.monotonic() - began < 3
 
 
-def test_a_secret_in_a_file_is_masked(rooms):
+@pytest.mark.req("H3")
+def test_no_offset_and_no_pattern_reveals_what_is_masked_in_a_file(rooms):
     root, _ = rooms
-    (root / "env").write_text("API_KEY=sk-abcdefghijklmnop1234567890\n")
-    yard = Yard(root)
-    assert "sk-abc" not in yard.read_file("env") + yard.grep("api_key")
+    secret = "sk-abcdefghijklmnop1234567890"
+    (root / "env").write_text(f"{'x' * (PAGE - 16)}\nAPI_KEY={secret}\nplain\n")
+    yard = ReadingTools(root)
+    for offset in range(PAGE - 40, PAGE + 60, 3):
+        shown = yard.read_file("env", offset)
+        assert not any(secret[i : i + 8] in shown for i in range(len(secret) - 8)), (offset, shown)
+    for i in range(3, len(secret) - 5, 4):
+        assert "API_KEY" not in yard.grep(secret[i : i + 5]), secret[i : i + 5]
+    assert "env:2: " in yard.grep("api_key")
+    assert secret not in yard.grep("api_key")

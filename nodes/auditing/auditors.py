@@ -1,0 +1,299 @@
+"""Two auditors of a finished run: one finds errors, one finds what to remember. Each asks, reads and keeps for itself.
+
+Whatever goes wrong with one is reported, and costs the other and the answer nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from langgraph_reflexion.driver import Wait, Waits, either
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.nodes.auditing.evidence import (
+    Memories,
+    Report,
+    errors_question,
+    labels_of,
+    memories_question,
+    read_memories,
+    read_report,
+    tools_called,
+)
+from langgraph_reflexion.nodes.calling import in_thread, is_async, start_thread
+from langgraph_reflexion.nodes.exceptions import describe
+from langgraph_reflexion.nodes.models.asking import call_silently, raise_control_flow
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Lesson, Origin, Trigger, Usage
+from langgraph_reflexion.state import Update, task_of
+from langgraph_reflexion.text.normalize import normalize
+from langgraph_reflexion.text.tokens import tokens
+
+logger = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Seconds beyond its deadline in which an auditor can report that it is over."""
+STEPS_PER_TURN = 4
+"""Steps of LangGraph that one turn of an auditor takes at most: decide, tool, observe, check."""
+REPEATED = 3
+"""Runs in which a mistake is found before it is offered as a lesson: two may be chance."""
+MOST_SOURCES = 20
+_FORGET = re.compile(
+    r"\b(?:forget|unlearn|erase|remove|delete|drop|no longer|stop remembering|(?:do not|don['’]?t) remember)\b|"
+    r"忘|删|不再",
+    re.IGNORECASE,
+)
+"""How a user asks to forget something, in the sentence that names it."""
+
+
+@dataclass(frozen=True)
+class Books:
+    """Where one run's findings and memories are kept; either may be missing."""
+
+    notebook: ErrorNotebook | None = None
+    lessons: LessonBook | None = None
+
+
+@dataclass(frozen=True)
+class Auditor:
+    """An agent that looks at finished runs."""
+
+    agent: Runnable[Any, Any]
+    prompts: Prompts
+    turns: int
+    deadline: float
+    books: Callable[[Any, RunnableConfig], Books]
+    uses_context: bool = False
+    """Whether the run's context chooses the model that it asks."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An auditor's answer, what its tools showed it, and what it was refused."""
+
+    text: str
+    tool_texts: list[str]
+    refused: list[str]
+    usage: Usage
+
+
+class _NoAnswerError(Exception):
+    """Why an auditor has nothing to say."""
+
+
+def audit_errors(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[Update]:
+    """Find what went wrong in the run, and keep it in the notebook."""
+    messages, start, session = state["messages"], state["start"], state["session"]
+    try:
+        question = errors_question(auditor.prompts, messages, start, session, state["failures"])
+        reply = yield from _ask(auditor, question, config)
+        report = read_report(reply.text, labels_of(messages, start), tools_called(messages))
+        foreign = [*_tool_texts(messages), *reply.tool_texts]
+        books, task = auditor.books(state, config), task_of(messages[start:])
+        findings = yield from _keep_findings(books, session, report, foreign, task)
+    except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
+        return {"errors": _failure("The error auditor", fault)}
+    return {"errors": {"score": report.score, "findings": findings, **_details(report, reply)}}
+
+
+def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[Update]:
+    """Find what is worth remembering of the user and the project, and keep it in the lesson book."""
+    messages, start, session = state["messages"], state["start"], state["session"]
+    try:
+        book = auditor.books(state, config).lessons
+        known: list[Lesson] = (yield either(book.profile, book.aprofile)) if book is not None else []
+        question = memories_question(auditor.prompts, messages, start, session, known)
+        reply = yield from _ask(auditor, question, config)
+        found = read_memories(reply.text)
+        user = [message.text for message in messages[start:] if isinstance(message, HumanMessage)]
+        foreign = [*_tool_texts(messages), *reply.tool_texts]
+        memories = yield from _keep_memories(book, session, found, user, foreign)
+        forgotten = yield from _forget(book, known, found.forget, user)
+    except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
+        return {"memories": _failure("The memory auditor", fault)}
+    return {"memories": {"memories": memories, "forgotten": forgotten, **_details(found, reply)}}
+
+
+def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _config: RunnableConfig) -> Waits[Update]:
+    """Put together what both found, and give it to `on_done`."""
+    errors, memories = state.get("errors") or {}, state.get("memories") or {}
+    parts = {"errors": errors, "memories": memories}
+    learned: dict[str, Any] = {
+        "session": state["session"],
+        "score": errors.get("score"),
+        "findings": errors.get("findings", []),
+        "memories": memories.get("memories", []),
+        "forgotten": memories.get("forgotten", []),
+        "failed": {name: part["failed"] for name, part in parts.items() if "failed" in part},
+        "left_out": [*errors.get("left_out", []), *memories.get("left_out", [])],
+        "refused": [*errors.get("refused", []), *memories.get("refused", [])],
+        "usage": {name: part["usage"] for name, part in parts.items() if "usage" in part},
+    }
+    if on_done is not None:
+        try:
+            yield _call(on_done, learned)
+        except Exception as fault:  # noqa: BLE001 - the caller's own code
+            raise_control_flow(fault)
+            logger.warning("`on_done` failed: %s", describe(fault))
+    return {"learned": learned}
+
+
+def _call(on_done: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> Wait:
+    if not is_async(on_done):
+        return in_thread(lambda: on_done(learned))
+
+    async def later() -> None:
+        await on_done(learned)
+
+    # Under `invoke` it gets a loop of its own, in a thread that has none.
+    return Wait(lambda: start_thread(lambda: asyncio.run(later())).result(), later)
+
+
+# ---------------------------------------------------------------- asking
+
+
+def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply]:
+    """The auditor's reply, if it has one that can be read."""
+    result = yield call_silently(
+        auditor.agent,
+        {"messages": [HumanMessage(question)]},
+        config,
+        recursion_limit=STEPS_PER_TURN * auditor.turns + 20,
+        context=auditor.uses_context,
+        seconds=auditor.deadline + GRACE,
+    )
+    outcome = result["outcome"]
+    refused = [f"{one.tool}: {one.evidence[:200]}" for one in outcome.failures if one.signal == "unknown_tool"]
+    if outcome.status != "success":
+        raise _NoAnswerError(f"{outcome.stop_reason}: {outcome.reason}")
+    return Reply(outcome.answer or "", _tool_texts(result["messages"]), refused, outcome.usage)
+
+
+def _tool_texts(messages: Sequence[AnyMessage]) -> list[str]:
+    return [message.text for message in messages if isinstance(message, ToolMessage)]
+
+
+def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:
+    usage = {name: getattr(reply.usage, name) for name in Usage.model_fields}
+    return {"left_out": found.left_out, "refused": reply.refused, "usage": usage}
+
+
+def _failure(who: str, fault: Exception) -> dict[str, Any]:
+    raise_control_flow(fault)
+    why = str(fault) if isinstance(fault, _NoAnswerError) else describe(fault)
+    logger.warning("%s failed, which costs nothing else: %s", who, why)
+    return {"failed": why}
+
+
+# ---------------------------------------------------------------- keeping
+
+
+def _keep_findings(
+    books: Books, session: str, report: Report, foreign: Sequence[str], task: str
+) -> Waits[list[dict[str, Any]]]:
+    """The findings as they are kept; a mistake that is found often becomes a candidate lesson."""
+    notebook, lessons = books.notebook, books.lessons
+    if notebook is None:
+        return report.findings
+    kept: list[dict[str, Any]] = yield either(
+        notebook.record, notebook.arecord, session, report.score, report.findings, foreign
+    )
+    if lessons is not None and kept:
+        repeated = yield either(notebook.repeated, notebook.arepeated, REPEATED)
+        new = {finding["id"] for finding in kept}
+        for group in repeated:
+            if new & {finding["id"] for finding in group} and group[-1]["suggestion"]:
+                yield either(lessons.add, lessons.aadd, _lesson_of(group), task=task, foreign=foreign)
+    return kept
+
+
+def _lesson_of(group: Sequence[dict[str, Any]]) -> Lesson:
+    last = group[-1]
+    tool = last["tool"] if all(finding["tool"] == last["tool"] for finding in group) else None
+    return Lesson(
+        kind="rule",
+        text=last["suggestion"],
+        when=last["description"],
+        why=last["cause"],
+        tags=[last["category"]],
+        trigger=Trigger(tool=tool) if tool else None,
+        sources=list(dict.fromkeys(one["session"] for one in group if one["session"]))[-MOST_SOURCES:],
+    )
+
+
+def _keep_memories(
+    book: LessonBook | None, session: str, found: Memories, user: Sequence[str], foreign: Sequence[str]
+) -> Waits[list[dict[str, Any]]]:
+    """Keep each memory under its name, and say what became of it."""
+    if book is None:
+        return [dict(memory) for memory in found.memories]
+    kept: list[dict[str, Any]] = []
+    for memory in found.memories:
+        origin = _origin(memory["content"], user, foreign)
+        lesson = Lesson(
+            kind=memory["kind"],  # type: ignore[arg-type] # one of them, as it was read
+            name=memory["name"],
+            text=memory["content"],
+            when=memory["description"],
+            origin=origin,
+            sources=[session] if session else [],
+        )
+        is_wish = memory["kind"] != "project"
+        doubt = "a tool said it, and not the user" if is_wish and origin == "observed" else None
+        others = [] if origin == "told" else foreign  # what the user said is not copied from a tool that repeats it
+        written = yield either(book.add, book.aadd, lesson, foreign=others, doubt=doubt)
+        kept.append({**memory, "action": written.action, "reason": written.reason})
+    return kept
+
+
+def _origin(text: str, user: Sequence[str], foreign: Sequence[str]) -> Origin:
+    """Whose words a memory is made of: the user's, a tool's, or the auditor's own."""
+    if _is_said_by(text, user):
+        return "told"
+    words = set(tokens(text))
+    by_tools = {word for one in foreign for word in tokens(one[:50_000])} - {
+        word for one in user for word in tokens(one)
+    }
+    shared = words & by_tools
+    return "observed" if len(shared) >= 2 and 2 * len(shared) >= len(words) else "judged"
+
+
+def _is_said_by(text: str, user: Sequence[str]) -> bool:
+    """Whether each sentence of a text stands in one of the user's own messages."""
+    sentences = [words for part in re.split(r"[.!?。！？\n]+", text) if (words := _words(part))]
+    return bool(sentences) and all(any(_holds(one, sentence) for one in user) for sentence in sentences)
+
+
+def _holds(text: str, words: str) -> bool:
+    """Whether a text holds these words, one after the other."""
+    return f" {words} " in f" {_words(text)} " if words.isascii() else words in _words(text)
+
+
+def _words(text: str) -> str:
+    """The words of a text in one case, with single spaces and no punctuation."""
+    return " ".join(re.sub(r"[\W_]+", " ", normalize(text)).split())
+
+
+def _forget(
+    book: LessonBook | None, known: Sequence[Lesson], names: Sequence[str], user: Sequence[str]
+) -> Waits[list[str]]:
+    """Retire the memories that the user asked to forget, naming them; a person can restore them."""
+    forgotten: list[str] = []
+    for memory in known:
+        if book is not None and memory.name and memory.name in names and _asks_to_forget(memory.name, user):
+            yield either(book.retire, book.aretire, memory.id, "the user asked to forget it")
+            forgotten.append(memory.name)
+    return forgotten
+
+
+def _asks_to_forget(name: str, user: Sequence[str]) -> bool:
+    """Whether a sentence of the user both names the memory and asks to forget it."""
+    sentences = [sentence for one in user for sentence in re.split(r"[.!?;。！？；\n]+", one)]
+    return any(_FORGET.search(one) and _holds(one, _words(name)) for one in sentences)

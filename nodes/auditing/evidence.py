@@ -1,0 +1,216 @@
+"""What an auditor is shown of a finished run, and how its reply is read: item by item, without what is malformed."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast, get_args
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
+
+from langgraph_reflexion.memory import finding_of
+from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
+from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
+from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.schemas import Category, Lesson, Severity
+
+TRANSCRIPT_TOKENS = 8_000
+EARLIER_TOKENS = 1_000
+"""Tokens of the run and of what came before it: together they fit a small model's context of 16,000."""
+LONGEST_TEXT = 4_000
+MOST_KNOWN = 100
+MOST_FAILURES = 20
+MOST_ITEMS = 20
+"""Findings or memories of one run; a longer list is no selection."""
+KINDS = ("rule", "project", "preference")
+LONGEST_NAME = 64
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Report(NamedTuple):
+    """The error auditor's reply."""
+
+    score: float | None
+    findings: list[dict[str, Any]]
+    left_out: list[str]
+
+
+class Memories(NamedTuple):
+    """The memory auditor's reply."""
+
+    memories: list[dict[str, str]]
+    forget: list[str]
+    left_out: list[str]
+
+
+def as_messages(given: Any) -> list[AnyMessage]:
+    """A transcript in any form that LangChain takes, or the state that holds it; an empty one is an error."""
+    if isinstance(given, Mapping):
+        given = given.get("messages")
+    if isinstance(given, BaseMessage):
+        given = [given]
+    if given and not isinstance(given, (str, Iterable)):
+        raise ValueError(f"A transcript is the messages of a run, got {given!r}")
+    messages = cast("list[AnyMessage]", list(convert_to_messages(given)) if given else [])
+    if not messages:
+        raise ValueError("There is no transcript: give the messages of a run")
+    return messages
+
+
+def start_of_last_run(messages: Sequence[AnyMessage]) -> int:
+    """Where the last run of a conversation begins: with the last thing the user said."""
+    return max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=0)
+
+
+def failures_of(outcome: Any) -> list[str]:
+    """The failures in an outcome of ours, as text; none in anything else."""
+    given = outcome.get("failures") if isinstance(outcome, Mapping) else getattr(outcome, "failures", None)
+    fields = [one if isinstance(one, Mapping) else vars(one) for one in (given if isinstance(given, list) else [])]
+    return [f"{failure.get('signal')}: {failure.get('evidence')}" for failure in fields]
+
+
+def errors_question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, failures: Any) -> str:
+    """The question to the error auditor."""
+    failed = [one for one in messages[start:] if isinstance(one, ToolMessage) and one.status == "error"]
+    lines = [*failures, *(f"tool_error {message.name or ''}: {message.text}" for message in failed)]
+    listed = "\n".join(f"- {bounded(line, 500)}" for line in dict.fromkeys(lines[:MOST_FAILURES]))
+    beside = prompts.render("audit_failures", failures=fenced(listed) or "none")
+    return _question(prompts, messages, start, session, beside)
+
+
+def memories_question(
+    prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, known: Sequence[Lesson]
+) -> str:
+    """The question to the memory auditor, with the names that are known."""
+    listed = "\n".join(
+        f"- {memory.kind} {memory.name}: {' '.join(memory.text.split())}" for memory in known[-MOST_KNOWN:]
+    )
+    beside = prompts.render("audit_known", known=fenced(listed) or "nothing yet")
+    return _question(prompts, messages, start, session, beside)
+
+
+def _question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, beside: str) -> str:
+    run = messages[start:]
+    task = next((message.text for message in run if isinstance(message, HumanMessage)), run[0].text)
+    answer = run[-1].text if isinstance(run[-1], AIMessage) else ""
+    shown = transcript(run, TRANSCRIPT_TOKENS)
+    if start:
+        earlier = transcript(messages[max(0, start - 20) : start], EARLIER_TOKENS).replace("[m", "[before ")
+        shown = f"Before this run:\n{earlier}\n\nThis run:\n{shown}"
+    return prompts.render(
+        "audit_run",
+        session=fenced(bounded(session, 200)) or "none",
+        task=fenced(bounded(task, LONGEST_TEXT)),
+        answer=fenced(bounded(answer, LONGEST_TEXT)) or "none",
+        beside=beside,
+        transcript=shown,
+    )
+
+
+def labels_of(messages: Sequence[AnyMessage], start: int) -> dict[str, str]:
+    """What a message of the run may be cited by, and what is kept of it: its id, else its label."""
+    labels = {f"m{i}": message.id or f"m{i}" for i, message in enumerate(messages[start:], 1)}
+    return {**labels, **{message.id: message.id for message in messages[start:] if message.id}}
+
+
+def tools_called(messages: Sequence[AnyMessage]) -> list[str]:
+    """The tools that a run called, in order."""
+    calls = [call["name"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls]
+    return list(dict.fromkeys(calls))
+
+
+def fault_in(text: str, key: str) -> str | None:
+    """Why a reply cannot be read at all, in words to mend it by, or `None`."""
+    data = read_json(text)
+    if isinstance(data, Invalid):
+        return data.message
+    if not isinstance(data, dict) or not isinstance(data.get(key), list):
+        return f"The reply is one JSON object with a list under {key!r}."
+    return None
+
+
+def read_report(text: str, labels: Mapping[str, str], tools: list[str]) -> Report:
+    """The findings of a reply that can be read; evidence that does not exist is dropped."""
+    data = _object(text)
+    found, left_out = _each(data["findings"], lambda given: _finding(given, labels, tools))
+    score = data.get("score")
+    if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
+        score = None
+    return Report(None if score is None else min(max(float(score), 0.0), 100.0), found, left_out)
+
+
+def read_memories(text: str) -> Memories:
+    """The memories of a reply that can be read."""
+    data = _object(text)
+    found, left_out = _each(data["memories"], _memory)
+    forget = data.get("forget")
+    names = [slug for name in forget[:MOST_ITEMS] if (slug := _slug(name))] if isinstance(forget, list) else []
+    return Memories(found, names, left_out)
+
+
+def _object(text: str) -> dict[str, Any]:
+    data = read_json(text)
+    if not isinstance(data, dict):
+        raise ValueError(f"the reply is not a JSON object: {text[:100]!r}")
+    return data
+
+
+def _each(items: list[Any], read: Callable[[Any], dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The items that can be read, and why the others cannot."""
+    found, left_out = list[dict[str, Any]](), list[str]()
+    for item in items[:MOST_ITEMS]:
+        try:
+            found.append(read(item))
+        except ValueError as fault:
+            left_out.append(str(fault))
+    return found, left_out
+
+
+def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ValueError(f"a finding is an object, got {given!r:.100}")
+    cited = given.get("evidence")
+    there = [labels[one] for one in cited if isinstance(one, str) and one in labels] if isinstance(cited, list) else []
+    category = given.get("category") if given.get("category") in get_args(Category) else "other"
+    severity = given.get("severity") if given.get("severity") in get_args(Severity) else "medium"
+    finding = finding_of(
+        {**given, "category": category, "severity": severity, "evidence": there, "tool": _tool(given, tools)}
+    )
+    if not finding["suggestion"]:
+        raise ValueError(f"a finding has a suggestion, got {given!r:.100}")
+    return finding
+
+
+def _tool(given: Mapping[str, Any], tools: list[str]) -> str | None:
+    """The tool of the run that a finding is about: the one in its field, else one that its words name."""
+    if given.get("tool") in tools:
+        return str(given["tool"])
+    words = " ".join(str(given.get(name) or "") for name in ("description", "suggestion"))[:2_000]
+    return next((tool for tool in tools if re.search(rf"(?<!\w){re.escape(tool)}(?!\w)", words)), None)
+
+
+def _memory(given: Any) -> dict[str, str]:
+    if not isinstance(given, dict):
+        raise ValueError(f"a memory is an object, got {given!r:.100}")
+    kind, name, content = given.get("kind"), _slug(given.get("name")), given.get("content")
+    if kind not in KINDS:
+        raise ValueError(f"`kind` is one of {', '.join(KINDS)}, got {kind!r:.100}")
+    if name is None:
+        raise ValueError(f"`name` is a slug such as 'answer-language', got {given.get('name')!r:.100}")
+    if not isinstance(content, str) or not content.strip():
+        raise ValueError(f"`content` is a sentence, got {content!r:.100}")
+    description = given.get("description")
+    return {
+        "kind": str(kind),
+        "name": name,
+        "description": description if isinstance(description, str) else "",
+        "content": content,
+    }
+
+
+def _slug(given: Any) -> str | None:
+    if not isinstance(given, str) or len(given) > LONGEST_NAME:
+        return None
+    slug = re.sub(r"[\s_]+", "-", given.strip().lower())
+    return slug if _SLUG.fullmatch(slug) else None
