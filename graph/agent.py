@@ -37,7 +37,7 @@ from langgraph_reflexion.nodes.auditing.self_check import observe_and_look_back
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
-from langgraph_reflexion.nodes.finish import finish
+from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.models.bindings import plain
 from langgraph_reflexion.nodes.models.protocols import Json
 from langgraph_reflexion.nodes.observe import observe
@@ -205,6 +205,7 @@ def _compile(
     routes = Routes(budget, tools)
     given = partial(bound, store)
     observing = (tools, budget, actor.prompts)
+    on_error = partial(emit_outcome_of_error, evaluator, budget)
     nodes = (
         Step("begin", given(begin, actor, memory, budget)),
         WaitingStep("recall", given(recall, memory, tools, budget)),
@@ -237,7 +238,7 @@ def _compile(
         ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
         ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
     ]
-    graph = build_graph(shapes_of(state_schema, evaluator.form), context_schema, nodes, edges, branches)
+    graph = build_graph(shapes_of(state_schema, evaluator.form), context_schema, nodes, edges, branches, on_error)
     if learn is not None and waits:
         graph.add_node("learn", learn)
         graph.add_edge("learn", END)

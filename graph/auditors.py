@@ -30,7 +30,7 @@ from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.step import WaitingStep
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
-from langgraph_reflexion.state import laid_open
+from langgraph_reflexion.state import read_channels
 
 TURNS = {"errors": 4, "memories": 5}
 """Turns of each auditor, unless its limits say otherwise (H9)."""
@@ -107,7 +107,7 @@ class Audits:
 
     def given(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
         """A graph's state as the auditors take it; `None` if the run is not over, but waits for a person."""
-        values = laid_open(dict(state) if isinstance(state, Mapping) else vars(state))
+        values = read_channels(dict(state) if isinstance(state, Mapping) else vars(state))
         outcome, about, memory = values.get("outcome"), values.get("about"), self.settings.memory
         if getattr(outcome, "status", None) == "needs_input":
             return None

@@ -39,7 +39,7 @@ from langgraph_reflexion.nodes.host import with_store
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.step import Route, Step
 from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
-from langgraph_reflexion.state import HELD, Channels, Crossing, Input, Named, Output, Recalled
+from langgraph_reflexion.state import HELD, Channels, Input, Named, Output, Recalled, RouteChannels
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 """A compiled graph."""
@@ -66,8 +66,9 @@ def build_graph(
     nodes: Sequence[Step],
     edges: Sequence[tuple[str, str]],
     branches: Sequence[Branch],
+    on_error: Callable[[RunnableConfig, Exception], None],
 ) -> StateGraph[Any, Any, Any, Any]:
-    """The graph, not yet compiled."""
+    """The graph, not yet compiled; `on_error` is called with an exception that ends a run."""
     graph = StateGraph(
         cast("Any", shapes.state),
         context_schema=cast("Any", context_schema),
@@ -75,6 +76,7 @@ def build_graph(
         output_schema=cast("Any", shapes.output),
     )
     for node in nodes:
+        node.on_error = on_error
         graph.add_node(cast("str", node.name), node)
     for source, target in edges:
         graph.add_edge(source, target)
@@ -101,13 +103,13 @@ def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
         {"structured_response": form.type | None if isinstance(form.type, type) else Any} if form is not None else {}
     )
     if form is None and not theirs:
-        return Shapes(Channels, Input, Output, Crossing)
+        return Shapes(Channels, Input, Output, RouteChannels)
     talk = {"messages": theirs["messages"]} if "messages" in theirs else {}
     return Shapes(
         _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
         _typed("Input", {**get_type_hints(Input, include_extras=True), **given}),
         _typed("Output", {**get_type_hints(Output, include_extras=True), **given_back, **answer}),
-        _typed("Crossing", {**get_type_hints(Crossing, include_extras=True), **talk}),
+        _typed("RouteChannels", {**get_type_hints(RouteChannels, include_extras=True), **talk}),
     )
 
 

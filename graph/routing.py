@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.budget import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, 
 from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.state import AtCrossing, edited_in, last_turn, waiting_in
+from langgraph_reflexion.state import RouteState, edited_in, last_turn, waiting_in
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Routes:
     judged: bool = False
     """Whether `attempt` runs the checks itself."""
 
-    def after_begin(self, state: AtCrossing) -> str:
+    def after_begin(self, state: RouteState) -> str:
         """Feedback is reflected on first."""
         return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else self.recalling
 
-    def after_decide(self, state: AtCrossing) -> str | list[Send]:
+    def after_decide(self, state: RouteState) -> str | list[Send]:
         """Calls run or wait for approval, a question is asked, an answer checked, a bad decision reflected on."""
         turn, answers = last_turn(state["messages"])
         waiting = waiting_in(state)
@@ -54,7 +54,7 @@ class Routes:
             return "reflect" if may else "wrap_up"
         return "wrap_up" if self.budget.exhausted(state) else "decide"
 
-    def _towards_tools(self, state: AtCrossing, calls: Sequence[ToolCall]) -> str | list[Send]:
+    def _towards_tools(self, state: RouteState, calls: Sequence[ToolCall]) -> str | list[Send]:
         if waiting_in(state) is not None:
             return "ask"
         if self.budget.steps_left(state) < STEPS_FOR_TOOLS:
@@ -71,17 +71,17 @@ class Routes:
         """Whether only calls of the caller's own are open: the run ends, and they are answered with the next."""
         return turn is not None and bool(self.tools.client) and bool(open_calls(turn, answers))
 
-    def _sent(self, state: AtCrossing, calls: Sequence[ToolCall]) -> list[Send]:
+    def _sent(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
         """One task a call, so that a pause or a failure in one never runs another twice."""
         return [Send("tool", self._payload(state, call)) for call in calls]
 
-    def _payload(self, state: AtCrossing, call: ToolCall) -> Sent:
+    def _payload(self, state: RouteState, call: ToolCall) -> Sent:
         edited = state["edits"].get(str(call["id"]))
         runs = edited or call
         blocked = state["blocked"].get(key_of(runs["name"], runs["args"])) if state["blocked"] else None
         return Sent(call=runs, edited=edited is not None, blocked=blocked["result"] if blocked else None)
 
-    def after_ask(self, state: AtCrossing) -> str | list[Send]:
+    def after_ask(self, state: RouteState) -> str | list[Send]:
         """What a person approved runs; an answered question goes back to the model; no one to ask ends the run."""
         if state["decision"] is not None:
             return "finish"
@@ -92,7 +92,7 @@ class Routes:
             return "finish"
         return "wrap_up" if self.budget.exhausted(state) else "decide"
 
-    def after_observe(self, state: AtCrossing) -> str:
+    def after_observe(self, state: RouteState) -> str:
         """A handover leaves, a direct answer is checked, a failure reflected on while there is room."""
         if state["handoffs"] or self._waits_for_client(*last_turn(state["messages"])):
             return "finish"
@@ -102,7 +102,7 @@ class Routes:
             return "wrap_up"
         return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else "decide"
 
-    def after_attempt(self, state: AtCrossing) -> str:
+    def after_attempt(self, state: RouteState) -> str:
         """An answer is checked; without one the worker tries again, reflected on first where it said itself why."""
         waiting = waiting_in(state)
         if waiting is not None and waiting["action"] == "ask_user":
@@ -115,7 +115,7 @@ class Routes:
             return "wrap_up"
         return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else "attempt"
 
-    def after_check(self, state: AtCrossing) -> str:
+    def after_check(self, state: RouteState) -> str:
         """An answer that is not refused ends the run; a refused one is reflected on, or tried again without."""
         if state["failure"] is None or self.budget.steps_left(state) < STEPS_TO_WRAP_UP:
             return "finish"
@@ -126,7 +126,7 @@ class Routes:
             return "wrap_up"
         return "reflect" if self.budget.may_reflect(state) else self.again
 
-    def after_reflect(self, state: AtCrossing) -> str:
+    def after_reflect(self, state: RouteState) -> str:
         """On, unless there is nothing to change."""
         return "wrap_up" if state["stop"] else self.remembering
 

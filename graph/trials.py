@@ -34,7 +34,7 @@ from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.checks import Evaluator, named
-from langgraph_reflexion.nodes.finish import finish
+from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.choice import Choice, Only
 from langgraph_reflexion.nodes.models.prompt import Instructions
@@ -157,6 +157,7 @@ def _compile(
     in_place = bool(evaluator.checks) and all(check.in_place for check in evaluator.checks)
     routes = Routes(budget, parts.tools, "attempt", start, after_reflection, in_place)
     given = partial(bound, store)
+    on_error = partial(emit_outcome_of_error, evaluator, budget)
     nodes = (
         Step("begin", given(begin, actor, memory, budget)),
         *((WaitingStep("recall", given(recall, memory, tools, budget)),) if remembers else ()),
@@ -181,7 +182,7 @@ def _compile(
         ("check", routes.after_check, ["finish", "reflect", "attempt", "wrap_up"]),
         ("reflect", routes.after_reflect, [after_reflection, "wrap_up"]),
     )
-    graph = build_graph(shapes_of(None, None), context_schema, nodes, edges, branches)
+    graph = build_graph(shapes_of(None, None), context_schema, nodes, edges, branches, on_error)
     compiled = graph.compile(checkpointer=allow_our_types(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:

@@ -27,7 +27,7 @@ from langgraph_reflexion.nodes.exceptions import (
     tool_error_class,
 )
 from langgraph_reflexion.nodes.failure_turns import shown_reflection
-from langgraph_reflexion.nodes.host import emit, emit_failure, is_first_step, was_resumed
+from langgraph_reflexion.nodes.host import emit, emit_attempt, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, plus, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired, transcript
@@ -211,6 +211,7 @@ def _reported_cost(work: WorkerReply) -> Spent:
 def _after_call(budget: Budget, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
     """What every call of the worker leaves, whatever came of it."""
     update: Update = {
+        "progress": {"node": "attempt", "attempt": state["tally"]["attempts"] + 1},
         "asked_on": last_id(state),
         "tally": budget.tally(state, spent=meter.spent, steps=1),
         "resumed_at": state["resumed_at"],
@@ -243,7 +244,9 @@ def _raised(
             yield pause(wait)
         return _after_call(budget, state, meter, []) | {"failures": failures}
     update = _after_call(budget, state, meter, [])
-    return update | _used_up(budget, state, update, failures, "model_error", failure.evidence)
+    update |= _used_up(budget, state, config, update, failures, "model_error", failure.evidence)
+    # What passes by itself, a lost connection for example, says nothing about how the worker goes about the task.
+    return update if is_transient(fault) else {**update, "failure": failure}
 
 
 def _out_of_steps(
@@ -263,7 +266,7 @@ def _given_up(budget: Budget, state: State, config: RunnableConfig, work: Worker
     evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
     if outcome.stop_reason in BROKEN:
         failure = last.model_copy(update={"evidence": evidence, "step": update["tally"]["steps"]})
-        return update | _used_up(budget, state, update, [*state["failures"], failure], "model_error", evidence)
+        return update | _used_up(budget, state, config, update, [*state["failures"], failure], "model_error", evidence)
     return _unanswered(budget, state, config, update, last.model_copy(update={"evidence": evidence}))
 
 
@@ -273,14 +276,23 @@ def _unanswered(budget: Budget, state: State, config: RunnableConfig, update: Up
     place = {"step": update["tally"]["steps"], "fingerprint": mark, "repeats": count_repeats(mark, state["failures"])}
     failure = failure.model_copy(update=place)
     emit_failure(config, failure)
-    ends = _used_up(budget, state, update, [*state["failures"], failure], "max_attempts", failure.evidence)
+    ends = _used_up(budget, state, config, update, [*state["failures"], failure], "max_attempts", failure.evidence)
     return update | ends | {"failure": failure}
 
 
-def _used_up(budget: Budget, state: State, update: Update, failures: list[Failure], stop: str, why: str) -> Update:
+def _used_up(
+    budget: Budget,
+    state: State,
+    config: RunnableConfig,
+    update: Update,
+    failures: list[Failure],
+    stop: str,
+    why: str,
+) -> Update:
     """The attempt without an answer, and the end of the trial where it was the last."""
     tally = budget.tally({**state, "tally": update["tally"]}, attempts=1)
     used, tally = budget.end_attempt({**state, "failures": failures}, tally, answer=None, score=None, verdicts=[])
+    emit_attempt(config, state, used)
     attempts = [*state["attempts"], used]
     ends: Update = {"failures": failures, "attempts": attempts, "tally": tally}
     if len(attempts) >= budget.limits.max_attempts:

@@ -16,15 +16,16 @@ from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, tim
 from langgraph_reflexion.nodes.ask import question_call
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.checks import Evaluator, together
-from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.exceptions import describe
+from langgraph_reflexion.nodes.host import emit, emit_attempt, values_now
 from langgraph_reflexion.nodes.models.asking import withheld
 from langgraph_reflexion.nodes.models.history import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.nodes.wrap_up import best_of, wrap_up_without_model
+from langgraph_reflexion.nodes.wrap_up import best_of, has_unfinished_work, wrap_up_without_model
 from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
-from langgraph_reflexion.state import State, Update, last_turn, task_in
+from langgraph_reflexion.state import CHANNELS, State, Update, last_turn, read_channels, task_in
 
 LONGEST_TASK = 4_000
 """Characters of a task that an episode keeps."""
@@ -79,6 +80,21 @@ def finish(
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
         yield from after_run({**state, "messages": whole, "outcome": outcome}, config)
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
+
+
+def emit_outcome_of_error(evaluator: Evaluator, budget: Budget, config: RunnableConfig, error: Exception) -> None:
+    """The outcome event of a run that an exception ends: what was done until then, and why it stopped."""
+    state = cast("State", read_channels(values_now(config, CHANNELS)))
+    if not state.get("about"):
+        return  # `begin` itself refused the input
+    if has_unfinished_work(state):
+        attempt, tally = budget.end_attempt(state, budget.tally(state), answer=None, score=None, verdicts=[])
+        emit_attempt(config, state, attempt)
+        state = cast("State", {**state, "tally": tally, "attempts": [*state["attempts"], attempt]})
+    reason = f"The run raised {describe(error)}"
+    state = cast("State", {**state, "decision": None, "reason": reason})
+    outcome = _outcome(evaluator, budget, state, Ending("failure", "model_error"))
+    emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
 
 
 def _in_order(state: State, messages: list[AnyMessage]) -> list[AnyMessage]:

@@ -1,8 +1,8 @@
-"""The one small `Runnable` behind every node and route: a sync and an async door to the same thinking.
+"""The one small `Runnable` behind every node and route: a sync and an async way into the same function.
 
-LangGraph would send a plain `def` through a thread pool under `ainvoke`. A node here is written once, as a
-function, or, where it has to wait for a model, a tool, a store or a caller's own function, as a generator that
-yields each `Wait` and is given its result; the doors differ only in how they wait.
+LangGraph would send a plain `def` through a thread pool under `ainvoke`. A node here is written once: as a function,
+or, if it waits for a model, a tool, a store or a caller's own function, as a generator that yields each `Wait` and is
+sent its result. `invoke` and `ainvoke` differ only in how they wait.
 """
 
 from __future__ import annotations
@@ -11,50 +11,74 @@ from collections.abc import Callable
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphBubbleUp
 
 from langgraph_reflexion.driver import run_async, run_sync
 from langgraph_reflexion.nodes.host import is_running
-from langgraph_reflexion.state import laid_open, put_back
+from langgraph_reflexion.state import read_channels, write_channels
 
 STEPS_OF_A_RUN = 25
-"""What is left of LangGraph's limit, where nothing runs yet: more than any route asks for."""
+"""Remaining steps where nothing runs yet: more than any route asks for."""
 
 
 class Step(Runnable[Any, Any]):
-    """A node that never waits: called in place by both doors."""
+    """A node that never waits: `ainvoke` calls it in place too."""
 
-    def __init__(self, name: str, think: Callable[[Any, RunnableConfig], Any]) -> None:
+    on_error: Callable[[RunnableConfig, Exception], None] | None = None
+    """Called with an exception that ends the run, before it is raised."""
+
+    def __init__(self, name: str, function: Callable[[Any, RunnableConfig], Any]) -> None:
         self.name = name
-        self.think = think
+        self.function = function
 
     @property
     def func(self) -> Callable[..., Any]:
-        """The sync door, under the name it has on LangGraph's own nodes."""
+        """The sync function, under the name it has on LangGraph's own nodes."""
         return self.invoke
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return written(self.think(laid_open(input), config or {}))
+        config = config or {}
+        try:
+            return _written(self._run(input, config))
+        except Exception as error:
+            self._report(config, error)
+            raise
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return written(self.think(laid_open(input), config or {}))
+        config = config or {}
+        try:
+            return _written(await self._arun(input, config))
+        except Exception as error:
+            self._report(config, error)
+            raise
+
+    def _run(self, input: Any, config: RunnableConfig) -> Any:
+        return self.function(read_channels(input), config)
+
+    async def _arun(self, input: Any, config: RunnableConfig) -> Any:
+        return self.function(read_channels(input), config)
+
+    def _report(self, config: RunnableConfig, error: Exception) -> None:
+        if self.on_error is not None and not isinstance(error, GraphBubbleUp):
+            self.on_error(config, error)
 
 
 class WaitingStep(Step):
-    """A node that waits."""
+    """A node that waits: its function returns a generator of what it waits for."""
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return written(run_sync(self.think(laid_open(input), config or {})))
+    def _run(self, input: Any, config: RunnableConfig) -> Any:
+        return run_sync(self.function(read_channels(input), config))
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return written(await run_async(self.think(laid_open(input), config or {})))
+    async def _arun(self, input: Any, config: RunnableConfig) -> Any:
+        return await run_async(self.function(read_channels(input), config))
 
 
-def written(update: Any) -> Any:
+def _written(update: Any) -> Any:
     """What a node returned, as the channels take it."""
     if isinstance(update, dict):
-        return put_back(update)
+        return write_channels(update)
     if isinstance(update, list):
-        return [put_back(one) if isinstance(one, dict) else one for one in update]
+        return [write_channels(part) if isinstance(part, dict) else part for part in update]
     return update
 
 
@@ -68,18 +92,18 @@ class Route(Runnable[Any, Any]):
         self.__annotations__ = {"state": reads}
 
     def __call__(self, state: Any) -> Any:
-        return self.choose(laid_open(state))
+        return self.choose(read_channels(state))
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.choose(_at_crossing(input, config))
+        return self.choose(_route_input(input, config))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.choose(_at_crossing(input, config))
+        return self.choose(_route_input(input, config))
 
 
-def _at_crossing(values: Any, config: RunnableConfig | None) -> dict[str, Any]:
-    """What a route reads. Where nothing runs, the steps left are those of the run to come."""
-    read = laid_open(values)
+def _route_input(values: Any, config: RunnableConfig | None) -> dict[str, Any]:
+    """What a route reads. If nothing runs, as in `update_state`, the steps left are those of the run to come."""
+    read = read_channels(values)
     if "tally" not in read:
         raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
     return read if is_running(config or {}) else {**read, "remaining_steps": STEPS_OF_A_RUN}

@@ -12,6 +12,7 @@ from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.checks import complaints
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
+from langgraph_reflexion.nodes.host import emit_attempt
 from langgraph_reflexion.nodes.models.asking import ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
@@ -75,11 +76,12 @@ def wrap_up(
     if not text.strip():
         text, message = _explanation(shown, best), None
     tally = budget.tally(state, spent=spent)
-    if _has_unfinished_work(state):
+    if has_unfinished_work(state):
         last, _ = budget.end_attempt(state, tally, answer=None, score=None, verdicts=[])
+        emit_attempt(config, state, last)
         update["attempts"] = [*state["attempts"], last]
     waiting = Waiting(action="finish", text=text, message=message, refused=False)
-    return {**update, "decision": waiting, "tally": tally}
+    return {**update, "decision": waiting, "tally": tally, "progress": {"node": "wrap_up", "stop": stop}}
 
 
 def wrap_up_without_model(budget: Budget, state: State) -> Update:
@@ -123,7 +125,7 @@ def _without_calls(reply: AIMessage) -> AIMessage:
     return reply.model_copy(update=update)
 
 
-def _has_unfinished_work(state: State) -> bool:
+def has_unfinished_work(state: State) -> bool:
     """Whether there was work after the last answer."""
     return state["tally"]["spent"] != state["tally"]["mark"]["spent"] or not state["attempts"]
 

@@ -226,7 +226,7 @@ class State(Input, Output, Named, Held, total=False):
     """The state as a node is given it: the fields of `run` beside the rest."""
 
 
-class Crossing(TypedDict, total=False):
+class RouteChannels(TypedDict, total=False):
     """What the routes read, and no more: it is read again at every step."""
 
     messages: Annotated[list[AnyMessage], add_messages]
@@ -236,9 +236,12 @@ class Crossing(TypedDict, total=False):
     remaining_steps: RemainingSteps
 
 
-class AtCrossing(Crossing, Held, total=False):
+class RouteState(RouteChannels, Held, total=False):
     """The same as a route is given it."""
 
+
+CHANNELS = (*Channels.__annotations__,)
+"""The names of the channels."""
 
 BLANK: MappingProxyType[str, Any] = MappingProxyType(
     {
@@ -282,7 +285,7 @@ TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
 """Fields that a strict checkpointer without our types on its list restores as plain data, as a server's does."""
 
 
-def laid_open(values: dict[str, Any]) -> dict[str, Any]:
+def read_channels(values: dict[str, Any]) -> dict[str, Any]:
     """The values of the channels, with the fields of `run` beside them and blanks for what nobody has written."""
     out: dict[str, Any] = BLANK | values | (values.get("run") or {})
     for name, kind in TYPED.items():
@@ -297,7 +300,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value[0] if isinstance(value, list) else value, dict)
 
 
-def put_back(update: Mapping[str, Any]) -> Update:
+def write_channels(update: Mapping[str, Any]) -> Update:
     """A node's update as the channels take it: the fields of `run` in `run`."""
     rest: Update = {}
     run: Update = {}

@@ -10,6 +10,8 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.testing import RoleModel
 
+PLAN = "List the busy times of all guests first"
+
 
 class DownError(ConnectionError):
     """The provider's line is down."""
@@ -25,12 +27,36 @@ def test_a_worker_that_raises_uses_up_its_attempt_and_is_not_judged(tried, stude
     seen = tried(student(RuntimeError("it fell over"), "good"), checks=[check], limits={"max_attempts": 2})
     assert check.answers == ["good"]
     assert seen.ending == ("success", "accepted")
-    assert seen.reflector.asked == [], "what broke says nothing of how the task was gone about"
+    (question,) = seen.reflector.asked
+    assert "RuntimeError: it fell over" in question.text, "the error is evidence like any other"
+    assert PLAN in seen.prompts[1]
+    assert "it fell over" in seen.prompts[1], "the next attempt is told"
     (fallen, good) = seen.outcome.attempts
     assert (fallen.answer, fallen.score, fallen.verdicts) == (None, None, [])
     assert [(one.signal, one.error_class) for one in fallen.failures] == [("tool_error", "exception")]
     assert "RuntimeError: it fell over" in fallen.failures[0].evidence
     assert good.failures == []
+
+
+@pytest.mark.req("K1")
+def test_a_lost_connection_of_the_worker_is_not_reflected_on(tried, student, scores):
+    seen = tried(student(DownError("down"), "good"), checks=[scores(True)], limits={"max_attempts": 2})
+    assert seen.ending == ("success", "accepted")
+    assert seen.reflector.asked == []
+
+
+@pytest.mark.req("I2", "I11")
+def test_a_run_that_raises_leaves_its_outcome_and_its_attempts(made, student, scores, thinker):
+    graph = made(student("no", BadKeyError("wrong key")), [scores(False)], reflector=thinker())
+    events = []
+    stream = graph.stream({"messages": [("user", "Is it so?")]}, stream_mode="custom")
+    with pytest.raises(BadKeyError):
+        events.extend(stream)
+    outcome = events[-1]["outcome"]
+    assert (outcome["status"], outcome["stop_reason"]) == ("failure", "model_error")
+    assert "BadKeyError: wrong key" in outcome["reason"]
+    assert [attempt["answer"] for attempt in outcome["attempts"]][:1] == ["no"]
+    assert [event["answer"] for event in events if event["type"] == "attempt"][:1] == ["no"]
 
 
 @pytest.mark.req("K1", "F11")
