@@ -52,6 +52,23 @@ Whoever remembers a number reads from these what changed since, whichever proces
 that a put named for itself; `vectors` keeps one or more float32 vectors of an item and the paths that they come from.
 """
 
+FROM_VERSION_4 = (
+    "ALTER TABLE items RENAME TO before",
+    "DROP INDEX items_by_again",
+    "DROP INDEX items_by_end",
+    "DROP TABLE gone",
+    *TABLES[1:],
+    """INSERT INTO items SELECT id, namespace, key, value, created_at, updated_at, ttl, expires_at, rule,
+        max(seq, coalesce(again, 0)) FROM before ORDER BY id""",
+    """INSERT INTO vectors SELECT before.id,
+        '["' || replace(substr(text, instr(text, char(10)) + 1), char(10), '", "') || '"]', coalesce(vectors, x'')
+        FROM before JOIN recipes ON recipes.id = before.recipe ORDER BY before.id""",
+    "DROP TABLE before",
+    "DROP TABLE recipes",
+    "DELETE FROM meta WHERE name IN ('file', 'floor')",
+)
+"""Brings a file of the release 0.1.0 to this version. A recipe there is a line for the embedder and one for each field."""
+
 LAST_SEQ = "max(coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0))"
 """SQL for the number of the last write."""
 
@@ -171,11 +188,8 @@ class Database:
             raise self._refuse("it is an SQLite file of another program")
         if version > VERSION:
             raise self._refuse(f"its version is {version}, this release knows {VERSION}: install a newer release")
-        if version < VERSION:
-            raise self._refuse(
-                f"its version is {version}, this release knows {VERSION}: export its lessons with the release that "
-                "made it (`langgraph-reflexion memory export`) and import them into a new file"
-            )
+        if version not in (4, VERSION):
+            raise self._refuse(f"its version is {version}, from before the release 0.1.0: open it with that one first")
         return int(version)
 
     def _refuse(self, why: str) -> StoreError:
@@ -187,9 +201,9 @@ class Database:
         if not self.in_memory:
             _retry(connection, "PRAGMA journal_mode = WAL")
         _retry(connection, "BEGIN IMMEDIATE")
-        if self._version(connection) == 0:
-            for statement in TABLES:
-                connection.execute(statement)
+        version = self._version(connection)
+        for statement in () if version == VERSION else FROM_VERSION_4 if version else TABLES:
+            connection.execute(statement)
         _retry(connection, "COMMIT")
         return connection
 

@@ -55,12 +55,62 @@ def test_a_newer_version_is_refused(path: Path) -> None:
     refused(path, "version")
 
 
-def test_an_older_version_is_refused_with_the_way_out(path: Path) -> None:
+RELEASE_0_1_0 = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE items (id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
+    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER, rule TEXT, recipe INTEGER,
+    seq INTEGER NOT NULL, again INTEGER, vectors BLOB, UNIQUE (namespace, key));
+CREATE INDEX items_by_again ON items (again) WHERE again IS NOT NULL;
+CREATE INDEX items_by_end ON items (expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE recipes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+CREATE TABLE gone (item INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
+CREATE INDEX gone_by_seq ON gone (seq);
+INSERT INTO meta VALUES ('file', 'f'), ('floor', 0), ('dims', 4), ('fields', '["text"]');
+INSERT INTO recipes VALUES (1, 'embedder' || char(10) || 'text'), (2, 'embedder' || char(10) || 'a' || char(10) || 'b');
+INSERT INTO items VALUES (1, 'team', 'a', '{{"text":"@0"}}', 5, 6, NULL, NULL, NULL, 1, 1, 3,
+    x'0000803f000000000000000000000000');
+INSERT INTO items VALUES (2, 'team', 'b', '{{"text":"@1"}}', 7, 8, NULL, NULL, 'false', NULL, 2, NULL, NULL);
+INSERT INTO items VALUES (3, 'team', 'c', '{{"a":"@2","b":"@2"}}', 7, 8, NULL, NULL, '["a", "b"]', 2, 3, NULL,
+    x'00000000000000000000803f00000000');
+PRAGMA application_id = {database.APPLICATION_ID};
+PRAGMA user_version = 4;
+"""
+
+
+def test_a_file_of_the_release_before_opens_with_its_vectors(
+    opened: Callable[..., FaissStore], path: Path, index: dict[str, Any], angles: Any
+) -> None:
+    raw = sqlite3.connect(path)
+    raw.executescript(RELEASE_0_1_0)
+    raw.close()
+    for _ in range(2):
+        store = opened(index=index)
+        assert [item.key for item in store.search(NS)] == ["a", "b", "c"]
+        assert [(item.key, item.score) for item in store.search(NS, query="@0")] == [
+            ("a", 1.0),
+            ("c", 0.0),
+            ("b", None),
+        ]
+        assert (store.get(NS, "b").created_at.microsecond, store.get(NS, "b").updated_at.microsecond) == (7, 8)
+        store.close()
+    assert angles.seen == ["@0"] * 2, "nothing was embedded again"
+    store = opened(index=index)
+    last = store.changes(NS, -1).seq
+    store.put(NS, "b", {"text": "@0.5"})
+    assert [item.key for item in store.changes(NS, last).items] == ["b"]
+    store.close()
+    with sqlite3.connect(path) as raw:
+        tables = {name for [name] in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    raw.close()
+    assert tables == {"meta", "items", "vectors", "gone"}
+
+
+def test_a_file_from_before_the_first_release_is_refused(path: Path) -> None:
     FaissStore(path).close()
     raw = sqlite3.connect(path)
     raw.execute("PRAGMA user_version = 3")
     raw.close()
-    refused(path, "version is 3.*export")
+    refused(path, r"version is 3.*0\.1\.0")
 
 
 def test_a_damaged_page_is_found_on_opening(path: Path) -> None:
