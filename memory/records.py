@@ -174,7 +174,9 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
     `matched` is the fingerprint by which it was found, and becomes that of its trigger.
     """
     try:
-        lesson = Lesson.model_validate({name: value for name, value in item.value.items() if name != ALSO})
+        # Other releases may keep fields that this one does not know.
+        known = {name: value for name, value in item.value.items() if name in Lesson.model_fields}
+        lesson = Lesson.model_validate(known)
     except (ValidationError, AttributeError) as error:
         logger.warning("Left out the damaged lesson %r: %s", item.key, str(error).split("\n")[0])
         return None

@@ -67,7 +67,7 @@ FROM_VERSION_4 = (
     "DROP TABLE recipes",
     "DELETE FROM meta WHERE name IN ('file', 'floor')",
 )
-"""Brings a file of the release 0.1.0 to this version. A recipe there is a line for the embedder and one for each field."""
+"""Brings a file of the release 0.1.0 to this version. A recipe is the embedder and a line for each field."""
 
 LAST_SEQ = "max(coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0))"
 """SQL for the number of the last write."""

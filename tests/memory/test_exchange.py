@@ -130,3 +130,14 @@ def test_a_trick_in_a_file_is_set_aside_whatever_the_file_says(book: LessonBook)
 def test_a_missing_file_is_an_error(book: LessonBook, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         book.load(tmp_path / "nowhere.jsonl")
+
+
+@pytest.mark.req("D15")
+def test_a_record_of_another_release_is_read_without_the_fields_that_only_that_one_knows() -> None:
+    store = InMemoryStore()
+    book = LessonBook(store)
+    lesson = book.add(Lesson(kind="rule", text=SLOT, origin="told")).lesson
+    assert lesson is not None
+    [item] = store.search((*book.namespace, "lessons"))
+    store.put(item.namespace, item.key, {**item.value, "situation": "planning"})
+    assert LessonBook(store).lessons() == [lesson]
