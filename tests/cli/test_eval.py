@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import signal
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.evaluate import Progress
+from langgraph_reflexion.cli.evaluate import Counts
 from langgraph_reflexion.evals import SETUPS, Result, Student, load_results
 from langgraph_reflexion.evals.student import PLANS
 from langgraph_reflexion.testing import Question, call, reflection, say
@@ -132,9 +131,10 @@ def test_the_fewest_and_the_most_calls_of_a_dry_run_are_those_of_the_best_and_th
 @pytest.mark.req("L1")
 def test_the_progress_of_a_run_gone_on_with_counts_what_was_done_before():
     before = [Result(setup="cot", task=f"t{number}", solved_at=1 if number < 3 else None) for number in range(4)]
-    progress = Progress(io.StringIO(), 8, before, (1.0, 2.0), lambda: 0)
-    progress.add(Result(setup="cot", task="t4", solved_at=1, input=1_000_000, output=500_000))
-    assert "] 5/8  80 % solved  1,500,000 tokens  $2.0000" in progress.line()
+    counts = Counts(before, (1.0, 2.0))
+    counts.add(Result(setup="cot", task="t4", solved_at=1, input=1_000_000, output=500_000))
+    assert counts.done == 5
+    assert counts.describe() == "80 % solved  1,500,000 tokens  $2.0000"
 
 
 def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str]):

@@ -82,6 +82,18 @@ def test_ctrl_c_while_the_command_is_still_loading_is_quiet(module):
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.req("N2")
+@pytest.mark.parametrize("seconds", [0.3, 0.6, 1.0, 1.5])
+def test_ctrl_c_in_the_first_two_seconds_is_quiet(seconds):
+    words = ["eval", "shipped", "--setups", "cot", "--model", "simulated"]
+    process = subprocess.Popen([sys.executable, "-c", COMMAND, *words], stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    assert "Traceback" not in process.communicate(timeout=60)[1]
+    assert process.returncode in (130, 0)
+
+
 def started(server, *argv):
     """The command as a process of its own."""
     options = ("--model", "openai:any", "--base-url", server.url, "--tools", "cli_interrupt_tools:TOOLS")

@@ -8,11 +8,25 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from langgraph_reflexion.cli import begin_work
+
 NAME = "langgraph-reflexion"
+COMMANDS = {
+    "demo": ("demo", "demo"),
+    "run": ("run", "run"),
+    "eval": ("evaluate", "evaluate"),
+    "compare": ("evaluate", "compare"),
+    "memory": ("memory", "memory"),
+    "notebook": ("notebook", "notebook"),
+    "profile": ("notebook", "profile"),
+}
+"""The module and the function of each command."""
+ASYNC = ("run", "eval")
 MAX_TRIALS = 50
 """Attempts at a task that a table still has columns for."""
 Commands = Any
@@ -47,35 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(asked: argparse.Namespace, page: Any) -> int:
-    match asked.command:
-        case "demo":
-            from langgraph_reflexion.cli.demo import demo
-
-            return demo(page)
-        case "run":
-            from langgraph_reflexion.cli.run import run
-
-            return run(asked, page)
-        case "eval":
-            from langgraph_reflexion.cli.evaluate import evaluate
-
-            return evaluate(asked, page)
-        case "compare":
-            from langgraph_reflexion.cli.evaluate import compare
-
-            return compare(asked, page)
-        case "memory":
-            from langgraph_reflexion.cli.memory import memory
-
-            return memory(asked, page)
-        case "notebook":
-            from langgraph_reflexion.cli.notebook import notebook
-
-            return notebook(asked, page)
-        case _:
-            from langgraph_reflexion.cli.notebook import profile
-
-            return profile(asked, page)
+    """Import the command's module, and call its function with the options and a page to write to."""
+    module, function = COMMANDS[asked.command]
+    command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
+    if asked.command not in ASYNC:  # those import more, and begin with their event loop
+        begin_work()
+    return command(asked, page)
 
 
 # ------------------------------------------------------------ options

@@ -19,7 +19,7 @@ ABOUT = (
 )
 
 
-def demo(page: Page, memory: MemoryPolicy = MemoryPolicy(namespace=NAMESPACE)) -> int:  # noqa: B008 — frozen
+def demo(_asked: object, page: Page, memory: MemoryPolicy = MemoryPolicy(namespace=NAMESPACE)) -> int:  # noqa: B008
     """Two runs, what was learned, and the graph. The status is 1 where the second run was not better."""
     store = InMemoryStore()
     agent = create_reflexion_agent(
@@ -34,8 +34,8 @@ def demo(page: Page, memory: MemoryPolicy = MemoryPolicy(namespace=NAMESPACE)) -
     for lesson in lessons:
         _show_lesson(page, lesson, [first, second])
     _title(page, "The graph, as Mermaid")
-    for line in mermaid_lines(agent):
-        page.line(line, "dim", lead="  ")
+    for line in agent.get_graph().draw_mermaid(with_styles=False).splitlines():
+        page.line(line.strip(), "dim", lead="  ")
     page.line()
     return _conclude(page, lessons, first, second, prompt)
 
@@ -92,17 +92,3 @@ def _conclude(page: Page, lessons: list[Lesson], first: Outcome, second: Outcome
     page.line("The second run had the lesson in its first decision, and made no mistake.", "bold green", mark="✓")
     page.line('With your own model: langgraph-reflexion run "…" --model openai:gpt-4o-mini', "dim", lead="  ")
     return 0
-
-
-def mermaid_lines(agent: Any) -> list[str]:
-    """The compiled graph as a Mermaid flowchart, a line for each node's edges; dotted ones are conditional."""
-    graph = agent.get_graph()
-    lines = ["flowchart LR"]
-    for source in graph.nodes:
-        for conditional in (False, True):
-            targets = dict.fromkeys(
-                edge.target for edge in graph.edges if (edge.source, edge.conditional) == (source, conditional)
-            )
-            if targets:
-                lines.append(f"  {source} {'-.->' if conditional else '-->'} {' & '.join(targets)}")
-    return lines

@@ -9,13 +9,15 @@ import shlex
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from langchain_core.language_models import FakeListChatModel
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from langgraph_reflexion import FaissStore, create_trial_graph
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
@@ -48,10 +50,6 @@ from langgraph_reflexion.evals.student import SIMULATION, is_simulated
 
 OPTIONS = ("protocol", "context", "reflection", "trials", "steps", "reflections", "repeats", "run_memory")
 """Options that an experiment has under the same names."""
-BAR = 24
-"""Columns of the progress bar."""
-QUIET = 15.0
-"""Seconds between two lines of progress where there is no terminal."""
 Price = tuple[float, float]
 
 
@@ -128,17 +126,13 @@ def _show_plan(page: Page, experiment: Experiment) -> None:
 
 
 async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: Path, page: Page) -> int:
-    began, pace, fresh = time.monotonic(), Pace(), list[Result]()
+    began, pace = time.monotonic(), Pace()
     with lock_folder(folder):
         wanted = {(setup.name, task.id, repeat) for setup, task, repeat in experiment.jobs()}
         done = [r for r in _flat(load_results(folder)) if (r.setup, r.task, r.repeat) in wanted and r.error is None]
-        progress = Progress(sys.stderr, len(wanted), done, asked.price, lambda: pace.refusals)
+        counts, earlier = Counts(done, asked.price), len(done)
         if done:
             page.line(f"{len(done)} of {len(wanted)} are done already, in {folder}", "dim")
-
-        def finished(result: Result) -> None:
-            fresh.append(result)
-            progress.add(result)
 
         async with AsyncExitStack() as files:
             without = "A task that is stopped begins anew next time"
@@ -146,12 +140,16 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
             if asked.lessons:
                 experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))
             try:
-                results = await run_experiment(
-                    experiment, folder, concurrency=asked.concurrency, saver=saver, pace=pace, on_result=finished
-                )
+                with progress_bar(counts, len(wanted), pace) as add:
+                    results = await run_experiment(
+                        experiment, folder, concurrency=asked.concurrency, saver=saver, pace=pace, on_result=add
+                    )
             except asyncio.CancelledError:
-                progress.end()
-                page.line(f"interrupted: {len(fresh)} more tasks are kept in {folder}. To go on:", "yellow", mark="✗")
+                page.line(
+                    f"interrupted: {counts.done - earlier} more tasks are kept in {folder}. To go on:",
+                    "yellow",
+                    mark="✗",
+                )
                 page.command(shlex.join(["langgraph-reflexion", *sys.argv[1:]]), "bold", lead="  ")
                 return 130
             except Exception as error:
@@ -159,15 +157,13 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
                     raise
                 page.line(f"a model refuses: {summarize(error)} What is done is kept in {folder}.", "red", mark="✗")
                 return 1
-            finally:
-                progress.end()
         ids = {task.id for task in experiment.tasks}
         found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}
         _show_end(asked, experiment, folder, found, page)
-        if fresh:
-            cost = format_cost(sum(r.input for r in fresh), sum(r.output for r in fresh), asked.price)
+        if counts.done > earlier:
+            cost = format_cost(counts.input, counts.output, asked.price)
             seconds = format_seconds(time.monotonic() - began)
-            page.line(f"{len(fresh)} tasks in {seconds}, up to {asked.concurrency} at once. {cost}")
+            page.line(f"{counts.done - earlier} tasks in {seconds}, up to {asked.concurrency} at once. {cost}")
         return 1 if any(result.error for result in _flat(results)) else 0
 
 
@@ -209,61 +205,46 @@ def _describe_context(tasks: Sequence[Task], choice: str) -> str:
 # ------------------------------------------------------------ progress
 
 
-class Progress:
-    """How far an experiment is: one line that is redrawn on a terminal, and a line now and then elsewhere.
+class Counts:
+    """How far an experiment is. What an earlier call did counts as done; tokens and cost are of this call alone."""
 
-    What an earlier call has done counts as done and solved; tokens, cost and time are those of this call.
-    """
-
-    def __init__(
-        self, file: TextIO, total: int, before: Sequence[Result], price: Price | None, refusals: Callable[[], int]
-    ) -> None:
-        self._file, self._total, self._price, self._refusals = file, total, price, refusals
-        self._before, self._finished, self._broken = len(before), 0, 0
-        self._solved = sum(result.solved_at is not None for result in before)
-        self._input = self._output = 0
-        self._began = self._last = time.monotonic()
-        self._live = file.isatty()
+    def __init__(self, done: Sequence[Result], price: Price | None) -> None:
+        self.done, self.solved, self.broken = len(done), sum(result.solved_at is not None for result in done), 0
+        self.price, self.input, self.output = price, 0, 0
 
     def add(self, result: Result) -> None:
         """One more task is done."""
-        self._finished += 1
-        self._solved += result.solved_at is not None
-        self._broken += result.error is not None
-        self._input += result.input
-        self._output += result.output
-        now = time.monotonic()
-        if self._live:
-            self._write(f"\r\x1b[2K{self.line()}")
-        elif now - self._last >= QUIET:
-            self._last = now
-            self._write(self.line() + "\n")
+        self.done += 1
+        self.solved += result.solved_at is not None
+        self.broken += result.error is not None
+        self.input += result.input
+        self.output += result.output
 
-    def end(self) -> None:
-        """Leave the line as it stands."""
-        if self._live and self._finished:
-            self._write("\n")
-            self._live = False
-
-    def line(self) -> str:
-        """How it stands now."""
-        done = self._before + self._finished
-        full = round(BAR * done / max(self._total, 1))
-        left = (time.monotonic() - self._began) / max(self._finished, 1) * (self._total - done)
+    def describe(self, refusals: int = 0) -> str:
+        """The counts in a line."""
         parts = [
-            f"[{'#' * full}{'.' * (BAR - full)}] {done}/{self._total}",
-            f"{100 * self._solved / max(done, 1):.0f} % solved",
-            f"{self._input + self._output:,} tokens",
-            format_cost(self._input, self._output, self._price),
-            f"{self._broken} broken" if self._broken else "",
-            f"slowed down {self._refusals()} times" if self._refusals() else "",
-            f"{format_seconds(left)} left" if done < self._total else "",
+            f"{100 * self.solved / max(self.done, 1):.0f} % solved",
+            f"{self.input + self.output:,} tokens" if self.input else "",
+            format_cost(self.input, self.output, self.price),
+            f"{self.broken} broken" if self.broken else "",
+            f"slowed down {refusals} times" if refusals else "",
         ]
         return "  ".join(part for part in parts if part)
 
-    def _write(self, text: str) -> None:
-        self._file.write(text)
-        self._file.flush()
+
+@contextmanager
+def progress_bar(counts: Counts, total: int, pace: Pace) -> Iterator[Callable[[Result], None]]:
+    """A bar on standard error, if that is a terminal; what is given counts one more result."""
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(counts.describe(), total=total, completed=counts.done)
+
+        def add(result: Result) -> None:
+            counts.add(result)
+            bar.update(task, advance=1, description=counts.describe(pace.refusals))
+
+        yield add
 
 
 def format_cost(given: int, got: int, price: Price | None) -> str:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from langgraph_reflexion.cli import begin_work
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
 
 T = TypeVar("T")
@@ -116,6 +117,7 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine; Ctrl-C cancels it."""
     with asyncio.Runner() as runner:
         runner.get_loop().set_default_executor(DaemonThreads())
+        begin_work()
         return runner.run(coroutine)
 
 
