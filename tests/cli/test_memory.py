@@ -414,6 +414,16 @@ def test_an_export_is_never_written_over_a_store(told, refused, file):
     assert len(told("list", "--json")) == 3
 
 
+@pytest.mark.req("D15")
+def test_a_store_is_copied_with_everything_and_a_second_time_writes_nothing(ids, told):
+    told("approve", ids[0])
+    first = told("copy", "--to", "other.db", "--json")
+    assert first["written"] == first["items"] > 3
+    assert "0 of them written" in told("copy", "--to", "other.db")
+    for words in (["export"], ["history", ids[0]], ["runs"], ["explain", "monday"]):
+        assert told(*words, store="other.db") == told(*words)
+
+
 @pytest.mark.usefixtures("ids")
 def test_lessons_are_read_from_a_pipe(told, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"kind": "rule", "text": "Read the units first."}\n'))

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from langgraph_reflexion.cli import begin_work
+from langgraph_reflexion.cli.interrupts import begin_work
 
 NAME = "langgraph-reflexion"
 COMMANDS = {
@@ -208,6 +208,8 @@ def _add_memory(commands: Commands) -> None:
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
     _add_filters(export)
+    copy = verb("copy", "copy everything into another store: all namespaces, runs, evidence, history; again to go on")
+    copy.add_argument("--to", metavar="FILE", required=True, help="the other store, made if it is not there")
     load = verb("import", "keep the lessons of such a file that are new here: all, or none where a line is bad", "FILE")
     load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
     load.add_argument("--update", action="store_true", help="give known lessons the words that the file has for them")

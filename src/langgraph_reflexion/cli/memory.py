@@ -12,11 +12,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
+from langgraph.store.base import BaseStore
+
 from langgraph_reflexion import Episode, Lesson, LessonBook
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
 from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, note, open_store
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory import Change
+from langgraph_reflexion.memory.store import copy_store
 
 FILTERS = ("kind", "status", "topic", "tag", "origin")
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "LESSON")
@@ -97,6 +100,9 @@ Verb = Callable[[BookSession], int]
 def memory(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a store's lessons."""
     with open_store(asked, create=getattr(asked, "create", None)) as store:
+        if asked.verb == "copy":
+            with open_store(asked, create=True, option="to") as target:
+                return _copy(BookSession(store, (), page, asked), target)
         if asked.verb == "namespaces":
             session = BookSession(store, (), page, asked)
             found = ["/".join(namespace) for namespace in namespaces_in(store)]
@@ -341,6 +347,16 @@ def _import(session: BookSession) -> int:
     text += f", {loaded.unchanged} known already"
     text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
     return session.show(counts, text)
+
+
+def _copy(session: BookSession, target: BaseStore) -> int:
+    # Of a lesson these fields are embedded, of other records none.
+    copied = copy_store(
+        session.store, target, index=lambda item: ["text", "when"] if item.namespace[-1] == "lessons" else False
+    )
+    places = count_of(copied.namespaces, "namespace")
+    text = f"{count_of(copied.items, 'item')} in {places}, {copied.written} of them written, all counted there"
+    return session.show(copied._asdict(), text)
 
 
 def _in_utf8(stream: TextIO) -> TextIO:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from langgraph_reflexion.cli import begin_work
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
+from langgraph_reflexion.cli.interrupts import begin_work
 
 T = TypeVar("T")
 

@@ -25,12 +25,12 @@ NAMESPACES_IN_ERROR = 6
 
 
 @contextmanager
-def open_store(asked: argparse.Namespace, *, create: bool | None = None) -> Iterator[BaseStore]:
-    """The store that `--store` names, closed afterwards.
+def open_store(asked: argparse.Namespace, *, create: bool | None = None, option: str = "store") -> Iterator[BaseStore]:
+    """The store that an option names, closed afterwards.
 
     A missing one is made only under `create`; where `create` is `False`, the error names the option.
     """
-    address: str | None = getattr(asked, "store", None)
+    address: str | None = getattr(asked, option, None)
     if address is None:
         raise WrongUse("say where, by --store FILE or --store postgresql://…")
     hint = "; --create makes a store there" if create is False else ""
