@@ -57,11 +57,12 @@ class CallBudget:
         """Whether one more was asked for than there are."""
         return self.taken > self.most
 
-    def step(self, tags: Sequence[str] | None) -> None:
+    def step(self, tags: Sequence[str] | None, name: str | None) -> None:
         """Count a call that is about to be made, or refuse it."""
         if self._tokens is not None and self.meter.spent[2] >= self._tokens:
             raise WorkerError("the token budget was spent before it had an answer")
-        if "nostream" in (tags or ()):  # an agent's calls to reflect or to judge are no steps of it
+        # An agent's calls to reflect or to judge are no steps of it; under `json` its decisions are silent too.
+        if "nostream" in (tags or ()) and name != "decide":
             return
         self.taken += 1
         if self.is_over:
@@ -76,11 +77,11 @@ class _Counted(BaseCallbackHandler):
     def __init__(self, allowed: CallBudget) -> None:
         self.allowed = allowed
 
-    def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags)
+    def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
+        self.allowed.step(tags, name)
 
-    def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags)
+    def on_llm_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
+        self.allowed.step(tags, name)
 
 
 class _CountedAsync(AsyncCallbackHandler):
@@ -91,11 +92,11 @@ class _CountedAsync(AsyncCallbackHandler):
     def __init__(self, allowed: CallBudget) -> None:
         self.allowed = allowed
 
-    async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags)
+    async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
+        self.allowed.step(tags, name)
 
-    async def on_llm_start(self, *args: Any, tags: list[str] | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags)
+    async def on_llm_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
+        self.allowed.step(tags, name)
 
 
 class WorkerReply(NamedTuple):

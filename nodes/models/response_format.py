@@ -70,10 +70,12 @@ class ResponseForm:
 
     def bound(self) -> dict[str, Any]:
         """What binds the form to a request of a provider that enforces schemas."""
-        return as_format(self.name, self.json_schema, strict=self._strict)
+        return as_format(self.name, {"title": self.name, **self.json_schema}, strict=self._strict)
 
     def is_bound_to(self, model: Model, *, beside_tools: bool) -> bool:
-        """Whether it goes with each request of this model."""
+        """Whether it goes with each request of this model. Providers enforce schemas of objects alone, and no union."""
+        if self.json_schema.get("type", "object") != "object" or "properties" not in self.json_schema:
+            return False
         return self.forced or (not self.never_bound and knows_schemas(model, beside_tools=beside_tools))
 
     def read(self, text: str) -> tuple[Any, str]:

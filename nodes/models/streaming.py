@@ -30,9 +30,12 @@ def ask_for_object(
     seconds: float | None = None,
     retries: int = 0,
 ) -> Waits[Reply]:
-    """Ask for one object; where somebody listens to tokens, stream those of its `final`."""
+    """Ask for one object; where somebody listens to tokens, stream those of its `final`.
+
+    The object itself is nobody's to read: whatever listens to the model's own stream finds it tagged `nostream`.
+    """
     if not hears_tokens(config):
-        return (yield from ask(model, messages, config, seconds=seconds, retries=retries))
+        return (yield from ask(model, messages, config, seconds=seconds, retries=retries, aside="decide"))
     silent = quiet(config, "decide")
 
     def sync() -> AIMessage:

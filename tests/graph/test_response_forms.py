@@ -276,3 +276,28 @@ def test_a_refusal_is_never_put_into_shape():
     assert (result["outcome"].status, result["outcome"].structured) == ("failure", None)
     assert "the model refused" in result["outcome"].failures[0].evidence
     assert [question.role for question in model.asked] == ["decide"]
+
+
+@pytest.mark.req("A7", "K3")
+@pytest.mark.parametrize(
+    ("form", "is_bound"),
+    [
+        (Weather | WeatherData, False),
+        ({key: value for key, value in SCHEMA.items() if key != "title"}, True),
+        ({"anyOf": [{key: value for key, value in SCHEMA.items() if key != "title"}]}, False),
+    ],
+    ids=["a union", "a schema without a title", "a schema of several forms"],
+)
+def test_an_openai_model_with_tools_answers_in_any_form(form, is_bound):
+    @tool
+    def look(place: str) -> str:
+        """Look how warm it is."""
+        return "It is 21.5 degrees."
+
+    model = RoleModel(lambda question: FITTING if "21.5" in question.text else call("look", place="Oslo"))
+    with ModelServer(model) as server:
+        agent = create_reflexion_agent(server.chat(model="gpt-4o-mini"), [look], response_format=form)
+        result = agent.invoke(HELLO)
+        assert result["outcome"].structured == {"city": "Oslo", "degrees": 21.5}
+        assert ["response_format" in body for body in server.requests] == [is_bound, is_bound]
+        assert server.refused == []
