@@ -171,8 +171,8 @@ def emit_attempt(config: RunnableConfig, state: Mapping[str, Any], attempt: Atte
 def hears_tokens(config: RunnableConfig) -> bool:
     """Whether somebody listens to the tokens of this graph by `stream_mode="messages"`.
 
-    Under `stream_events(version="v3")` the handler has another name: there LangGraph shows finished messages itself, and
-    none whose tokens it has seen.
+    Under `stream_events(version="v3")` the handler has another name: there LangGraph shows finished messages itself,
+    except those whose tokens it has seen.
     """
     callbacks = config.get("callbacks")
     handlers = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", [])

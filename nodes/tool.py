@@ -170,7 +170,16 @@ def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
         if command.graph != Command.PARENT and command.goto:
             why = "Refused: a tool may update the state, but it may not choose the next node with `goto`."
             return error_message(call, why, "exception")
+        if not _names_fields(command.update):
+            why = f"Refused: the tool's `Command` updates the state with {command.update!r:.200}, which names no field."
+            return error_message(call, why, "exception")
     return None
+
+
+def _names_fields(update: Any) -> bool:
+    if isinstance(update, (list, tuple)):
+        return all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in update)
+    return update is None or isinstance(update, dict) or hasattr(update, "__dict__")
 
 
 def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:

@@ -77,7 +77,9 @@ class _Counted(BaseCallbackHandler):
     def __init__(self, allowed: CallBudget) -> None:
         self.allowed = allowed
 
-    def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
+    def on_chat_model_start(
+        self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any
+    ) -> None:
         self.allowed.step(tags, name)
 
     def on_llm_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
@@ -92,10 +94,14 @@ class _CountedAsync(AsyncCallbackHandler):
     def __init__(self, allowed: CallBudget) -> None:
         self.allowed = allowed
 
-    async def on_chat_model_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
+    async def on_chat_model_start(
+        self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any
+    ) -> None:
         self.allowed.step(tags, name)
 
-    async def on_llm_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
+    async def on_llm_start(
+        self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any
+    ) -> None:
         self.allowed.step(tags, name)
 
 

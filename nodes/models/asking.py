@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
@@ -43,7 +44,7 @@ def ask(
 ) -> Waits[Reply]:
     """Ask for one reply. With `aside`, a name for traces, its tokens never reach the user."""
     config = config if aside is None else quiet(config, aside)
-    prompt, (inner, kwargs) = list(messages), without_binding(model)
+    prompt, (inner, kwargs) = sendable(messages), without_binding(model)
     message = yield from wait_for_reply(
         lambda: inner.invoke(prompt, config, **kwargs),
         lambda: inner.ainvoke(prompt, config, **kwargs),
@@ -70,13 +71,45 @@ def wait_for_reply(
     raise AssertionError("the last try returns or raises")
 
 
+def sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages with lone surrogates, which no provider takes, replaced."""
+    return [_updated(message, {"content": _whole_in(message.content)}) for message in messages]
+
+
 def reply_of(message: AIMessage) -> Reply:
-    """The message and its cost, fit to be kept and sent again: lone surrogates, which no provider takes, replaced."""
+    """The message and its cost, fit to be kept and sent again, whatever its client made of it."""
+    calls, invalid = _proper_calls(message)
     fields = {
-        name: getattr(message, name) for name in ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs")
+        "content": message.content,
+        "tool_calls": calls,
+        "invalid_tool_calls": invalid,
+        "additional_kwargs": message.additional_kwargs,
     }
-    clean = {name: _whole_in(value) for name, value in fields.items()}
-    return Reply(message if clean == fields else message.model_copy(update=clean), spent_on(message))
+    return Reply(_updated(message, {name: _whole_in(value) for name, value in fields.items()}), spent_on(message))
+
+
+def _updated(message: Any, fields: dict[str, Any]) -> Any:
+    """The message with these fields; the same one where nothing changes."""
+    changed = {name: value for name, value in fields.items() if getattr(message, name) != value}
+    return message.model_copy(update=changed) if changed else message
+
+
+def _proper_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
+    """The calls with a name, arguments as a dict and an id as text; what cannot be read is an invalid call."""
+    calls, invalid = list[Any](), list[Any](message.invalid_tool_calls)
+    for call in cast("list[dict[str, Any]]", message.tool_calls):
+        name, args, call_id = call.get("name"), call.get("args"), call.get("id")
+        if isinstance(args, str):
+            with suppress(ValueError):
+                args = json.loads(args)
+        call_id = None if call_id is None else str(call_id)
+        if isinstance(name, str) and (args is None or isinstance(args, dict)):
+            calls.append({**call, "name": name, "args": args or {}, "id": call_id})
+        else:
+            error = "its arguments are no JSON object" if isinstance(name, str) else "it has no name"
+            broken = {"name": str(name or ""), "args": str(args), "id": call_id, "error": error}
+            invalid.append({**broken, "type": "invalid_tool_call"})
+    return calls, invalid
 
 
 def _whole_in(value: Any) -> Any:
@@ -169,8 +202,9 @@ def _endings(reply: AIMessage) -> set[str]:
 
 def spent_on(message: AIMessage) -> Spent:
     """What one reply cost."""
-    usage = message.usage_metadata
-    return [usage["input_tokens"], usage["output_tokens"], usage["total_tokens"], 1] if usage else [0, 0, 0, 1]
+    usage: dict[str, Any] = dict(message.usage_metadata or {})
+    read, written, total = (int(usage.get(name) or 0) for name in ("input_tokens", "output_tokens", "total_tokens"))
+    return [read, written, total or read + written, 1]
 
 
 def plus(left: Spent, right: Spent) -> Spent:

@@ -12,7 +12,7 @@ from langgraph.graph.message import push_message
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.host import hears_tokens
-from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, wait_for_reply
+from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, sendable, wait_for_reply
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.text.json_text import TangledError, Torn, after_thinking, unescape, values_in
 
@@ -36,17 +36,17 @@ def ask_for_object(
     """
     if not hears_tokens(config):
         return (yield from ask(model, messages, config, seconds=seconds, retries=retries, aside="decide"))
-    silent = quiet(config, "decide")
+    silent, prompt = quiet(config, "decide"), sendable(messages)
 
     def sync() -> AIMessage:
         reply = _StreamedReply()
-        for chunk in model.stream(list(messages), silent):
+        for chunk in model.stream(prompt, silent):
             reply.add(chunk)
         return reply.message()
 
     async def later() -> AIMessage:
         reply = _StreamedReply()
-        async for chunk in model.astream(list(messages), silent):
+        async for chunk in model.astream(prompt, silent):
             reply.add(chunk)
         return reply.message()
 

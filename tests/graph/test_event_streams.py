@@ -18,7 +18,7 @@ HELLO: Any = {"messages": [("user", "When?")]}
 @tool
 def search(query: str) -> str:
     """Search."""
-    return "eleven is free"
+    return f"{query}: eleven is free"
 
 
 def story() -> RoleModel:
@@ -52,5 +52,5 @@ def test_the_decisions_of_a_silent_worker_count_as_its_steps(protocol):
     turns = [call("search", query=str(n)) for n in range(9)]
     worker = create_reflexion_agent(RoleModel([*turns]), [search], protocol=protocol)
     limits = Limits(max_steps=3, max_attempts=1)
-    result = create_trial_graph(worker, [lambda answer, run: True], limits=limits).invoke(HELLO)
+    result = create_trial_graph(worker, [lambda _answer, _run: True], limits=limits).invoke(HELLO)
     assert "3 model calls" in json.dumps(result["outcome"].model_dump(mode="json"))

@@ -292,7 +292,7 @@ def test_an_openai_model_with_tools_answers_in_any_form(form, is_bound):
     @tool
     def look(place: str) -> str:
         """Look how warm it is."""
-        return "It is 21.5 degrees."
+        return f"It is 21.5 degrees in {place}."
 
     model = RoleModel(lambda question: FITTING if "21.5" in question.text else call("look", place="Oslo"))
     with ModelServer(model) as server:

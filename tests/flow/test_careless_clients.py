@@ -1,0 +1,86 @@
+"""What careless clients and tools hand over does not end a run: it is read, or it is a failure like any other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.types import Command
+
+from langgraph_reflexion.testing import RoleModel, call, say
+
+
+class Careless(BaseChatModel):
+    """Gives these messages as they are, whatever LangChain would check when they are made."""
+
+    replies: list[Any]
+
+    @property
+    def _llm_type(self) -> str:
+        return "careless"
+
+    def bind_tools(self, tools: Any, **settings: Any) -> Any:
+        return self
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any) -> ChatResult:
+        turns = sum(message.type == "ai" for message in messages)
+        reply = self.replies[min(turns, len(self.replies) - 1)]
+        return ChatResult(generations=[ChatGeneration(message=reply.model_copy())])
+
+
+def asking(**fields: Any) -> AIMessage:
+    """A call of `search` with some of its fields replaced."""
+    made = {"name": "search", "args": {"query": "Tuesday"}, "id": "one", "type": "tool_call", **fields}
+    return AIMessage("").model_copy(
+        update={"tool_calls": [{name: value for name, value in made.items() if value != "gone"}]}
+    )
+
+
+@pytest.mark.req("K1", "B11")
+@pytest.mark.parametrize(
+    "fields",
+    [{"id": "gone"}, {"id": None}, {"id": 7}, {"args": '{"query": "Tuesday"}'}],
+    ids=["no id", "an id of None", "a number as id", "arguments as text"],
+)
+def test_a_call_that_can_be_read_is_run(run, desk, fields):
+    seen = run(Careless(replies=[asking(**fields), AIMessage("11:00")]), [desk.search])
+    assert (seen.answer, seen.signals, desk.ran) == ("11:00", [], ["Tuesday"])
+
+
+@pytest.mark.req("K1", "A3")
+@pytest.mark.parametrize("fields", [{"args": "Tuesday"}, {"name": None}], ids=["no JSON", "no name"])
+def test_a_call_that_cannot_be_read_is_a_parse_error(run, desk, fields):
+    seen = run(Careless(replies=[asking(**fields), AIMessage("11:00")]), [desk.search])
+    assert (seen.answer, seen.signals, desk.ran) == ("11:00", ["parse_error"], [])
+
+
+@pytest.mark.req("K1", "I5")
+@pytest.mark.parametrize("usage", [{"input_tokens": None, "output_tokens": None}, {"input_tokens": 3}, {}])
+def test_usage_that_is_not_told_costs_nothing(run, desk, usage):
+    reply = AIMessage("11:00").model_copy(update={"usage_metadata": usage})
+    seen = run(Careless(replies=[reply]), [desk.search])
+    assert (seen.answer, seen.outcome.usage.total) == ("11:00", usage.get("input_tokens") or 0)
+
+
+@tool
+def updates() -> Any:
+    """Update the state."""
+    return Command(update=5)
+
+
+@tool
+def leaves() -> str:
+    """Leave the process."""
+    raise SystemExit(3)
+
+
+@pytest.mark.req("K1", "A5")
+@pytest.mark.parametrize(("broken", "why"), [(updates, "names no field"), (leaves, "SystemExit: 3")])
+def test_a_tool_that_does_what_no_tool_may_fails_like_any_other(run, broken, why, protocol):
+    seen = run(RoleModel([call(broken.name), say("11:00")]), [broken], protocol=protocol, limits={"max_reflections": 0})
+    assert (seen.answer, seen.signals) == ("11:00", ["tool_error"])
+    assert why in seen.outcome.failures[0].evidence
