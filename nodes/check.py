@@ -153,6 +153,7 @@ def _run_for_checks(
         success_score=budget.limits.success_score,
         model=model,
         prompts=actor.prompts,
+        id=state["about"]["id"],
     )
 
 

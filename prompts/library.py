@@ -13,6 +13,7 @@ from string import Template
 from langgraph_reflexion.errors import PromptError
 
 Texts = dict[str, Template]
+JUDGES = ("judge", "judge_satisfaction")
 
 
 class Prompts:
@@ -66,5 +67,7 @@ def _replacements(given: str | Path, ours: Texts) -> Texts:
             raise PromptError(f"Prompt {str(file)!r} has a `$` that names nothing; write `$$` for a plain one")
         if unknown := set(text.get_identifiers()) - set(ours[file.stem].get_identifiers()):
             raise PromptError(f"Prompt {str(file)!r} asks for ${min(unknown)}, which nobody gives")
+        if file.stem in JUDGES and not {"task", "answer"} & set(text.get_identifiers()):
+            raise PromptError(f"Prompt {str(file)!r} names neither $task nor $answer, so there is nothing to judge")
         replaced[file.stem] = text
     return replaced

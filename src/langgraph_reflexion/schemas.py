@@ -168,6 +168,8 @@ class Run(Value):
     """The agent's own chat model, for a check that says `wants_model`."""
     prompts: Any = Field(default=None, repr=False)
     """The agent's prompts, for a check that asks a model."""
+    id: str = ""
+    """The run's id, for a check that records what it asked."""
 
 
 class Fix(Value):

@@ -133,6 +133,43 @@ async def test_a_judge_may_be_an_agent_or_any_compiled_graph():
             assert outcome.usage.calls == (2 if status == "success" else 1)
 
 
+@pytest.mark.req("E10", "I3")
+@pytest.mark.parametrize("kind", ["model", "graph"])
+async def test_a_judges_request_reply_and_cost_are_in_the_record_of_the_round(kind):
+    model = RoleModel(decide=FINE, usage=(10, 5))
+    judge = llm_judge(model if kind == "model" else create_reflexion_agent(model))
+    agent = create_reflexion_agent(RoleModel(say("Bell, 1876"), usage=(7, 3)), checks=[judge])
+    task = {"messages": [("user", TASK)]}
+    for events in (
+        list(agent.stream(task, stream_mode="custom")),
+        [event async for event in agent.astream(task, stream_mode="custom")],
+    ):
+        decided, judged = [event for event in events if event["type"] == "step"]
+        assert (decided["node"], judged["node"], judged["check"]) == ("decide", "check", "llm_judge")
+        assert (judged["run_id"], judged["step"], judged["attempt"]) == (decided["run_id"], decided["step"], 1)
+        assert "Bell, 1876" in judged["asked"][0].text
+        assert judged["answered"].text == FINE
+        assert judged["read"]["score"] == 90
+        assert judged["usage"] == {"input": 10, "output": 5, "total": 15, "calls": 1}
+
+
+@pytest.mark.req("E10")
+def test_a_judge_that_raises_leaves_its_request_and_the_error_in_the_record():
+    agent = create_reflexion_agent(RoleModel(say("Bell")), checks=[llm_judge(ScriptedModel([RuntimeError("down")]))])
+    events = list(agent.stream({"messages": [("user", TASK)]}, stream_mode="custom"))
+    judged = next(event for event in events if event["type"] == "step" and event["node"] == "check")
+    assert judged["read"] is None
+    assert "down" in judged["fault"]
+
+
+@pytest.mark.req("E10")
+def test_a_judge_may_be_an_agent_of_langchain():
+    agents = pytest.importorskip("langchain.agents")
+    judge = agents.create_agent(ScriptedModel(['{"success": false, "score": 85}']), system_prompt="You judge.")
+    outcome = asked(llm_judge(judge))
+    assert (outcome.status, outcome.score) == ("failure", 85)
+
+
 @pytest.mark.req("S4", "E5", "C8")
 def test_an_answer_that_satisfies_in_the_second_round_was_shown_the_suggestions():
     said = ["Name the year.", "Name the patent.", "Name the country."]
@@ -243,9 +280,14 @@ def test_the_judges_words_can_be_replaced_and_a_bad_template_fails_when_the_grap
     judge = ScriptedModel([FINE])
     assert asked(llm_judge(judge), prompts=tmp_path).status == "success"
     assert judge.asked[0].text == f"Is Bell, 1876 an answer to {TASK}? Cost: $5"
-    (tmp_path / "judge.md").write_text("Is $anser right?")
-    with pytest.raises(PromptError, match="anser"):
-        asked(llm_judge(judge), prompts=tmp_path)
+    for bad, named in (
+        ("Is $anser right?", "anser"),
+        ("Is it right?", "names neither"),
+        ("$criteria", "names neither"),
+    ):
+        (tmp_path / "judge.md").write_text(bad)
+        with pytest.raises(PromptError, match=named):
+            create_reflexion_agent(RoleModel(say("x")), checks=[llm_judge(judge)], prompts=tmp_path)
 
 
 @pytest.mark.req("E3", "E7")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import var_child_runnable_config
@@ -22,8 +22,9 @@ from langgraph_reflexion.checks.check import Check, sync_check, text_of
 from langgraph_reflexion.checks.plain import normalize_answer
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.models.asking import ask, call_silently
+from langgraph_reflexion.nodes.exceptions import describe
+from langgraph_reflexion.nodes.host import checkpoints, emit
+from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import knows_schemas
 from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.nodes.models.history import bounded, fenced
@@ -97,7 +98,17 @@ def llm_judge(
             criteria=wanted,
             dimensions=", ".join(meanings),
         )
-        return read_verdict((yield from _ask(_own_or_agents(judge, run, "llm_judge"), prompt, "judge", schema)))
+        chosen = _own_or_agents(judge, run, "llm_judge")
+        meter = Meter()
+        try:
+            reply = yield from _ask(chosen, prompt, "judge", schema, meter)
+        except Exception as error:
+            raise_control_flow(error)
+            _record(run, prompt, "", None, describe(error), meter)
+            raise
+        verdict = read_verdict(reply)
+        _record(run, prompt, reply, verdict, None, meter)
+        return verdict
 
     return Check("llm_judge", judging, asks_model=True, wants_model=judge is None)
 
@@ -159,9 +170,11 @@ def _own_or_agents(model: Runnable[Any, Any] | None, run: Run, check: str) -> Ru
     return chosen
 
 
-def _ask(model: Runnable[Any, Any], prompt: str, name: str, schema: dict[str, Any] | None = None) -> Waits[str]:
+def _ask(
+    model: Runnable[Any, Any], prompt: str, name: str, schema: dict[str, Any] | None = None, meter: Meter | None = None
+) -> Waits[str]:
     """The reply of a chat model or a graph; `schema` is bound where the provider enforces schemas."""
-    config, message = var_child_runnable_config.get() or RunnableConfig(), HumanMessage(prompt)
+    config, message = metered(_current_config(), meter or Meter()), HumanMessage(prompt)
     if _is_graph(model):
         named: RunnableConfig = {**config, "run_name": name}
         final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
@@ -170,6 +183,31 @@ def _ask(model: Runnable[Any, Any], prompt: str, name: str, schema: dict[str, An
         model = model.bind(**as_format("verdict", schema))
     reply = yield from ask(model, [message], config, aside=name)
     return reply.message.text
+
+
+def _current_config() -> RunnableConfig:
+    """The config of the run that calls this check; empty outside of a run."""
+    return var_child_runnable_config.get() or {}
+
+
+def _record(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault: str | None, meter: Meter) -> None:
+    """The judge's request, reply and cost, as an event in the record of the round."""
+    emit(
+        _current_config(),
+        "step",
+        step=run.step,
+        node="check",
+        run_id=run.id,
+        attempt=run.attempt,
+        check="llm_judge",
+        asked=[HumanMessage(prompt)],
+        answered=AIMessage(reply),
+        read=verdict.model_dump(mode="json") if verdict is not None else None,
+        decided="verdict" if verdict is not None else "invalid",
+        fault=fault,
+        model=None,
+        usage=dict(zip(("input", "output", "total", "calls"), meter.spent, strict=True)),
+    )
 
 
 def _is_graph(model: Any) -> bool:
@@ -348,7 +386,7 @@ def human_review(share: float = 1.0) -> Check:
         drawn = hashlib.sha256(f"{run.task}\0{text}".encode("utf-8", "replace")).digest()
         if int.from_bytes(drawn[:8]) / 2**64 >= share:
             return Verdict()
-        if not checkpoints(var_child_runnable_config.get() or {}):
+        if not checkpoints(_current_config()):
             return Verdict(issues=[NOBODY_TO_ASK])
         question = {"type": "review", "question": run.task, "answer": text, "reply": REVIEW_REPLY}
         reply = interrupt(question)
