@@ -1,13 +1,13 @@
-"""What the gates of memory let through: precision and recall on labelled reflections and pairs of our own.
+"""What the write gate and merging do: precision and recall on labelled reflections and pairs of our own.
 
 `data/pairs.jsonl` holds pairs of lessons that say the same, something else, or the opposite; `data/reflections.jsonl`
 reflections as models write them (long, literal, repeating, self-critical, English and Chinese) with what a person
-would do with each. Templates with many fillings stand beside the hand-written ones. Nothing here comes from a model.
+would do with each. Templates with many fillings stand beside the written ones. Nothing here comes from a model.
 
-`merged` asks whether two lessons that say the same become one, and how many of the others do so wrongly (`unseen`: the
-cases that were written after the rule was settled); `opposed` the same of links between opposite advice; `literal`
-which reflections are not kept as they came, because they name a detail of their task; `slots` which of those are kept
-with slots, because they hold for other tasks once the detail is gone; `general` which reflections are refused.
+`merged` is how many lessons that say the same become one, and how many others do so wrongly; `opposed` the same for
+links between opposite advice; `literal` how many reflections that name a detail of their task are refused; `general`
+how many that are vague, emotional, about the agent, a story or an answer are. `unseen` are the cases that were written
+after the rules were settled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEEDS = (
     "send the order", "book the venue", "publish the table", "sign the form", "start the pump", "print the label",
     "merge the branch", "quote the price", "move the funds", "close the ticket", "confirm the visit",
 )  # fmt: skip
-DINGE = (
+THINGS_CHINESE = (
     "发票号码",
     "收货地址",
     "登机口",
@@ -47,7 +47,21 @@ DINGE = (
     "合同期限",
     "库存数量",
 )
-TATEN = ("发送订单", "预订场地", "发布表格", "签署表格", "启动水泵", "打印标签", "转移资金", "关闭工单", "确认拜访")
+DEEDS_CHINESE = (
+    "发送订单",
+    "预订场地",
+    "发布表格",
+    "签署表格",
+    "启动水泵",
+    "打印标签",
+    "转移资金",
+    "关闭工单",
+    "确认拜访",
+)
+
+
+LITERAL = ("literal", "answer", "slot")
+"""Labels of reflections that name a detail of their task; a `slot` would hold for others without it."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +103,9 @@ def templated() -> Iterator[Pair]:
         yield Pair("opposed", f"Always ask for {thing} twice.", f"Never ask for {thing} twice.")
         yield Pair("other", f"Read {thing} from the form.", f"Read {another} from the form.")
         yield Pair("other", f"If {thing} is missing, ask the user for it.", f"If {thing} is missing, {deed} later.")
-    for thing, deed, another in zip(DINGE, itertools.cycle(TATEN), DINGE[1:] + DINGE[:1], strict=False):
+    for thing, deed, another in zip(
+        THINGS_CHINESE, itertools.cycle(DEEDS_CHINESE), THINGS_CHINESE[1:] + THINGS_CHINESE[:1], strict=False
+    ):
         yield Pair("same", f"{deed}之前，要先核对{thing}。", f"要先核对{thing}，再{deed}。")
         yield Pair("other", f"{deed}之前，要先核对{thing}。", f"{deed}之前，要先核对{another}。")
         yield Pair("opposed", f"{deed}时要填写{thing}。", f"{deed}时不要填写{thing}。")
@@ -107,12 +123,10 @@ def merged(one: str, other: str) -> str:
     return "opposed" if any(change.action == "opposed" for change in book.history(first.id)) else "other"
 
 
-def kept(task: str, answer: str | None, text: str) -> tuple[str, str]:
-    """What becomes of a reflection's lesson: `keep`, `slot` or `refused`; and its new words, or why not."""
+def refused(task: str, answer: str | None, text: str) -> str:
+    """Why a reflection's lesson is not kept, or nothing."""
     written = LessonBook(InMemoryStore()).add(Lesson(kind="rule", text=text), task=task, answer=answer)
-    if written.lesson is None or written.action == "quarantined":
-        return "refused", written.reason
-    return ("keep" if written.lesson.text == text else "slot"), written.lesson.text
+    return "" if written.action == "added" else written.reason
 
 
 def figure(gate: str, found: Iterable[tuple[bool, bool]]) -> Figure:
@@ -131,21 +145,17 @@ def main() -> int:
     given = parser.parse_args()
     asked = [(pair, merged(pair.one, pair.other)) for pair in pairs()]
     lines = (DATA / "reflections.jsonl").read_text(encoding="utf-8").splitlines()
-    told = [json.loads(line) for line in lines]
-    judged = [(one, *kept(one["task"], one["answer"], one["text"])) for one in told]
-    of_task = ("literal", "answer", "slot")
-    named = [(one, was) for one, was, _ in judged if one["label"] in ("keep", *of_task)]
-    slots = [(one, was) for one, was in named if one["label"] in ("slot", "literal")]
+    reflections = [json.loads(line) for line in lines]
+    judged = [(row, refused(row["task"], row["answer"], row["text"])) for row in reflections]
+    literal = [(row, why) for row, why in judged if row["label"] in ("keep", *LITERAL)]
+    general = [(row, why) for row, why in judged if row["label"] not in LITERAL]
     figures = [
         figure("merged", ((pair.label == "same", was == "same") for pair, was in asked)),
         figure("  unseen", ((pair.label == "same", was == "same") for pair, was in asked if pair.split == "held")),
         figure("opposed", ((pair.label == "opposed", was == "opposed") for pair, was in asked)),
-        figure("literal", ((one["label"] in of_task, was != "keep") for one, was in named)),
-        figure("  unseen", ((one["label"] in of_task, was != "keep") for one, was in named if one["split"] == "held")),
-        figure("slots", ((one["label"] == "slot", was == "slot") for one, was in slots)),
-        figure("  unseen", ((one["label"] == "slot", was == "slot") for one, was in slots if one["split"] == "held")),
-        figure("general", ((one["label"] != "keep", was == "refused")
-                           for one, was, _ in judged if one["label"] not in of_task)),
+        figure("literal", ((row["label"] in LITERAL, bool(why)) for row, why in literal)),
+        figure("  unseen", ((row["label"] in LITERAL, bool(why)) for row, why in literal if row["split"] == "held")),
+        figure("general", ((row["label"] != "keep", bool(why)) for row, why in general)),
     ]  # fmt: skip
     print("gate       cases  precision  recall  false")
     for one in figures:
@@ -156,9 +166,9 @@ def main() -> int:
         for pair, was in asked:
             if was != pair.label:
                 print(f"{pair.label} was {was}\n    {pair.one}\n    {pair.other}")
-        for one, was, why in judged:
-            if was != (one["label"] if one["label"] in ("keep", "slot") else "refused"):
-                print(f"{one['label']} was {was}: {why}\n    {one['task']}\n    {one['text']}")
+        for row, why in judged:
+            if bool(why) == (row["label"] == "keep"):
+                print(f"{row['label']} was {why or 'kept'}\n    {row['task']}\n    {row['text']}")
     return 0
 
 

@@ -22,6 +22,9 @@ below were set on the tuning half of benchmarks/redteam.py; the other half shows
 CONTENT = 3
 """Content words of a copy that is known again inside another sentence: fewer are shared by an error and its remedy."""
 
+WHOLE = 2.5
+"""Weight of the shortest sentence that is known again inside another one where hardly a word of it is missing."""
+
 RUN = 6.0
 """Weight of a stretch of one foreign sentence that is a copy however long the sentence is."""
 
@@ -77,8 +80,9 @@ def copied(text: str, foreign: Iterable[str], own: Iterable[str] = ()) -> str | 
 
 def _holds(text: Sequence[str], words: Sequence[str]) -> bool:
     """Whether most of a foreign sentence's words, and enough of them, stand near each other in a text."""
-    run = [text[place] for place in _shared_run(text, words)]
-    return _content(run) >= CONTENT and _weight(run) >= min(RUN, COVERED * _weight(words))
+    run, weight = [text[place] for place in _shared_run(text, words)], _weight(words)
+    whole = weight >= WHOLE and _weight(run) >= 0.95 * weight
+    return whole or (_content(run) >= CONTENT and _weight(run) >= min(RUN, COVERED * weight))
 
 
 def _equals(clause: Sequence[str], words: Sequence[str]) -> bool:

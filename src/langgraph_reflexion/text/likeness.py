@@ -144,18 +144,25 @@ def _turns(text: str) -> set[str]:
 
 
 def _rearranged(a: str, b: str) -> bool:
-    """Whether the words are put together in another way: `take the price from the cost`, `the cost from the price`."""
-    left, right = _neighbours(a), _neighbours(b)
-    return 3 * len(left & right) < 2 * min(len(left), len(right))
+    """Whether the words are put together in another way: `take the price from the cost`, `the cost from the price`.
+
+    Clauses may change places, words within one hardly.
+    """
+    left, right = _clauses(a), _clauses(b)
+    if len(left) == len(right) == 1 and left != right and sorted(left[0]) == sorted(right[0]):
+        return True
+    ours, theirs = ({pair for clause in clauses for pair in pairwise(clause)} for clauses in (left, right))
+    return 3 * len(ours & theirs) < 2 * min(len(ours), len(theirs))
 
 
-def _neighbours(text: str) -> set[tuple[str, str]]:
-    found: set[tuple[str, str]] = set()
+def _clauses(text: str) -> list[list[str]]:
+    """The content words of each clause, in order; of a script without spaces the characters."""
+    found = []
     for clause in _CLAUSE.split(text):
         unspaced = characters(clause) - _OPTIONAL_CHARACTERS
-        found.update(pairwise(character for character in clause if character in unspaced))
-        found.update(pairwise(word for word in tokens(clause) if word.isascii() and word not in _COUNTED_APART))
-    return found
+        words = [word for word in tokens(clause) if word.isascii() and word not in _COUNTED_APART]
+        found.append(words + [character for character in clause if character in unspaced])
+    return [clause for clause in found if clause]
 
 
 def _negated_words(text: str) -> dict[str, bool]:
