@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
@@ -87,6 +88,7 @@ def create_reflexion_agent(
     store: BaseStore | None = None,
     name: str | None = None,
     clock: Callable[[], datetime] | None = None,
+    tool_checks: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     system_prompt: str | SystemMessage | None = None,
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A LangGraph agent that learns from its own failures.
@@ -120,6 +122,8 @@ def create_reflexion_agent(
         store: Where lessons live; without one the running graph's store, else memory for the agent's life.
         name: The graph's name, put on its messages.
         clock: Returns the time as an aware datetime.
+        tool_checks: Functions of (result text, call) by the tool's name, which answer as checks do. What one refuses is
+            a tool error.
         system_prompt: The name that `create_agent` has for `prompt`.
     """
     if not isinstance(self_reflection, AfterRun):
@@ -139,6 +143,7 @@ def create_reflexion_agent(
         controls=controls,
         approve=approve,
         deny=deny,
+        tool_checks=tool_checks,
         limits=limits,
         memory=memory,
         protocol=protocol,
@@ -210,7 +215,7 @@ def _compile(
         Step("begin", given(begin, actor, memory, budget)),
         WaitingStep("recall", given(recall, memory, tools, budget)),
         WaitingStep("decide", given(decide, actor, tools, budget)),
-        WaitingStep("tool", given(run_tool, tools, actor.view, budget)),
+        WaitingStep("tool", given(run_tool, tools, evaluator, actor.view, budget)),
         WaitingStep("observe", given(observe_and_look_back, parts.reflector, actor, *observing))
         if looks_back
         else Step("observe", given(observe, *observing)),

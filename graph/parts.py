@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.actor import Actor, View
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import accepts, is_async
-from langgraph_reflexion.nodes.checks import Evaluator, named
+from langgraph_reflexion.nodes.checks import Evaluator, named, named_tool_checks
 from langgraph_reflexion.nodes.models.bindings import Model, Offer, bound_names, calls_tools, tool_name
 from langgraph_reflexion.nodes.models.choice import Choice, model_named
 from langgraph_reflexion.nodes.models.prompt import Instructions
@@ -57,6 +57,7 @@ def parts_of(
     controls: Sequence[str] | None,
     approve: Any,
     deny: Sequence[str],
+    tool_checks: Mapping[str, Callable[..., Any]],
     limits: Limits,
     memory: MemoryPolicy,
     protocol: Any,
@@ -86,7 +87,7 @@ def parts_of(
             name=name,
         ),
         tools=toolbox,
-        evaluator=Evaluator(named(checks), form),
+        evaluator=Evaluator(named(checks), form, named_tool_checks(tool_checks, toolbox.node.tools_by_name)),
         reflector=Reflector(model_for(reflector, "reflector")),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, agent, store, InMemoryStore(), now),

@@ -8,11 +8,12 @@ none), and `acall`, its async twin.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
+from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 
@@ -62,7 +63,7 @@ class NamedCheck:
         """Whether a trial runs it in the step that made the answer."""
         return bool(getattr(self.function, "in_place", False))
 
-    def verdict(self, answer: Any, run: Run, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
+    def verdict(self, answer: Any, run: Run | ToolCall, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """Its verdict. An exception or a timeout refuses the answer, with the error as evidence."""
         function = self.function
         twin = getattr(function, "acall", None)
@@ -160,6 +161,21 @@ class Evaluator:
 
     checks: tuple[NamedCheck, ...] = ()
     form: ResponseForm | None = None
+    tool_checks: Mapping[str, NamedCheck] = field(default_factory=dict)
+    """Checks of what a tool gives, by the tool's name."""
+
+
+def named_tool_checks(checks: Any, tools: Collection[str]) -> dict[str, NamedCheck]:
+    """The caller's checks of tools, by name; an unknown tool, or what cannot take (result, call), is an error here."""
+    if not isinstance(checks, Mapping):
+        raise ValueError(f"`tool_checks` must map names of tools to functions of (result, call), got {checks!r}")
+    for name, check in checks.items():
+        if name not in tools:
+            known = ", ".join(sorted(tools)) or "none"
+            raise ValueError(f"`tool_checks` names {name!r}, and the tools are: {known}")
+        if not callable(check) or not accepts(check, None, None):
+            raise ValueError(f"`tool_checks[{name!r}]` must be a function of (result, call), got {check!r}")
+    return {name: NamedCheck(f"the check of {name}", check) for name, check in checks.items()}
 
 
 class Judged(NamedTuple):

@@ -15,9 +15,10 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.actor import View
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
+from langgraph_reflexion.nodes.checks import Evaluator, complaints, decided
 from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
-from langgraph_reflexion.nodes.models.asking import raise_control_flow
+from langgraph_reflexion.nodes.models.asking import Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import ErrorClass
@@ -36,11 +37,11 @@ class Sent(TypedDict):
 
 
 def run_tool(
-    tools: Toolbox, view: View, budget: Budget, sent: Sent | State, config: RunnableConfig
+    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, sent: Sent | State, config: RunnableConfig
 ) -> Waits[Update | list[Any]]:
     """The answer to one call, whatever came of it; given a whole state, to each open call of its last turn."""
     if "messages" in sent:
-        return (yield from _whole_turn(tools, view, budget, cast("State", sent), config))
+        return (yield from _whole_turn(tools, evaluator, view, budget, cast("State", sent), config))
     sent = cast("Sent", sent)
     call = sent["call"]
     if call["name"] in tools.denied:
@@ -52,6 +53,7 @@ def run_tool(
     resumed_at = budget.now() if was_resumed(config) else None
     state = view.now(config) if tools.needs_state(call["name"]) else {}
     result = yield from _run(tools, budget, call, state, config, resumed_at)
+    result = yield from _checked(evaluator, budget, call, result, config, resumed_at)
     update = _update_for(view, call, result, config)
     if sent["edited"]:
         update = _as_edited(call, update)
@@ -60,13 +62,16 @@ def run_tool(
     return [*update, {"resumed_at": resumed_at}] if isinstance(update, list) else {**update, "resumed_at": resumed_at}
 
 
-def _whole_turn(tools: Toolbox, view: View, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
+def _whole_turn(
+    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, state: State, config: RunnableConfig
+) -> Waits[Update]:
     """The answers to a turn's open calls, for a caller who runs this node alone."""
     turn, answers = last_turn(state["messages"])
     answered, messages = {answer.tool_call_id for answer in answers}, list[Any]()
     for call in turn.tool_calls if turn is not None else []:
         if call["id"] not in answered:
             result = yield from _run(tools, budget, call, view.of(state), config)
+            result = yield from _checked(evaluator, budget, call, result, config)
             update = _update_for(view, call, result, config)
             messages += update["messages"] if isinstance(update, dict) else update
     return {"messages": messages}
@@ -98,6 +103,25 @@ def _run(
                 return fault
             yield pause(wait)
             attempt += 1
+
+
+def _checked(
+    evaluator: Evaluator,
+    budget: Budget,
+    call: ToolCall,
+    result: Any,
+    config: RunnableConfig,
+    resumed_at: float | None = None,
+) -> Waits[Any]:
+    """The result, or an error message if the caller's check of this tool refuses it. It is not tried again."""
+    check = evaluator.tool_checks.get(call["name"])
+    if check is None or not isinstance(result, ToolMessage) or result.status == "error":
+        return result
+    verdict = yield from check.verdict(result.text, call, Meter(), _time_left(budget, config, resumed_at))
+    if decided(verdict, budget.limits.success_score) is not False:
+        return result
+    complaint = complaints([verdict], budget.limits.success_score)
+    return error_message(call, f"Error: refused by {complaint}\nThe result was: {result.text}", "exception")
 
 
 def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:

@@ -1,0 +1,92 @@
+"""A check of what a tool gives: what it refuses is a tool error like any other."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.tools import tool
+
+from langgraph_reflexion import Verdict, create_reflexion_agent
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+
+
+@tool
+def query(sql: str) -> str:
+    """Ask the database."""
+    return "Error: no such column: nmae" if "nmae" in sql else "3 rows"
+
+
+def no_error(result, _call):
+    return None if not result.startswith("Error") else result.removeprefix("Error: ")
+
+
+async def later(result, call):
+    return no_error(result, call)
+
+
+@pytest.mark.req("A5", "E8")
+@pytest.mark.parametrize("check", [no_error, lambda result, _: "Error" not in result, lambda *_: Verdict(passed=False)])
+def test_a_result_that_its_check_refuses_is_a_tool_error_and_is_reflected_on(run, decided, check):
+    model = RoleModel(
+        [call("query", sql="select nmae"), call("query", sql="select name"), say("3")], reflection("Read the schema.")
+    )
+    seen = run(model, [query], tool_checks={"query": check})
+    failure = seen.outcome.failures[0]
+    assert (failure.signal, failure.error_class, failure.tool) == ("tool_error", "exception", "query")
+    assert "no such column: nmae" in failure.evidence
+    assert seen.messages[2].status == "error"
+    assert "Read the schema." in decided(model)[1].text
+
+
+def test_the_check_is_given_the_call_and_the_text_alone_and_what_it_accepts_stays_as_it_is(run):
+    given = []
+
+    def check(result, made):
+        given.append((result, made["name"], made["args"]))
+        return 100
+
+    seen = run(ScriptedModel([call("query", sql="select name"), say("3")]), [query], tool_checks={"query": check})
+    assert given == [("3 rows", "query", {"sql": "select name"})]
+    assert (seen.messages[2].text, seen.messages[2].status, seen.signals) == ("3 rows", "success", [])
+
+
+def test_a_check_that_raises_refuses_with_its_error_and_the_tool_runs_once(run):
+    ran = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        ran.append(1)
+        return "seen"
+
+    def check(*_):
+        raise TimeoutError("the check broke")
+
+    seen = run(
+        ScriptedModel([call("look"), say("3")]), [look], tool_checks={"look": check}, limits={"max_reflections": 0}
+    )
+    assert "TimeoutError: the check broke" in seen.outcome.failures[0].evidence
+    assert ran == [1]
+
+
+async def test_a_check_of_a_tool_may_be_async():
+    agent = create_reflexion_agent(
+        RoleModel([call("query", sql="nmae"), say("?")], reflection("Read the schema.")),
+        [query],
+        tool_checks={"query": later},
+    )
+    result = await agent.ainvoke({"messages": [("user", "How many?")]})
+    assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"look_up": no_error}, "names 'look_up', and the tools are: query"),
+        ({"query": "no error"}, r"`tool_checks\['query'\]` must be a function of \(result, call\), got 'no error'"),
+        ({"query": lambda _result: True}, r"must be a function of \(result, call\)"),
+        ([no_error], "must map names of tools to functions"),
+    ],
+)
+def test_a_check_of_a_tool_that_cannot_work_is_refused_when_the_agent_is_built(given, said):
+    with pytest.raises(ValueError, match=said):
+        create_reflexion_agent(ScriptedModel([]), [query], tool_checks=given)
