@@ -31,7 +31,14 @@ from langgraph_reflexion.graph.layout import (
     shapes_of,
     with_messages,
 )
-from langgraph_reflexion.graph.parts import Parts, check_settings, must_be_one_of, parts_of, warn_of_unused_score
+from langgraph_reflexion.graph.parts import (
+    Parts,
+    check_settings,
+    must_be,
+    must_be_one_of,
+    parts_of,
+    warn_of_unused_score,
+)
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_look_back
@@ -89,6 +96,7 @@ def create_reflexion_agent(
     name: str | None = None,
     clock: Callable[[], datetime] | None = None,
     tool_checks: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    hold_answers: bool = False,
     system_prompt: str | SystemMessage | None = None,
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A LangGraph agent that learns from its own failures.
@@ -124,6 +132,7 @@ def create_reflexion_agent(
         clock: Returns the time as an aware datetime.
         tool_checks: Functions of (result text, call) by the tool's name, which answer as checks do. What one refuses is
             a tool error.
+        hold_answers: Stream an answer only once it is accepted, and a refused one never.
         system_prompt: The name that `create_agent` has for `prompt`.
     """
     if not isinstance(self_reflection, AfterRun):
@@ -131,6 +140,7 @@ def create_reflexion_agent(
     if prompt is not None and system_prompt is not None:
         raise ValueError("`system_prompt` is another name for `prompt`: give one of them")
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
+    must_be(hold_answers, bool, "hold_answers")
     state_schema = with_messages(state_schema)
     parts = parts_of(
         model,
@@ -153,6 +163,7 @@ def create_reflexion_agent(
         agent=name or AGENT,
         name=name,
         clock=clock,
+        hold_answers=hold_answers,
     )
     warn_of_unused_score(limits, checks)
     learn = _after_run(self_reflection, model, parts)

@@ -67,6 +67,7 @@ def parts_of(
     agent: str,
     name: str | None,
     clock: Callable[[], datetime] | None,
+    hold_answers: bool = False,
     steps_after: int = 0,
 ) -> Parts:
     """The parts of an agent; `agent` names its memory, `name` is put on its messages."""
@@ -85,6 +86,7 @@ def parts_of(
             prompts=texts,
             view=View(state_schema),
             name=name,
+            hold_answers=hold_answers,
         ),
         tools=toolbox,
         evaluator=Evaluator(named(checks), form, named_tool_checks(tool_checks, toolbox.node.tools_by_name)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_type_hints
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -58,6 +60,8 @@ class Actor:
     view: View
     name: str | None = None
     """Put on its messages, where the caller named the agent."""
+    hold_answers: bool = False
+    """Whether an answer is streamed only once it is accepted."""
 
     def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
         """The agent's model without tools, for anything but a decision."""
@@ -90,7 +94,9 @@ def ask_for_decision(
     setting, and an exception of the caller's own prompt.
     """
     native = isinstance(actor.protocol, Native)
-    ask_model = ask if native or not actor.protocol.rules() else ask_for_object
+    ask_model: Callable[..., Waits[Reply]] = ask if native or not actor.protocol.rules() else ask_for_object
+    if actor.hold_answers:
+        ask_model = partial(ask, aside="decide")
     harder = False
     while True:
         prompt = yield from _prompt(actor, budget, state, config, repair, harder=harder)

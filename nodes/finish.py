@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages, push_message
 from langgraph.types import Command
 
 from langgraph_reflexion.driver import Waits, either
@@ -74,12 +81,21 @@ def finish(
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handover(state, messages, outcome)
+    if actor.hold_answers and ending.stop_reason in ("accepted", "unchecked"):
+        _stream_answer(messages)
     pending = _calls_for_client(tools, state)
     messages = messages if pending else _in_order(state, messages)
     if after_run is not None:
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
         yield from after_run({**state, "messages": whole, "outcome": outcome}, config)
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
+
+
+def _stream_answer(messages: list[AnyMessage]) -> None:
+    """Stream a held answer, as a chunk: whoever listens to tokens has heard nothing of it yet."""
+    for message in messages[-1:]:
+        if isinstance(message, AIMessage) and message.id is not None:
+            push_message(AIMessageChunk(content=message.content, id=message.id, name=message.name), state_key=None)
 
 
 def emit_outcome_of_error(evaluator: Evaluator, budget: Budget, config: RunnableConfig, error: Exception) -> None:
