@@ -14,10 +14,18 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.host import hears_tokens
 from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, sendable, wait_for_reply
 from langgraph_reflexion.nodes.models.bindings import Model
-from langgraph_reflexion.text.json_text import TangledError, Torn, after_thinking, unescape, values_in
+from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
 
-_CHARACTER = re.compile(r"[^\\]|\\u(?:[0-9a-fA-F]{4}|[0-9a-fA-F]{0,3}(?=[^0-9a-fA-F]))|\\[^u]", re.DOTALL)
-"""A character of a string as it is written; an escape that may still go on is none yet."""
+MOST_READS = 50
+"""Reads of a reply while it comes: two are enough for a real one, and what needs more is not streamed."""
+LONGEST_EVENT = 40
+"""Characters of an event that may come in pieces: the key, its colon and the quote behind it."""
+_EVENT = re.compile(r"""final["']?\s*:\s*["']|action["']?\s*:\s*["']\w+["']|</think>|\*/""")
+"""What opens an answer, or shows that one that has come already is one."""
+_CHARACTER = re.compile(
+    r"[^\\\"'\ud800-\udbff]+|[^\\]|\\u(?:[0-9a-fA-F]{4}|[0-9a-fA-F]{0,3}(?=[^0-9a-fA-F]))|\\[^u]", re.DOTALL
+)
+"""Plain characters of a string, or one as it is written; an escape that may still go on is none yet."""
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff]")
 """The first half of a character, which waits for the other."""
 
@@ -83,6 +91,8 @@ class FinalText:
 
     def __init__(self) -> None:
         self._text = ""
+        self._looked = 0
+        self._reads = 0
         self._at: int | None = None
         """Where to go on in the string of `final`, once it is open and known to be the answer."""
         self._quote = ""
@@ -95,10 +105,23 @@ class FinalText:
         self._text += piece
         if self._at is not None:
             return self._more()
+        if not self._moved_on():
+            return ""
         try:
             return self._opened(after_thinking(self._text))
-        except TangledError:  # the reasoning or a comment may end yet
+        except OpenError:
             return ""
+        except TangledError:
+            self._done = True
+            return ""
+
+    def _moved_on(self) -> bool:
+        """Whether something was written since the last look by which the answer may open: then it is read again."""
+        events = [event.end() for event in _EVENT.finditer(self._text, self._looked)]
+        self._looked = max([self._looked, len(self._text) - LONGEST_EVENT, *events])
+        self._reads += bool(events)
+        self._done = self._reads > MOST_READS
+        return bool(events) and not self._done
 
     def _opened(self, text: str) -> str:
         """Look for the decision, and for its `final`."""

@@ -72,6 +72,10 @@ class TangledError(ValueError):
     """The text takes more work than a reply is worth, or nests too deep."""
 
 
+class OpenError(TangledError):
+    """The text ends inside a comment or the reasoning before it; more text may end it."""
+
+
 def values_in(text: str) -> Iterator[Whole | Torn]:
     """Yield the objects and lists that stand side by side in the text, whatever prose is around them.
 
@@ -114,7 +118,7 @@ def after_thinking(text: str) -> str:
         return text
     _, end, rest = text.partition(THINKING_END)
     if not end:
-        raise TangledError(f"it ends inside {THINKING}")
+        raise OpenError(f"it ends inside {THINKING}")
     return rest
 
 
@@ -215,7 +219,7 @@ class _Reader:
         if end >= len(self.text):
             raise _StopError(end, "it ends before it is closed")
         if self.text.startswith("/*", end):
-            raise TangledError("a comment is not closed")
+            raise OpenError("a comment is not closed")
         return end, self.text[end]
 
     def _key(self, at: int) -> tuple[str, int]:
