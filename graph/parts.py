@@ -25,7 +25,7 @@ from langgraph_reflexion.nodes.checks import Evaluator, named, named_tool_checks
 from langgraph_reflexion.nodes.models.bindings import Model, Offer, bound_names, calls_tools, tool_name
 from langgraph_reflexion.nodes.models.choice import Choice, model_named
 from langgraph_reflexion.nodes.models.prompt import Instructions
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, Native, Reader, Speech
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Reader
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.reflect import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
@@ -167,7 +167,9 @@ def _controls(controls: Any) -> tuple[str, ...] | None:
     return names
 
 
-def _protocol(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, texts: Prompts) -> Speech:
+def _protocol(
+    model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, texts: Prompts
+) -> ModelProtocol:
     """How to speak to the model; `auto` takes native tool calls if the model's class can bind tools."""
     allowed = tuple(CONTROLS) if controls is None else tuple(controls)
     if callable(protocol):
@@ -200,7 +202,7 @@ def _protocol(model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[st
     return Json(allowed, described, texts, plain_words=automatic and not described)
 
 
-def _offer(toolbox: Toolbox, speech: Speech) -> Offer | None:
+def _offer(toolbox: Toolbox, speech: ModelProtocol) -> Offer | None:
     """What is bound to the model; None if the model is taken as it comes."""
     if isinstance(speech, Reader):
         return None

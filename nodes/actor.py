@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.choice import Choice
 from langgraph_reflexion.nodes.models.history import paired, shortened
 from langgraph_reflexion.nodes.models.prompt import Instructions, at_start, under_system
-from langgraph_reflexion.nodes.models.protocols import Native, Speech
+from langgraph_reflexion.nodes.models.protocols import ModelProtocol, Native
 from langgraph_reflexion.nodes.models.streaming import ask_for_object
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State
@@ -54,7 +54,7 @@ class Actor:
     """The model that decides, and everything that shapes what it is asked."""
 
     choice: Choice
-    protocol: Speech
+    protocol: ModelProtocol
     instructions: Instructions
     prompts: Prompts
     view: View
@@ -134,4 +134,4 @@ def _prompt(
         prompt = [*prompt, *repair.shown, HumanMessage(repair.text)]
     if state["hint"]:
         prompt = [*prompt, HumanMessage(state["hint"])]
-    return actor.protocol.told(prompt)
+    return actor.protocol.to_prompt(prompt)

@@ -11,14 +11,14 @@ from langgraph.types import interrupt
 
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, Speech
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
 from langgraph_reflexion.state import State, Update, Waiting, last_turn
 from langgraph_reflexion.text.json_text import whole
 
 
-def ask(protocol: Speech, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
+def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
     """The person's reply in the conversation; where there is no one to ask, the question ends the run."""
     turn, answers = last_turn(state["messages"])
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
@@ -38,12 +38,12 @@ def ask(protocol: Speech, tools: Toolbox, budget: Budget, state: State, config: 
     return {"messages": [message], "decision": None, "resumed_at": budget.now()}
 
 
-def can_ask_user(protocol: Speech, tools: Toolbox) -> bool:
+def can_ask_user(protocol: ModelProtocol, tools: Toolbox) -> bool:
     """Whether the model has the control that asks the user; a tool of the caller's with that name is none."""
     return "ask_user" in protocol.controls and not tools.has("ask_user")
 
 
-def question_call(protocol: Speech, tools: Toolbox, turn: AIMessage) -> ToolCall | None:
+def question_call(protocol: ModelProtocol, tools: Toolbox, turn: AIMessage) -> ToolCall | None:
     """The control call of a turn that asks the user."""
     if not can_ask_user(protocol, tools):
         return None

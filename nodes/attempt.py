@@ -29,7 +29,7 @@ from langgraph_reflexion.nodes.exceptions import (
 from langgraph_reflexion.nodes.failure_turns import shown_reflection
 from langgraph_reflexion.nodes.host import emit, emit_attempt, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
-from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, plus, raise_control_flow, spent_on
+from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
@@ -70,7 +70,7 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
     prompt, text = _prompt(trial, actor.prompts, budget, state)
     if is_first_step(config):  # what an attempt said before a pause or a crash counts too
         earlier = yield from trial.worker.said_before(config, prompt)
-        calls.taken, meter.spent = len(earlier), reduce(plus, map(spent_on, earlier), meter.spent)
+        calls.taken, meter.spent = len(earlier), reduce(add_spent, map(spent_on, earlier), meter.spent)
     try:
         work = yield from _call(trial, budget, state, config, prompt, text, calls)
     except NeedsAsyncError:
@@ -205,7 +205,7 @@ def _reported_cost(work: WorkerReply) -> Spent:
         whole = work.outcome.usage + work.outcome.usage.reflection
         return [whole.input, whole.output, whole.total, whole.calls]
     replies = [m for m in (*work.steps, work.message) if isinstance(m, AIMessage) and m.usage_metadata]
-    return reduce(plus, map(spent_on, replies), [0, 0, 0, 0])
+    return reduce(add_spent, map(spent_on, replies), [0, 0, 0, 0])
 
 
 def _after_call(budget: Budget, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:

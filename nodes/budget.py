@@ -10,7 +10,7 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langgraph_reflexion.context import Limits
-from langgraph_reflexion.nodes.models.asking import Reply, Spent, plus
+from langgraph_reflexion.nodes.models.asking import Reply, Spent, add_spent
 from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
 from langgraph_reflexion.state import Mark, Tally
 from langgraph_reflexion.text.tokens import count_tokens
@@ -99,9 +99,9 @@ class Budget:
         tally: Tally = state["tally"]
         new = cast("Tally", {**tally, "at": self.now(), "waited": tally["waited"] + _paused(state)})
         if spent is not None:
-            new["spent"] = plus(tally["spent"], spent)
+            new["spent"] = add_spent(tally["spent"], spent)
         if reflecting is not None:
-            new["reflecting"] = plus(tally["reflecting"], reflecting)
+            new["reflecting"] = add_spent(tally["reflecting"], reflecting)
         for name, more in counts.items():
             new[name] = tally[name] + more  # type: ignore[literal-required]
         return new

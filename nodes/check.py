@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.checks import (
 )
 from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
-from langgraph_reflexion.nodes.models.asking import Meter, Spent, plus
+from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
@@ -58,7 +58,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         judged = yield from verdicts_on(evaluator.checks, value, run, meter, partial(budget.left, state), reread)
         verdicts = [consistent(verdict, success_score) for verdict in judged.verdicts]
         value, edited = judged.answer, judged.edited
-        spent = plus(spent, meter.spent)
+        spent = add_spent(spent, meter.spent)
         text = text if edited is None else edited
     accepted, score = together(verdicts, success_score)
     update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}

@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.budget import Budget, count_repeats
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe
 from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit, emit_failure
-from langgraph_reflexion.nodes.models.asking import Reply, cut_off, plus, refusal_in
+from langgraph_reflexion.nodes.models.asking import Reply, add_spent, cut_off, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.history import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native, written_call
@@ -55,7 +55,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
         if isinstance(reply, Exception):
             return _model_error(budget, state, reply, spent, failures)
         reply = reply._replace(spent=budget.cost(prompt, reply))
-        spent = plus(spent, reply.spent)
+        spent = add_spent(spent, reply.spent)
         # The same in every run with the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
         result = _read(actor, tools, state, reply.message, stem)
@@ -66,7 +66,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
         failure = _failure(result, reply.message, step, [*state["failures"], *failures])
         failures.append(failure)
         emit_failure(config, failure, reply.message.id)
-        shown = actor.protocol.spoilt(with_ids(reply.message), result.message)
+        shown = actor.protocol.invalid_turn(with_ids(reply.message), result.message)
         repair = Repair(shown, actor.prompts.render("invalid", reason=fenced(result.message)))
         if budget.overspent(state, budget.tally(state, spent=spent)):
             break
@@ -98,7 +98,7 @@ def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: st
         return decision
     if problem := _problem_with(actor, tools, decision):
         return problem
-    message = actor.protocol.kept(reply, decision, stem)
+    message = actor.protocol.to_message(reply, decision, stem)
     if decision.calls and decision.calls != message.tool_calls:
         decision = decision.model_copy(update={"calls": message.tool_calls})
     return Valid(decision, message.model_copy(update={"name": actor.name}) if actor.name else message)

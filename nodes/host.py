@@ -144,9 +144,9 @@ def is_bad_resume(fault: BaseException) -> bool:
     return judge is not None and bool(judge(fault))
 
 
-def emit(config: RunnableConfig, event: str, /, **told: Any) -> None:
+def emit(config: RunnableConfig, event: str, /, **fields: Any) -> None:
     """Tell whoever listens to the custom stream."""
-    runtime_of(config).stream_writer({"type": event, **told})
+    runtime_of(config).stream_writer({"type": event, **fields})
 
 
 def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | None = None) -> None:

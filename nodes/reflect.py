@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.failure_turns import is_shown, memo_fields, shown_reflection, with_failure_turn
 from langgraph_reflexion.nodes.host import emit, emit_lesson
-from langgraph_reflexion.nodes.models.asking import Spent, ask, plus, raise_control_flow
+from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
@@ -96,7 +96,7 @@ def reflect(
         _emit(config, state, read.reflection, "said before", DROPPED["said before"][1], spent)
         depth, count, metas = "meta", 2, 1
         read, more = yield from _ask(reflector, actor, budget, state, config, model, failure, depth, question, spent)
-        spent = plus(spent, more)
+        spent = add_spent(spent, more)
     tally = budget.tally(state, reflecting=spent, reflections=count, meta=metas)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     if read.reflection is None:
@@ -222,19 +222,19 @@ def _ask(
     spent: Spent = [0, 0, 0, 0]
     reason = ""
     for again in (False, True):
-        if again and _is_late(budget, state, plus(spent_before or [0, 0, 0, 0], spent)):
+        if again and _is_late(budget, state, add_spent(spent_before or [0, 0, 0, 0], spent)):
             break
         try:
             reply = yield from ask(bound, messages, config, seconds=budget.left(state), aside="reflect")
         except Exception as fault:
             raise_control_flow(fault)
-            spent, reason = plus(spent, [0, 0, 0, 1]), describe(fault)
+            spent, reason = add_spent(spent, [0, 0, 0, 1]), describe(fault)
             if model_fault(fault) == "setting":
                 if not native:
                     raise
                 bound, native, messages = model, False, [HumanMessage(with_schema)]
             continue
-        spent = plus(spent, budget.cost(messages, reply))
+        spent = add_spent(spent, budget.cost(messages, reply))
         read = (read_freely if free else read_reflection)(reply.message.text, failure, depth)
         if read.reflection is not None:
             return read, spent

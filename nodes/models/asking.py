@@ -207,7 +207,7 @@ def spent_on(message: AIMessage) -> Spent:
     return [read, written, total or read + written, 1]
 
 
-def plus(left: Spent, right: Spent) -> Spent:
+def add_spent(left: Spent, right: Spent) -> Spent:
     """Two costs together."""
     return [a + b for a, b in zip(left, right, strict=True)]
 
@@ -228,7 +228,7 @@ class _Count(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         first = response.generations[0][0] if response.generations and response.generations[0] else None
         if isinstance(first, ChatGeneration) and isinstance(first.message, AIMessage):
-            self.meter.spent = plus(self.meter.spent, spent_on(first.message))
+            self.meter.spent = add_spent(self.meter.spent, spent_on(first.message))
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:

@@ -33,7 +33,7 @@ CONTROLS = {
 """The two control tools: what each is for, its argument, and what the argument holds."""
 
 
-class Speech(Protocol):
+class ModelProtocol(Protocol):
     """A way of speaking to a model."""
 
     binds: bool
@@ -45,16 +45,16 @@ class Speech(Protocol):
     def offered(self) -> list[BaseTool]:
         """The tools that are bound beside the caller's."""
 
-    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         """The conversation in the protocol's form."""
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
         """The decision in a reply."""
 
-    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
+    def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         """The reply as `messages` keep it; a call without an id gets one that begins with `stem`."""
 
-    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+    def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         """A reply that cannot stand, as its model is shown it."""
 
 
@@ -72,7 +72,7 @@ class Native:
     def offered(self) -> list[BaseTool]:
         return [_control_tool(name) for name in self.controls]
 
-    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return list(messages)
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
@@ -103,10 +103,10 @@ class Native:
             return Invalid("schema_error", f"`{name}` needs a text in `{argument}`, got {text!r}")
         return Decision(thought=reply.text, action=cast("Action", name), final=text)
 
-    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
+    def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return reply
 
-    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+    def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         if not calls_in(reply):
             return [reply] if reply.text.strip() else []
         shown = _presentable(reply)
@@ -178,7 +178,7 @@ class InText:
     def offered(self) -> list[BaseTool]:
         return []
 
-    def spoilt(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+    def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         text = bounded(reply.text, QUOTED)
         return [AIMessage(text)] if text.strip() else []
 
@@ -209,7 +209,7 @@ class Json(InText):
     def rules(self) -> str:
         return self._rules
 
-    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return as_text(messages, object_of)
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
@@ -220,7 +220,7 @@ class Json(InText):
             return Decision(action="finish", final=reply.text)
         return read
 
-    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
+    def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return _in_native_form(reply, decision, decision.thought, stem)
 
 
@@ -234,7 +234,7 @@ class Reader(InText):
     def rules(self) -> str:
         return ""
 
-    def told(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return as_text(messages, lambda message: message.text or object_of(message))
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
@@ -248,7 +248,7 @@ class Reader(InText):
             return Invalid("parse_error", f"the reader gave {type(decision).__name__} and no Decision")
         return decision
 
-    def kept(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
+    def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return _in_native_form(reply, decision, reply.text, stem)
 
 
