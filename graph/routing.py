@@ -10,6 +10,7 @@ from langgraph.types import Send
 
 from langgraph_reflexion.nodes.ask import needs_approval
 from langgraph_reflexion.nodes.budget import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, Budget
+from langgraph_reflexion.nodes.checks import mistakes
 from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -30,6 +31,8 @@ class Routes:
     """The node after a reflection. Without memory, both are the node that makes an answer."""
     judged: bool = False
     """Whether `attempt` runs the checks itself."""
+    only_unexplained: bool = False
+    """Whether a reflection only names the mistakes of an answer that the checks refused without a reason."""
 
     def after_begin(self, state: RouteState) -> str:
         """Feedback is reflected on first."""
@@ -113,7 +116,8 @@ class Routes:
             return "check"
         if self.budget.exhausted(state):
             return "wrap_up"
-        return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else "attempt"
+        reflects = state["failure"] is not None and not self.only_unexplained and self.budget.may_reflect(state)
+        return "reflect" if reflects else "attempt"
 
     def after_check(self, state: RouteState) -> str:
         """An answer that is not refused ends the run; a refused one is reflected on, or tried again without."""
@@ -124,7 +128,8 @@ class Routes:
             return "wrap_up"
         if self.budget.exhausted(state):
             return "wrap_up"
-        return "reflect" if self.budget.may_reflect(state) else self.again
+        explained = self.only_unexplained and mistakes(attempts[-1].verdicts, self.budget.limits.success_score)
+        return "reflect" if self.budget.may_reflect(state) and not explained else self.again
 
     def after_reflect(self, state: RouteState) -> str:
         """On, unless there is nothing to change."""

@@ -82,8 +82,8 @@ def create_trial_graph(
     Args:
         worker: A chat model or its name, a function of the prompt, a Runnable of it, or a compiled graph.
         checks: Functions of (answer, run) that give a `Verdict`, bool, number, complaint or None.
-        strategy: What a later attempt knows of those before: `none`, the `last_trial` and its mistakes, what
-            reflection made of them (`reflexion`), or `both`, which is `last_trial` where no model is there to reflect.
+        strategy: What a later attempt knows of those before: `none`, the `last_trial` and all mistakes so far, the
+            reflections (`reflexion`), or `both`, which is `last_trial` where no model is there to reflect.
         attempt: `fresh` begins anew; `improve` works on the last answer and what the checks said of it.
         input: Makes of (prompt, state) what the worker takes.
         output: Reads the answer from what the worker gives, a graph's final state say.
@@ -116,7 +116,9 @@ def create_trial_graph(
             f"The check {asking[0]!r} has no model, and the worker is not one: give it one, or `reflector=`"
         )
     warn_of_unused_score(limits, checks)
-    reflects = strategy in ("reflexion", "both") and model is not None
+    # Under `last_trial` a given reflector names the mistakes where the checks refuse without a reason.
+    names_mistakes = strategy == "last_trial" and reflector is not None
+    reflects = names_mistakes or (strategy in ("reflexion", "both") and model is not None)
     # A strategy that does not reflect has no reflections to spend.
     counted = {"max_steps": UNCOUNTED, "max_reflections": limits.max_reflections if reflects else 0}
     now = aware(clock)
@@ -130,12 +132,12 @@ def create_trial_graph(
         ),
         tools=toolbox_of((), (), (), ()),
         evaluator=evaluator,
-        reflector=Reflector(model, "free" if reflection == "free" else "trial"),
+        reflector=Reflector(model, "free" if reflection == "free" else "trial", may_stop=not names_mistakes),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, name, store, InMemoryStore(), now),
         budget=Budget(limits.model_copy(update=counted), now),
     )
-    return _compile(parts, trial, context_schema, checkpointer, store, name)
+    return _compile(parts, trial, context_schema, checkpointer, store, name, only_unexplained=names_mistakes)
 
 
 def _no_model(_state: Any, _runtime: Any) -> Model:
@@ -149,13 +151,15 @@ def _compile(
     checkpointer: Checkpointer,
     store: BaseStore | None,
     name: str,
+    *,
+    only_unexplained: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
     # Without memory its nodes are left out: most of what a short node costs is the step itself.
     remembers = memory.policy.read or memory.policy.write
     start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
     in_place = bool(evaluator.checks) and all(check.in_place for check in evaluator.checks)
-    routes = Routes(budget, parts.tools, "attempt", start, after_reflection, in_place)
+    routes = Routes(budget, parts.tools, "attempt", start, after_reflection, in_place, only_unexplained)
     given = partial(bound, store)
     on_error = partial(emit_outcome_of_error, evaluator, budget)
     nodes = (

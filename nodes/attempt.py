@@ -46,6 +46,10 @@ BROKEN = ("model_error", "deadline", "token_budget")
 WORK_TOKENS = 2_000
 """Tokens of the last attempt's transcript in the next prompt."""
 LONGEST_ANSWER = 8_000
+LONGEST_MISTAKE = 500
+"""Characters: a sentence or two of a check, or the message of an exception."""
+MOST_MISTAKES = 20
+"""More do not fit beside a transcript; the latest stay."""
 
 
 @dataclass(frozen=True)
@@ -151,16 +155,27 @@ def _last_attempt(state: State) -> Attempt | None:
 
 def _failed_attempt(prompts: Prompts, budget: Budget, state: State, last: Attempt) -> str:
     work = f"<transcript>\n{transcript(state['work'], WORK_TOKENS)}\n</transcript>" if state["work"] else ""
-    found = mistakes(last.verdicts, budget.limits.success_score)
-    if not last.verdicts:
-        found = [failure.evidence for failure in last.failures]
-    found = found or [prompts.render("trial_plainly")]
+    found = _mistakes_so_far(state, budget.limits.success_score) or [prompts.render("trial_plainly")]
     return prompts.render(
         "trial_failed",
         transcript=work,
         answer=fenced(bounded(last.answer or "none", LONGEST_ANSWER)),
         mistakes="\n".join(f"{i}. {fenced(mistake)}" for i, mistake in enumerate(found, 1)),
     )
+
+
+def _mistakes_so_far(state: State, success_score: float) -> list[str]:
+    """The mistakes of all attempts, in order: as the checks explained them, else as the reflector did."""
+    explained: dict[int, list[str]] = {}
+    for about, reflection in zip(state["tally"]["advised"], state["reflections"], strict=False):
+        explained.setdefault(about, []).append(reflection.explanation)
+    found: list[str] = []
+    for number, attempt in enumerate(state["attempts"], 1):
+        named = mistakes(attempt.verdicts, success_score)
+        if not attempt.verdicts:
+            named = [failure.evidence for failure in attempt.failures]
+        found += named or explained.get(number, [])
+    return list(dict.fromkeys(bounded(line, LONGEST_MISTAKE) for line in found if line.strip()))[-MOST_MISTAKES:]
 
 
 def _to_improve(prompts: Prompts, budget: Budget, last: Attempt) -> str:

@@ -62,6 +62,8 @@ class Reflector:
     """None asks the agent's own model."""
     form: Literal["run", "trial", "free"] = "run"
     """Within a run, between trials, or in the model's own words."""
+    may_stop: bool = True
+    """Whether a reflection without a new plan ends the run; not where it only names mistakes."""
 
     def model_for(self, actor: Actor, state: State, config: RunnableConfig) -> Waits[Model]:
         """The model that is asked."""
@@ -90,7 +92,9 @@ def reflect(
     earlier, depth = state["reflections"], _depth(budget, state, failure)
     read, spent = yield from _ask(reflector, actor, budget, state, config, model, failure, depth, question)
     count, metas = 1, int(depth == "meta")
-    may_change = _is_alike(budget, read, earlier) and not state["tally"]["meta"] and depth != "meta"
+    may_change = (
+        reflector.may_stop and _is_alike(budget, read, earlier) and not state["tally"]["meta"] and depth != "meta"
+    )
     is_one_left = state["tally"]["reflections"] + 1 < budget.limits.max_reflections
     if may_change and is_one_left and not _is_late(budget, state, spent):
         _emit(config, state, read.reflection, "said before", DROPPED["said before"][1], spent)
@@ -116,7 +120,7 @@ def reflect(
     if dropped is None:
         return update
     stop, _ = DROPPED[dropped]
-    if stop is not None and (failure.signal == "check_failed" or reflector.form != "run"):
+    if stop is not None and reflector.may_stop and (failure.signal == "check_failed" or reflector.form != "run"):
         for memo in reflection.memory_to_write:
             emit_lesson(config, memo.kind, memo.text, "refused", f"the run ends: {why}")
         return {**update, "stop": stop, "reason": why}

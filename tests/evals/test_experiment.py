@@ -29,7 +29,6 @@ from langgraph_reflexion.evals import (
     make_student,
     run_experiment,
 )
-from langgraph_reflexion.evals.grading import WRONG
 from langgraph_reflexion.evals.ledger import Ledger, load_calls, transcript_file
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 from model_server import ModelServer
@@ -225,7 +224,7 @@ def test_the_right_answer_is_never_told_by_the_check():
     for task in load_tasks(SHIPPED):
         if task.check is None or "test_cases" not in str(task.check):
             verdict = check_for(task)("something else entirely", Run(task=task.task))
-            assert (verdict.passed, verdict.feedback, verdict.issues) == (False, WRONG, [])
+            assert (verdict.passed, verdict.feedback, verdict.issues) == (False, "", [])
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_reflector_that_cannot_be_read_leaves_the_attempts_to_go_on_without(tr
     seen = tried(checks=[scores(10, 95)], reflector=RoleModel([], ["?? no json {]", "again none"]))
     assert seen.ending == ("success", "accepted")
     assert (seen.outcome.reflections, seen.outcome.usage.reflection.calls) == ([], 2)
-    assert "What was wrong with it" in seen.prompts[1]
+    assert "The mistakes so far" in seen.prompts[1]
 
 
 @pytest.mark.req("F8", "G4")

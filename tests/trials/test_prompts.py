@@ -137,6 +137,30 @@ def test_where_the_check_gives_no_suggestion_there_is_a_plain_one(tried, scores,
     assert "answer 1" in seen.prompts[1]
 
 
+@pytest.mark.req("G5")
+@pytest.mark.parametrize("strategy", ["last_trial", "both"])
+def test_mistakes_of_earlier_trials_stay_on_the_list(tried, scores, strategy):
+    seen = tried(
+        checks=[scores("No year.", "No patent.", "No year.", True)], strategy=strategy, limits={"max_attempts": 4}
+    )
+    assert "1. No year." in seen.prompts[1]
+    assert "1. No year.\n2. No patent." in seen.prompts[2]
+    assert "1. No year.\n2. No patent.\n</attempts>" in seen.prompts[3]
+
+
+@pytest.mark.req("G5")
+def test_where_the_checks_say_nothing_the_reflector_names_the_mistakes(tried, scores):
+    causes = ["Bell and Meucci were mixed up.", "The year is that of the second patent."]
+    reflector = RoleModel([], [reflection("Look it up.", explanation=cause) for cause in causes])
+    checks, limits = [scores(False, False, "No year.", True)], {"max_attempts": 4}
+    seen = tried(checks=checks, strategy="last_trial", reflector=reflector, limits=limits)
+    assert f"1. {causes[0]}" in seen.prompts[1]
+    assert f"1. {causes[0]}\n2. {causes[1]}\n3. No year." in seen.prompts[3]
+    assert len(reflector.asked) == 2, "a complaint needs no reflection"
+    assert not any("Look it up." in prompt for prompt in seen.prompts), "a plan is no mistake"
+    assert seen.outcome.status == "success", "mistakes alike, or without a plan, end nothing"
+
+
 @pytest.mark.req("G3", "G5")
 def test_improving_shows_the_latest_answer_once_and_the_reflections_beside_it(tried, scores, plans):
     seen = tried(checks=[scores(COMPLAINT, COMPLAINT, True)], attempt="improve")
@@ -147,12 +171,11 @@ def test_improving_shows_the_latest_answer_once_and_the_reflections_beside_it(tr
 
 
 @pytest.mark.req("G5", "D7")
-def test_each_attempt_begins_afresh_and_sees_the_last_failed_one_alone(tried, scores):
+def test_each_attempt_begins_afresh_and_sees_the_last_failed_one_with_all_mistakes(tried, scores):
     seen = tried(checks=[scores("too short", "too long", True)], strategy="last_trial")
     assert "answer 2" in seen.prompts[2]
-    assert "1. too long" in seen.prompts[2]
+    assert "1. too short\n2. too long" in seen.prompts[2]
     assert "answer 1" not in seen.prompts[2]
-    assert "too short" not in seen.prompts[2]
 
 
 @pytest.mark.req("K4", "D17")

@@ -259,7 +259,7 @@ def test_a_ready_made_agent_is_a_worker_whose_steps_the_checks_and_the_next_tria
     later = model.asked[2].text
     assert "page 1 says yes" in later
     assert "page 1 says yes" in reflector.asked[0].text
-    assert "1. It was not accepted, and no reason was given." in later
+    assert "1. The call did not fit the tool." in later, "as the reflector explained it"
     assert len(model.asked[2].messages) == 2, "the attempt itself begins afresh"
 
 

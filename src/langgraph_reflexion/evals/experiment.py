@@ -87,7 +87,7 @@ class Experiment:
         for setup, task, _ in self.jobs():
             work = self.steps if setup.worker == "react" else 1
             judged = int(self.check is None and kind_of(task, judged=self.judge is not None)[0] == "judge")
-            reflects = self._strategy(setup) in ("reflexion", "both")
+            reflects = self._strategy(setup) != "none"  # under `last_trial` to name the mistakes
             least += 1 + judged
             most += self.trials * (work + judged) + min(self.reflections, self.trials - 1) * reflects
         return least, most

@@ -16,7 +16,6 @@ from langgraph_reflexion import checks
 from langgraph_reflexion.evals.tasks import Task
 
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
-WRONG = "The answer is not right."
 MAX_UNIT_WORDS = 4
 """Words beside a number: "three hundred euros in total" is still one number."""
 COMPARATIVES = set("not no or less more than under over about nearly least most below above".split())  # noqa: SIM905
@@ -53,8 +52,8 @@ def check_for(task: Task, judge: Any = None) -> Check:
         raise ValueError(f"task {task.id!r}: the check 'exact' needs an answer that is not empty")
     exact = checks.exact(expected)
 
-    def right(answer: Any) -> str | bool:
-        return bool(exact(answer).passed) or is_same(str(answer), expected, task.task) or WRONG
+    def right(answer: Any) -> bool:
+        return bool(exact(answer).passed) or is_same(str(answer), expected, task.task)
 
     return checks.rule(right, "exact")
 
@@ -75,10 +74,10 @@ def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
 
 
 def _silent(name: str, check: Check) -> Check:
-    """The same check, but its complaint gives nothing of the key away."""
+    """The same check without its complaint, which would give something of the key away."""
 
-    def right(answer: Any) -> bool | str:
-        return True if check(answer).passed else WRONG
+    def right(answer: Any) -> bool:
+        return bool(check(answer).passed)
 
     return checks.rule(right, name)
 
