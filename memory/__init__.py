@@ -1,7 +1,8 @@
 """Memory: lessons are kept, found, ranked and cleaned here, in any LangGraph store."""
 
 from langgraph_reflexion.memory.book import LessonBook
-from langgraph_reflexion.memory.credit import Floor, spares_a_reflection, tries_again, withheld
+from langgraph_reflexion.memory.choose import Selection
+from langgraph_reflexion.memory.credit import record_text, spares_a_reflection, withheld
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
@@ -20,11 +21,11 @@ from langgraph_reflexion.text.topics import topic_of
 __all__ = [
     "Change",
     "ErrorNotebook",
-    "Floor",
     "Found",
     "Indexes",
     "LessonBook",
     "Loaded",
+    "Selection",
     "Written",
     "concrete",
     "copied",
@@ -33,6 +34,7 @@ __all__ = [
     "fingerprint",
     "label",
     "likeness",
+    "record_text",
     "refusal",
     "resolve_namespace",
     "screen",
@@ -40,6 +42,5 @@ __all__ = [
     "suspicion",
     "topic_for",
     "topic_of",
-    "tries_again",
     "withheld",
 ]

@@ -12,7 +12,7 @@ from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
 from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, writing
 from langgraph_reflexion.memory.access import Plan, both, every, settle
 from langgraph_reflexion.memory.arguments import a_place, an_id, instance, maybe_text, names, text, whole
-from langgraph_reflexion.memory.credit import Floor
+from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.namespaces import place_in
@@ -102,8 +102,12 @@ class LessonBook:
         topic: str | None = None,
         *,
         exclude: Collection[str] = (),
-    ) -> Plan[list[Lesson]]:
-        """The few lessons that fit a task, or a failure where there is one; often none. `exclude` holds ids."""
+    ) -> Plan[Selection]:
+        """The few lessons that fit a task, or a failure where there is one; often none. `exclude` holds ids.
+
+        The list has two attributes more: where all that fits is held back at the start of a task, because its kind goes
+        as well without, `held` is the best of it, and `why` says so.
+        """
         if failure is not None:
             instance(Failure, failure, "failure")
         given = text(task, "task"), names(tools, "tools"), failure, maybe_text(topic, "topic")
@@ -122,12 +126,6 @@ class LessonBook:
         return (yield from credit.feedback(self._shelf, an_id(run_id, "run_id")))
 
     feedback, afeedback = both(_feedback)
-
-    def _floor(self, topic: str, lessons: Collection[Lesson]) -> Plan[Floor]:
-        """Which of these lessons to hold back, because runs of this topic go worse with lessons than without."""
-        return (yield from credit.floor(self._shelf, topic, lessons))
-
-    floor, afloor = both(_floor)
 
     # ------------------------------------------------------------ looking
 

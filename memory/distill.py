@@ -14,7 +14,7 @@ from langgraph.store.base import Op
 from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put
 from langgraph_reflexion.memory.asking import must_answer, wording
 from langgraph_reflexion.memory.changes import moving, unless_embedding_fails
-from langgraph_reflexion.memory.credit import usefulness
+from langgraph_reflexion.memory.credit import worth
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import of_any_tool, source_records
 from langgraph_reflexion.memory.records import FIELDS, LIVE, TRUST, Evidence, change_record, lesson_id, record, tool_of
@@ -68,7 +68,7 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
     patterns = [one for one in known.values() if is_summary(one.lesson)]
     free = [one for one in known.values() if may_be_summed_up(one.lesson)]
     ranked = sorted(
-        free, key=lambda one: (-usefulness(one.lesson, one.evidence), -TRUST.index(one.lesson.origin), one.lesson.id)
+        free, key=lambda one: (-worth(one.lesson, one.evidence), -TRUST.index(one.lesson.origin), one.lesson.id)
     )
     waiting = {one.lesson.id: one.lesson for one in ranked}
     found = []

@@ -13,8 +13,8 @@ from langgraph.store.base import Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.changes import as_recorded, settled, unless_embedding_fails
-from langgraph_reflexion.memory.credit import LABEL, Uplift, topics, uplift
-from langgraph_reflexion.memory.recall import doubt_of
+from langgraph_reflexion.memory.choose import doubt_of
+from langgraph_reflexion.memory.credit import TOPIC, Uplift, topics_in, uplift
 from langgraph_reflexion.memory.records import (
     ALSO,
     FIELDS,
@@ -69,7 +69,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
         "losses": sum(one.losses for one in found),
         "episodes": len(episodes),
         "uplift": dict(Counter(map(_in_a_word, added))),
-        "topics": topics((item.namespace, item.value) for item in items),
+        "topics": topics_in(items),
     }
 
 
@@ -209,7 +209,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         return (yield from _undo_change(shelf, (yield from read_one(shelf, one)), what))
     known = yield from read_all(shelf)
     items = yield from evidence_items(shelf)
-    floor = [item for item in items if item.namespace[-1].startswith(LABEL) and _is_meant(item.value, what, since)]
+    floor = [item for item in items if item.namespace[-1].startswith(TOPIC) and _is_meant(item.value, what, since)]
     floor = [item for item in floor if not item.value.get("undone")]
     ops: list[Op] = [put(item.namespace, item.key, taken_back(item.value, shelf.clock())) for item in floor]
     undone: list[Change] = []

@@ -12,7 +12,7 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple
@@ -20,16 +20,15 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, SearchOp
 
 from langgraph_reflexion.memory.access import Plan
-from langgraph_reflexion.memory.credit import Standing, promise, standing
-from langgraph_reflexion.memory.gate import overlong
+from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
+from langgraph_reflexion.memory.credit import estimate, topic_record
 from langgraph_reflexion.memory.index import Entry, Index, words_of
-from langgraph_reflexion.memory.records import LIVE, Evidence, failure_of, fingerprints, folded, hash_of, lesson_in
+from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked, topic_for
-from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
+from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
-from langgraph_reflexion.text.likeness import likeness, opposed
-from langgraph_reflexion.text.tokens import count_tokens, tokens
+from langgraph_reflexion.text.tokens import tokens
 from langgraph_reflexion.text.topics import GENERAL, without_keywords
 
 logger = logging.getLogger(__name__)
@@ -92,15 +91,6 @@ CLOSE_LOOKS = 12
 RANKS = 5
 """Constant of reciprocal rank fusion. The usual 60 is for lists of hundreds; here few lessons compete."""
 
-BESIDE = 0.7
-"""Share of the best lesson's score that another needs to be shown beside it. Set on the same halves."""
-
-TOO_ALIKE = 0.8
-"""Likeness from which two texts say the same."""
-
-OVERHEAD = 14
-"""Tokens of a lesson in a prompt beside its own words: its id, its record and the marks around it, by count."""
-
 VERY_FAILURE = 100.0
 """Score of a lesson that is bound to this very failure: above any other."""
 
@@ -121,13 +111,6 @@ OWN_ID = re.compile("[0-9a-f]{16}")
 Filters = Mapping[str, Any]
 
 
-class Fit(NamedTuple):
-    """Where a lesson ranks, and by how many points its words fit; none where it fits for another reason."""
-
-    score: float
-    words: float | None = None
-
-
 class Match(NamedTuple):
     """How well a lesson fits a query, and the score from which it would be enough."""
 
@@ -146,14 +129,14 @@ def recall(
     failure: Failure | None,
     topic: str | None,
     exclude: Collection[str],
-) -> Plan[list[Lesson]]:
+) -> Plan[Selection]:
     """The lessons to show, the best first; none where none fits."""
     policy = shelf.policy
     if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
-        return []
+        return Selection()
     items = yield from stocked(shelf)
     if not items:
-        return []
+        return Selection()
     now = shelf.clock()
 
     def usable(item: Item) -> bool:
@@ -173,17 +156,16 @@ def recall(
     evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best]))
     if policy.approve:
         always, best = ([key for key in keys if evidence[key].approved] for keys in (always, best))
-    held = frozenset(weights)
-    always.sort(key=lambda key: len(shelf.index.entries[key].words & held) if key in shelf.index.entries else 0)
-    standing_rules = [_current(items[key], evidence[key], None) for key in reversed(always)]
-    fit: list[tuple[Lesson, Fit]] = []
-    for key in best:
-        lesson = None if key in always else _current(items[key], evidence[key], failure)
-        if lesson is not None:
-            fit.append((lesson, scores[key]))
+    current = {key: _current(items[key], evidence[key], failure) for key in (*always, *best)}
+    rules = [lesson for key in always if (lesson := current[key]) is not None]
+    rules = [lesson for lesson in rules if doubt_of(lesson, evidence[lesson.id]) is None]
+    rules.sort(key=lambda lesson: -len(weights.keys() & words_of(lesson.text)))
+    fit = [(lesson, scores[key]) for key in best if key not in always and (lesson := current[key]) is not None]
+    record = (yield from topic_record(shelf, topic)) if fit and failure is None else (0, 0)
+    kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, record)
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
-    rules = [one for one in standing_rules if one is not None and not _is_doubted(one, evidence[one.id])]
-    return choose(rules, fit, evidence, policy.max_lessons, policy.lesson_tokens, shown_before, failure is not None)
+    limits = policy.max_lessons, policy.lesson_tokens
+    return choose(rules, fit, evidence, kind, *limits, shown_before, failure is not None)
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
@@ -451,71 +433,16 @@ def _topic_factor(item: Item, topic: str) -> float:
 
 
 def _always(items: Iterable[Item], usable: Callable[[Item], bool]) -> list[str]:
-    """The lessons that hold for any task, the oldest first: what a person wants remembered without an occasion."""
+    """The lessons that hold for any task, the newest first: what a person wants remembered without an occasion."""
     found = [item for item in items if holds_always(item.value) and usable(item)]
-    return [item.key for item in sorted(found, key=lambda item: (str(item.value.get("created_at")), item.key))]
+    found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
+    return [item.key for item in found]
 
 
 def holds_always(value: Mapping[str, Any]) -> bool:
     """Whether a record is a preference, a fact of the project or a named rule that names no occasion."""
     named = value.get("kind") in ("preference", "project") or bool(value.get("name"))
     return named and str(value.get("when") or "").strip(" .。").casefold() in ALWAYS
-
-
-# ---------------------------------------------------------------- the choice
-
-
-def choose(
-    rules: Sequence[Lesson],
-    fit: Sequence[tuple[Lesson, Fit]],
-    evidence: Mapping[str, Evidence],
-    most: int,
-    budget: int,
-    shown_before: Sequence[str],
-    failed: bool,
-) -> list[Lesson]:
-    """The lessons to show: few, different, in agreement and within the budget of tokens.
-
-    `rules` hold for any task and come first, but leave a place to a lesson that fits. A record of wins lifts a lesson,
-    a doubtful one is shown only where no other fits. Of several remedies for one failure the best is shown alone.
-    """
-    stands = {lesson.id: _standing(lesson, evidence[lesson.id], failed) for lesson, _ in fit}
-    worth = {lesson.id: promise(lesson, evidence[lesson.id]) for lesson, _ in fit}
-    fit = [(lesson, place) for lesson, place in fit if stands[lesson.id] != "out"]
-    least = BESIDE * max((place.words for _, place in fit if place.words is not None), default=0.0)
-    fit = [(lesson, place) for lesson, place in fit if place.words is None or place.words >= least]
-    order = {lesson.id: -place.score * (0.5 + worth[lesson.id]) for lesson, place in fit}
-    fit.sort(key=lambda one: (stands[one[0].id] == "doubtful", _is_untried_summary(one[0]), order[one[0].id]))
-    chosen: list[Lesson] = []
-    for lesson in rules[: max(most - 1, 1) if fit else most]:
-        if (cost := tokens_of(lesson)) <= budget:
-            chosen.append(lesson)
-            budget -= cost
-    sound = [lesson for lesson, _ in fit if stands[lesson.id] == "sound"]
-    offered = sound or [lesson for lesson, _ in fit]
-    gone = _replaced(offered, evidence)
-    firm = [lesson for lesson in offered if _is_vouched(lesson, evidence)]
-    offered = [lesson for lesson in offered if lesson in firm or not any(_clash(lesson.text, one.text) for one in firm)]
-    offered.sort(key=lambda one: one.kind == "strategy")  # what worked once stands behind what a reflection says
-    while offered and len(chosen) < most:
-        first = offered[0]
-        rivals = [one for one in offered if one is first or _are_rivals(one, first)]
-        best = max(rivals, key=lambda one: (_is_vouched(one, evidence), worth[one.id], _written(one)))
-        offered = [one for one in offered if one not in rivals]
-        texts = [*shown_before, *(one.text for one in chosen)]
-        cost = tokens_of(best)
-        if best.id in gone or cost > budget or any(_clash(best.text, text) for text in texts):
-            continue
-        if _is_doubted(best, evidence[best.id]):
-            continue
-        chosen.append(best)
-        budget -= cost
-    return chosen
-
-
-def tokens_of(lesson: Lesson) -> int:
-    """What a lesson costs in a prompt."""
-    return count_tokens(lesson.text) + count_tokens(lesson.when) + count_tokens(lesson.when_not) + OVERHEAD
 
 
 def _current(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:
@@ -531,68 +458,3 @@ def _current(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson 
         logger.warning("Left out the lesson %r: its id is not one of ours", lesson.id[:64])
         return None
     return lesson if lesson.status in LIVE else None
-
-
-def _standing(lesson: Lesson, evidence: Evidence, failed: bool) -> Standing:
-    return standing(lesson, evidence, failed=failed)
-
-
-def _is_vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
-    return bool(lesson.name) or evidence[lesson.id].vouched
-
-
-def _is_doubted(lesson: Lesson, evidence: Evidence) -> bool:
-    """Whether something speaks against the words of a lesson when they are read again."""
-    doubt = doubt_of(lesson, evidence)
-    if doubt is not None:
-        logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
-    return doubt is not None
-
-
-def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
-    """What speaks against a lesson's words at the second look, or `None`.
-
-    Words that a person approved are shown as they stand. The approval is of exactly these: what another program
-    puts in their place is looked at again.
-    """
-    overlength = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None)
-    approved = evidence.approved_words
-    looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
-    doubt = overlength or next(filter(None, (suspicion(text) for text in looked_at)), None)
-    together = f"{lesson.when} {lesson.text}" if lesson.when and lesson.text in looked_at else ""
-    return doubt or suspicion(together)
-
-
-def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> set[str]:
-    """The ids of lessons whose successor is among these, or of the successor where it has to stand back.
-
-    A summary takes the place of its members. Until it has proved itself it gives way to members that are verified,
-    told by a person, or vouched for.
-    """
-    by_id = {lesson.id: lesson for lesson in lessons}
-    gone: set[str] = set()
-    for lesson in lessons:
-        old = [by_id[id] for id in lesson.supersedes if id in by_id]
-        firm = any(_is_vouched(one, evidence) for one in old) and not _is_vouched(lesson, evidence)
-        trusted = any(one.origin in ("verified", "told") for one in old) and lesson.status != "active"
-        gone |= {lesson.id} if lesson.kind == "pattern" and (firm or trusted) else {one.id for one in old}
-    return gone
-
-
-def _is_untried_summary(lesson: Lesson) -> bool:
-    return lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
-
-
-def _are_rivals(one: Lesson, other: Lesson) -> bool:
-    """Whether two lessons say what to do about the same failure on the same occasion."""
-    if not one.when or not failure_of(one) or failure_of(one) != failure_of(other):
-        return False
-    return likeness(one.when, other.when) >= TOO_ALIKE
-
-
-def _written(lesson: Lesson) -> float:
-    return lesson.created_at.timestamp() if lesson.created_at else 0.0
-
-
-def _clash(text: str, other: str) -> bool:
-    return likeness(text, other) >= TOO_ALIKE or opposed(text, other)

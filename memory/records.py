@@ -52,10 +52,9 @@ class Evidence:
         """The runs it was shown in, the latest last."""
         return tuple(run for run in self.runs if not run.get("withheld") and not run.get("tried"))
 
-    @property
-    def counted(self) -> list[dict[str, Any]]:
-        """The runs that were won or lost with it, those that wrote it and went on with it as well; the latest last."""
-        return [run for run in self.runs if not run.get("withheld") and run.get("result") in ("win", "loss")]
+    def shown_results(self) -> list[dict[str, Any]]:
+        """The runs it was shown in that were won or lost, the latest last."""
+        return [run for run in self.shown if run.get("result") in ("win", "loss")]
 
     def with_run(self, run: dict[str, Any]) -> Evidence:
         """The same once a run is counted, in place of what was counted for it before."""

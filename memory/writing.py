@@ -10,7 +10,7 @@ from langgraph.store.base import Item, Op
 from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.asking import guard_objection
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
-from langgraph_reflexion.memory.credit import promise
+from langgraph_reflexion.memory.credit import worth
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.provenance import copied
@@ -222,4 +222,4 @@ def _use(shelf: Shelf, found: Read) -> tuple[bool, float, float, str]:
     _, lesson, evidence = found
     now = shelf.clock()
     seen = lesson.last_used_at or lesson.created_at or now
-    return lesson.expires_at is None or lesson.expires_at > now, promise(lesson, evidence), seen.timestamp(), lesson.id
+    return lesson.expires_at is None or lesson.expires_at > now, worth(lesson, evidence), seen.timestamp(), lesson.id

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import Floor, LessonBook, likeness, topic_for, tries_again, withheld
+from langgraph_reflexion.memory import LessonBook, Selection, likeness, topic_for, withheld
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.schemas import Failure, Lesson
+from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import Recalled, State, Update, task_in
 
 
@@ -31,7 +31,7 @@ def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, co
     for cause, at in moments:
         seen = [one.lesson.id for one in (*known, *found)]
         lessons = yield from find_lessons(book, tools, budget, state, cause, seen)
-        found += yield from choose_shown(memory, book, budget, state, lessons, at)
+        found += choose_shown(memory, state, lessons, at)
     if not found:
         return nothing
     why = next((one.why for one in found if one.why), "")
@@ -47,34 +47,25 @@ def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, co
 
 def find_lessons(
     book: LessonBook, tools: Toolbox, budget: Budget, state: State, failure: Failure | None, seen: Sequence[str]
-) -> Waits[list[Lesson]]:
+) -> Waits[Selection]:
     """The lessons that fit, without those in `seen`, those this run wrote, and what its failure turns already say."""
     task = task_in(state)
     exclude = [*seen, *state["lessons_written"]]
     wait = either(book.recall, book.arecall, task, tools.names, failure, topic_for(task, book.policy), exclude=exclude)
-    found: list[Lesson] = (yield from best_effort("recall", wait, budget.left(state))) or []
+    found: Selection = (yield from best_effort("recall", wait, budget.left(state))) or Selection()
     most = budget.limits.stuck_similarity
     said = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
-    return [lesson for lesson in found if all(likeness(lesson.text, text) <= most for text in said)]
+    new = [lesson for lesson in found if all(likeness(lesson.text, text) <= most for text in said)]
+    return Selection(new, found.held, found.why)
 
 
-def choose_shown(
-    memory: AgentMemory, book: LessonBook, budget: Budget, state: State, lessons: Sequence[Lesson], step: int
-) -> Waits[list[Recalled]]:
+def choose_shown(memory: AgentMemory, state: State, lessons: Selection, step: int) -> list[Recalled]:
     """Each lesson: shown, withheld for comparison, or held back where lessons do no good."""
-    if not lessons:
-        return []
     run, share = state["about"]["id"], memory.policy.control_share
-    floor = Floor()
-    if not tries_again(run):
-        wait = either(book.floor, book.afloor, topic_for(task_in(state), book.policy), lessons)
-        floor = (yield from best_effort("recall", wait, budget.left(state))) or floor
-    return [
-        Recalled(lesson=lesson, shown=False, step=step, why=floor.why)
-        if lesson.id in floor.held
-        else Recalled(lesson=lesson, shown=not withheld(lesson, run, share), step=step)
-        for lesson in lessons
-    ]
+    found = [Recalled(lesson=one, shown=not withheld(one, run, share), step=step) for one in lessons]
+    if lessons.held is not None:
+        found.append(Recalled(lesson=lessons.held, shown=False, step=step, why=lessons.why))
+    return found
 
 
 def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:

@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import concrete, likeness, screen, spares_a_reflection
+from langgraph_reflexion.memory import Selection, concrete, likeness, screen, spares_a_reflection
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_texts
 from langgraph_reflexion.nodes.ask import can_ask_user
@@ -176,7 +176,7 @@ def _is_known(
     lessons = yield from find_lessons(book, tools, budget, state, failure, seen)
     bound = [one for one in lessons if one.trigger is not None and one.trigger.fingerprint == failure.fingerprint]
     good = [lesson for lesson in bound if spares_a_reflection(lesson)]
-    return any(one.shown for one in (yield from choose_shown(memory, book, budget, state, good, 1)))
+    return any(one.shown for one in choose_shown(memory, state, Selection(good), 1))
 
 
 def _depth(budget: Budget, state: State, failure: Failure) -> Depth:

@@ -18,6 +18,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
 from langgraph_reflexion.driver import Wait, Waits
+from langgraph_reflexion.memory import record_text
 from langgraph_reflexion.nodes.calling import INJECTED, accepts, in_thread, is_async
 from langgraph_reflexion.nodes.models.history import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
@@ -131,9 +132,8 @@ def _list(lessons: Sequence[Lesson]) -> str:
 
 def _line(lesson: Lesson) -> str:
     when, unless = _occasion(lesson.when, "When: ", ""), _occasion(lesson.when_not, "Not when: ", "Not: ")
-    shown = lesson.wins + lesson.losses
-    record = f" (helped {lesson.wins} of {shown})" if shown else ""
-    return f"- {lesson.id}: {_one_line(lesson.text)}{when}{unless}{record}"
+    record = record_text(lesson)
+    return f"- {lesson.id}: {_one_line(lesson.text)}{when}{unless}" + (f" ({record})" if record else "")
 
 
 def _occasion(text: str, label: str, shorter: str) -> str:

@@ -1,0 +1,180 @@
+"""Choosing which of the lessons that fit are shown: few, worth it, different, in agreement and within the budget."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from langgraph_reflexion.memory.credit import Estimate
+from langgraph_reflexion.memory.gate import overlong
+from langgraph_reflexion.memory.records import Evidence, hash_of
+from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
+from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.likeness import likeness, opposed
+from langgraph_reflexion.text.tokens import count_tokens
+
+logger = logging.getLogger(__name__)
+
+BESIDE = 0.7
+"""Share of the best lesson's score that another needs to be shown beside it. Set on the tuning halves of
+`benchmarks/recall.py`."""
+
+TOO_ALIKE = 0.8
+"""Likeness from which two texts say the same."""
+
+OVERHEAD = 14
+"""Tokens of a lesson in a prompt beside its own words: its id, its record and the marks around it, by count."""
+
+
+class Fit(NamedTuple):
+    """Where a lesson ranks, and by how many points its words fit; none where it fits for another reason."""
+
+    score: float
+    words: float | None = None
+
+
+class Selection(list[Lesson]):
+    """The lessons to show, the best first. Where lessons fit and are all held back, `held` is the best, `why` says so.
+
+    A run records what was held back as withheld, so that the evidence goes on.
+    """
+
+    def __init__(self, lessons: Sequence[Lesson] = (), held: Lesson | None = None, why: str = "") -> None:
+        super().__init__(lessons)
+        self.held = held
+        self.why = why
+
+
+def choose(
+    rules: Sequence[Lesson],
+    fit: Sequence[tuple[Lesson, Fit]],
+    evidence: Mapping[str, Evidence],
+    kind: Estimate,
+    most: int,
+    budget: int,
+    shown_before: Sequence[str],
+    failed: bool,
+) -> Selection:
+    """The lessons to show. `rules` hold for any task and come first, but leave a place to a lesson that fits.
+
+    At the start a lesson is held back where runs do as well without it; after a failure one that failed the last time
+    is no help. Of several remedies for the same sort of failure on the same occasion the most valuable is shown alone,
+    so that its run says whether it works; of two that advise the opposite likewise.
+    """
+    fit = [one for one in fit if not _is_doubted(one[0], evidence[one[0].id])]
+    why = {} if failed else {one.id: kind.holds_back(one.id) for one, _ in fit if not is_vouched(one, evidence)}
+    worthy = [one for one in fit if not why.get(one[0].id)]
+    if failed:
+        worthy = [one for one in fit if is_vouched(one[0], evidence) or not _lost_last(evidence[one[0].id])]
+    least = BESIDE * max((place.words for _, place in worthy if place.words is not None), default=0.0)
+    worthy = [one for one in worthy if one[1].words is None or one[1].words >= least]
+    chosen: list[Lesson] = []
+    for lesson in rules[: max(most - 1, 1) if worthy else most]:
+        if (cost := tokens_of(lesson)) <= budget:
+            chosen.append(lesson)
+            budget -= cost
+    for best in _in_order(worthy, evidence, kind):
+        cost = tokens_of(best)
+        if len(chosen) < most and cost <= budget:
+            texts = [*shown_before, *(one.text for one in chosen)]
+            if not any(_clash(best.text, text) for text in texts):
+                chosen.append(best)
+                budget -= cost
+    if worthy or not why:
+        return Selection(chosen)
+    held = max((one for one, _ in fit), key=lambda one: kind.values[one.id])
+    return Selection(chosen, held, why[held.id])
+
+
+def _in_order(fit: Sequence[tuple[Lesson, Fit]], evidence: Mapping[str, Evidence], kind: Estimate) -> list[Lesson]:
+    """The lessons that may be shown together, the best first."""
+
+    def rank(one: tuple[Lesson, Fit]) -> tuple[bool, bool, float]:
+        lesson, place = one
+        untried = lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
+        # What worked once stands behind what a reflection says.
+        return lesson.kind == "strategy", untried, -place.score * (0.5 + kind.values[lesson.id])
+
+    offered = [lesson for lesson, _ in sorted(fit, key=rank)]
+    gone = _replaced(offered, evidence)
+    firm = [lesson for lesson in offered if is_vouched(lesson, evidence)]
+    offered = [one for one in offered if one in firm or not any(_clash(one.text, other.text) for other in firm)]
+    found: list[Lesson] = []
+    while offered:
+        first = offered[0]
+        rivals = [one for one in offered if one is first or are_rivals(one, first) or opposed(one.text, first.text)]
+        found.append(max(rivals, key=lambda one: (is_vouched(one, evidence), kind.values[one.id], _written(one))))
+        offered = [one for one in offered if one not in rivals]
+    return [one for one in found if one.id not in gone]
+
+
+def is_vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
+    """Whether a person wants the lesson shown, whatever its record."""
+    return bool(lesson.name) or evidence[lesson.id].vouched
+
+
+def are_rivals(one: Lesson, other: Lesson) -> bool:
+    """Whether two lessons say what to do about the same sort of failure on the same occasion.
+
+    Those that one run taught belong together, and are no rivals.
+    """
+    if one.trigger is None or other.trigger is None or not one.when or set(one.sources) & set(other.sources):
+        return False
+    same_sort = (one.trigger.signal, one.trigger.tool) == (other.trigger.signal, other.trigger.tool)
+    return same_sort and one.trigger.signal is not None and likeness(one.when, other.when) >= TOO_ALIKE
+
+
+def tokens_of(lesson: Lesson) -> int:
+    """What a lesson costs in a prompt."""
+    return count_tokens(lesson.text) + count_tokens(lesson.when) + count_tokens(lesson.when_not) + OVERHEAD
+
+
+def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
+    """What speaks against a lesson's words at the second look, or `None`.
+
+    Words that a person approved are shown as they stand. The approval is of exactly these: what another program
+    puts in their place is looked at again.
+    """
+    overlength = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None)
+    approved = evidence.approved_words
+    looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
+    doubt = overlength or next(filter(None, (suspicion(text) for text in looked_at)), None)
+    together = f"{lesson.when} {lesson.text}" if lesson.when and lesson.text in looked_at else ""
+    return doubt or suspicion(together)
+
+
+def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> set[str]:
+    """The ids of lessons whose successor is among these, or of the successor where it has to stand back.
+
+    A summary takes the place of its members. Until it has proved itself it gives way to members that are verified,
+    told by a person, or vouched for.
+    """
+    by_id = {lesson.id: lesson for lesson in lessons}
+    gone: set[str] = set()
+    for lesson in lessons:
+        old = [by_id[id] for id in lesson.supersedes if id in by_id]
+        firm = any(is_vouched(one, evidence) for one in old) and not is_vouched(lesson, evidence)
+        trusted = any(one.origin in ("verified", "told") for one in old) and lesson.status != "active"
+        gone |= {lesson.id} if lesson.kind == "pattern" and (firm or trusted) else {one.id for one in old}
+    return gone
+
+
+def _is_doubted(lesson: Lesson, evidence: Evidence) -> bool:
+    doubt = doubt_of(lesson, evidence)
+    if doubt is not None:
+        logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
+    return doubt is not None
+
+
+def _lost_last(evidence: Evidence) -> bool:
+    results = evidence.shown_results()
+    return bool(results) and results[-1]["result"] == "loss"
+
+
+def _written(lesson: Lesson) -> float:
+    return lesson.created_at.timestamp() if lesson.created_at else 0.0
+
+
+def _clash(text: str, other: str) -> bool:
+    return likeness(text, other) >= TOO_ALIKE or opposed(text, other)
