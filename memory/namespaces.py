@@ -12,22 +12,25 @@ from langgraph_reflexion.context import FIELD, MemoryPolicy, Namespace, field_of
 _UNFIT = re.compile("[.~*/{}\x00-\x1f\x7f\ud800-\udfff]")
 
 
-def resolve_namespace(policy: MemoryPolicy, agent_name: str, context: Any = None) -> Namespace | None:
+def resolve_namespace(
+    policy: MemoryPolicy, agent_name: str, context: Any = None, user: str | None = None
+) -> Namespace | None:
     """Where this run's memory lives, or `None` where the context lacks a field that the namespace asks for.
 
     Without a namespace of its own a policy means `("reflexion", name of the agent)`. Values from the context are
-    escaped one to one, so that no two of them ever share a memory.
+    escaped one to one, so that no two of them ever share a memory. A `user` that the server has signed in fills
+    `{user_id}`, whatever the context says.
     """
     if policy.namespace is None:
         return ("reflexion", label(agent_name) or "reflexion_agent")
-    return filled_in(policy.namespace, context)
+    return filled_in(policy.namespace, context, user)
 
 
-def filled_in(namespace: Namespace, context: Any) -> Namespace | None:
+def filled_in(namespace: Namespace, context: Any, user: str | None = None) -> Namespace | None:
     """The namespace with its fields filled from the context, as for a run; `None` where one has no value."""
     labels = []
     for pattern in namespace:
-        filled = _filled(pattern, context)
+        filled = _filled(pattern, context, user)
         if not filled:
             return None
         labels.append(filled)
@@ -60,10 +63,10 @@ def label(value: object) -> str:
     return _UNFIT.sub(lambda found: "".join(f"~{byte:02x}" for byte in _bytes(found.group())), text)
 
 
-def _filled(pattern: str, context: Any) -> str | None:
+def _filled(pattern: str, context: Any, user: str | None) -> str | None:
     """The label with its fields filled; `None` where one of them has no value."""
     names = FIELD.findall(pattern)
-    values = {name: field_of(context, name) for name in names}
+    values = {name: user if name == "user_id" and user is not None else field_of(context, name) for name in names}
     if any(value is None or str(value) == "" for value in values.values()):
         return None
     # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.

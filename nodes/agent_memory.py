@@ -43,15 +43,15 @@ class AgentMemory:
         """The namespace of a run; None, with a warning, where a field of it is not filled."""
         if not (self.policy.read or self.policy.write):
             return None
-        namespace = resolve_namespace(self.policy, self.agent, runtime_of(config).context)
+        user = user_of(config)
+        namespace = resolve_namespace(self.policy, self.agent, runtime_of(config).context, user)
         if namespace is None:
             logger.warning(
                 "No memory for this run: the context does not fill every field of the namespace %s",
                 self.policy.namespace,
             )
             return None
-        user = user_of(config) if self.policy.by_user else None
-        return [*namespace] if user is None else [*namespace, label(user)]
+        return [*namespace, label(user)] if self.policy.by_user and user is not None else [*namespace]
 
     def book_to_read(self, state: Any, config: RunnableConfig) -> LessonBook | None:
         """The book of this run; None if it shows no lessons."""

@@ -45,7 +45,10 @@ asking = create_reflexion_agent(RoleModel(decide), [book], controls=["ask_user"]
 SIGNING_IN = """
 from langgraph_sdk import Auth
 
+from langgraph_reflexion.server import own_memory
+
 auth = Auth()
+auth.on.store(own_memory())
 
 
 @auth.authenticate

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 TASK = "Find one hour on 2026-03-03: it starts on the hour, strictly after 09:00, and ends by 14:00."
@@ -131,6 +132,10 @@ def test_where_the_server_authenticates_lessons_are_kept_by_user(signed_in: str,
         outcome = here.threads.get_state(thread)["values"]["outcome"]
         assert not outcome["lessons_used"], "the other's lessons are not theirs"
         assert len(outcome["lessons_written"]) == 1
-    kept = lessons(client(signed_in, "ada"))
-    assert set(kept) >= {("reflexion", "demo", "ada", "lessons"), ("reflexion", "demo", "bob~2eb", "lessons")}
-    assert not any("somebody else" in place for place in kept)
+    ada = client(signed_in, "ada")
+    assert ada.store.search_items(("reflexion", "demo", "ada", "lessons"))["items"]
+    for foreign in (("reflexion", "demo", "bob~2eb", "lessons"), ("reflexion", "demo"), ()):
+        with pytest.raises(httpx.HTTPStatusError, match="Only your own memory"):
+            ada.store.search_items(foreign)
+    with pytest.raises(httpx.HTTPStatusError, match="Only your own memory"):
+        ada.store.list_namespaces()

@@ -1,5 +1,6 @@
-"""The routes that a LangGraph server adds for memory: `"http": {"app": "langgraph_reflexion.server:app"}`."""
+"""What a LangGraph server adds for memory: routes (`"http": {"app": "langgraph_reflexion.server:app"}`) and access."""
 
 from langgraph_reflexion.server.routes import app
+from langgraph_reflexion.server.users import own_memory
 
-__all__ = ["app"]
+__all__ = ["app", "own_memory"]

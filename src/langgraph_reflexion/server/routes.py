@@ -23,7 +23,7 @@ from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.describing import TEXT, among, described, number
-from langgraph_reflexion.server.host import server_store, user_of
+from langgraph_reflexion.server.users import server_store, user_of, warning_of_open_store
 
 MOST = 1000
 Deed = Callable[[LessonBook, str], Awaitable[Lesson]]
@@ -211,4 +211,5 @@ app = Starlette(
         described(f"{ONE}/restore", restore, {**NOW, 409: "It was not set aside"}, method="POST"),
     ],
     exception_handlers={HTTPException: _fault},
+    lifespan=warning_of_open_store,
 )

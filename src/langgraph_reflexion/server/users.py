@@ -1,0 +1,94 @@
+"""Users of a LangGraph server: who is asking, and what keeps each of them to their own memory.
+
+The server has store routes of its own, which know nothing of users: without a handler, everyone who is signed in can
+read and write everyone's lessons through them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from langgraph.store.base import BaseStore
+from langgraph_sdk import Auth
+from starlette.requests import Request
+
+from langgraph_reflexion.context import FIELD
+from langgraph_reflexion.memory.namespaces import label
+
+logger = logging.getLogger(__name__)
+
+BY_USER = ("reflexion", "*", "{user_id}")
+"""Where agents with `MemoryPolicy(by_user=True)` and no namespace of their own keep their lessons."""
+
+
+async def server_store() -> BaseStore:
+    """The store that the server gives to its graphs."""
+    store = importlib.import_module("langgraph_api.store")  # there within a LangGraph server, and nowhere else
+    return cast("BaseStore", await store.get_store())
+
+
+def user_of(request: Request) -> str | None:
+    """Who the server says is asking; None where it authenticates nobody."""
+    user = request.scope.get("user")
+    try:
+        identity = getattr(user, "identity", None)
+    except NotImplementedError:  # Starlette's user who is not signed in
+        return None
+    return str(identity) if identity else None
+
+
+def own_memory(*namespaces: tuple[str, ...]) -> Callable[[Any, Any], Awaitable[bool]]:
+    """A handler for `@auth.on.store`: a user reaches their own memory through the store routes, and nothing else.
+
+    `namespaces` are those of your agents' memories, `("reflexion", "*", "{user_id}")` unless you give others.
+    `{user_id}` stands for the user; `*` and any other field for one label of any text.
+    """
+    patterns = namespaces or (BY_USER,)
+    for pattern in patterns:
+        if "{user_id}" not in pattern:
+            raise ValueError(f"a namespace of `own_memory` has a label '{{user_id}}', got {pattern!r}")
+
+    async def handler(ctx: Any, value: Any) -> bool:
+        wanted = tuple(value.get("namespace") or ())
+        user = label(ctx.user.identity)
+        if any(_is_below(wanted, pattern, user) for pattern in patterns):
+            return True
+        begin = " or ".join(repr([user if part == "{user_id}" else part for part in pattern]) for pattern in patterns)
+        raise Auth.exceptions.HTTPException(status_code=403, detail=f"Only your own memory: begin with {begin}")
+
+    return handler
+
+
+def _is_below(wanted: tuple[str, ...], pattern: tuple[str, ...], user: str) -> bool:
+    """Whether a namespace lies in the one of a pattern, for this user."""
+    if len(wanted) < len(pattern):
+        return False
+    for given, part in zip(wanted, pattern, strict=False):
+        is_any = part == "*" or (part != "{user_id}" and FIELD.search(part))
+        if not is_any and given != (user if part == "{user_id}" else part):
+            return False
+    return True
+
+
+@asynccontextmanager
+async def warning_of_open_store(_app: Any) -> AsyncIterator[None]:
+    """The lifespan of the app: warn at the start where users are told apart and the store is open to all of them."""
+    try:
+        auth = importlib.import_module("langgraph_api.auth.custom").get_auth_instance()
+    except ImportError:  # no LangGraph server
+        auth = None
+    if isinstance(auth, Auth) and not _covers_the_store(auth):
+        logger.warning(
+            "Memory is kept by user, and no `@auth.on.store` handler keeps users apart: everyone who is signed in can "
+            "read and change all lessons through the server's store routes. Add "
+            "`auth.on.store(langgraph_reflexion.server.own_memory())` or a handler of your own."
+        )
+    yield
+
+
+def _covers_the_store(auth: Auth) -> bool:
+    return bool(auth._global_handlers) or any(resource in ("store", "*") for resource, _ in auth._handlers)
