@@ -76,19 +76,19 @@ def _distrust(lesson: Lesson, tidied: Lesson, task: str | None, foreign: list[st
     """Why a lesson's words are not to be trusted. They are read as they came, too: tidying hides a line's start."""
     reason = suspicion_of(lesson.model_copy(update={"why": ""})) or suspicion_of(tidied)
     own = [task] if task else []
-    return reason or next(filter(None, (copied(text, foreign, own) for text in shown_with(lesson))), None)
+    return reason or next(filter(None, (copied(text, foreign, own) for text in _texts(lesson))), None)
 
 
-def shown_with(lesson: Lesson) -> list[str]:
-    """The texts of a lesson that a prompt shows: what it says, and when it holds."""
+def _texts(lesson: Lesson) -> list[str]:
+    """The texts of a lesson that a prompt shows: its advice, and when it applies."""
     return [text for text in (lesson.text, lesson.when, lesson.when_not) if text]
 
 
 def _insertion(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:
-    """A new lesson and all that follows from it, in one batch: a crash leaves all of it or nothing."""
+    """The writes for a new lesson and all that follows from it, as one batch: a crash leaves all of it or nothing."""
     found, ops = _new_record(shelf, new)
     run = found.evidence.changes[0].run
-    known = yield from read_some(shelf, [one for one in new.supersedes if one in items])
+    known = yield from read_some(shelf, [key for key in new.supersedes if key in items])
     for elder in known.values():
         why = f"{new.id} takes its place"
         ops += moving(shelf, elder, "superseded", "superseded", by="writer", why=why, run=run)
@@ -100,25 +100,25 @@ def _insertion(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[lis
 
 
 def _opposition(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
-    """What records on both sides that they advise the opposite, where it is not recorded yet."""
+    """The writes that record, on both sides, that two lessons advise the opposite."""
     ops: list[Op] = []
     run = run_of(new.lesson)
     for other in others:
-        for one, against in ((new, other), (other, new)):
+        for found, against in ((new, other), (other, new)):
             why = f"{against.lesson.id} advises the opposite"
-            if why not in {change.why for change in one.evidence.changes}:
-                ops += moving(shelf, one, None, "opposed", by="writer", why=why, run=run)
+            if why not in {change.why for change in found.evidence.changes}:
+                ops += moving(shelf, found, None, "opposed", by="writer", why=why, run=run)
     return ops
 
 
 def _reconciled(shelf: Shelf, new: Lesson) -> Plan[Written]:
-    """Look once more for what other writers added in the meantime.
+    """Look once more at what other writers added in the meantime.
 
-    Where one says the same, the elder stays and has the evidence of both; of two under one name the later holds.
+    Where one says the same, the elder stays with the evidence of both; of two under one name the later stays.
     """
     items = yield from stocked(shelf)
     others = {key: item for key, item in items.items() if key != new.id}
-    twin, rivals = twin_of(shelf, new, others), [one.key for one in _same_name(new, others.values())]
+    twin, rivals = twin_of(shelf, new, others), [item.key for item in _same_name(new, others.values())]
     near = [*rivals, *([twin.key] if twin is not None else [])]
     against = opposites(shelf, new, others)
     known = yield from settled(shelf, dict.fromkeys([new.id, *near, *against]))
@@ -127,13 +127,13 @@ def _reconciled(shelf: Shelf, new: Lesson) -> Plan[Written]:
         return Written("added", new)
     yield from unless_embedding_fails(_opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
-        stays, goes = sorted((ours, known[twin.key]), key=lambda one: _age(shelf, one))
+        stays, goes = sorted((ours, known[twin.key]), key=lambda found: _age(shelf, found))
         yield from _supersede(shelf, goes, f"{stays.lesson.id} says the same")
         united = yield from merge(shelf, stays.item, goes.lesson, None)
         return Written("merged", united.lesson if united is not None else stays.lesson)
-    *gone, stays = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda one: _age(shelf, one))
-    for goes in gone:
-        yield from _supersede(shelf, goes, f"{stays.lesson.id} takes its place")
+    by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
+    for goes in by_age[:-1]:
+        yield from _supersede(shelf, goes, f"{by_age[-1].lesson.id} takes its place")
     return Written("added", ours.lesson)
 
 
@@ -147,23 +147,24 @@ def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
 
 
 def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
-    """Bring a named entry's former value back, in place of the one that had taken its place."""
+    """Bring a named entry's former value back, in place of the one that had replaced it."""
     if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
         return False
     run = run_of(new)
-    known = yield from read_some(shelf, [twin.key, *(one.key for one in _same_name(new, items))])
-    again = known.pop(twin.key, None)
-    if again is None:
+    known = yield from read_some(shelf, [twin.key, *(item.key for item in _same_name(new, items))])
+    former = known.pop(twin.key, None)
+    if former is None:
         return False
-    ops = moving(shelf, again, "candidate", "restored", by="writer", why="it holds again", run=run)
-    for one in known.values():
+    ops = moving(shelf, former, "candidate", "restored", by="writer", why="it holds again", run=run)
+    for found in known.values():
         why = f"{twin.key} takes its place"
-        ops += moving(shelf, one, "superseded", "superseded", by="writer", why=why, run=run)
+        ops += moving(shelf, found, "superseded", "superseded", by="writer", why=why, run=run)
     yield from unless_embedding_fails(ops)
     return True
 
 
 def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:
+    """The lesson as it is written for the first time."""
     now = shelf.clock()
     expires = lesson.expires_at
     if expires is None and shelf.policy.expires_after is not None:
@@ -172,7 +173,7 @@ def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:
         update={
             "id": lesson_id(shelf.namespace, lesson),
             "status": status,
-            "sources": [one for one in dict.fromkeys(lesson.sources) if one],
+            "sources": [source for source in dict.fromkeys(lesson.sources) if source],
             "created_at": now,
             "updated_at": now,
             "expires_at": expires,
@@ -182,44 +183,44 @@ def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:
 
 
 def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
-    """The named entries that the new one of that name takes the place of; one, unless many write at once."""
-    alike = (new.kind, new.name)
+    """The live entries that a new one of the same kind and name replaces; one, unless many write at once."""
+    name = (new.kind, new.name)
     live = (item for item in items if item.value.get("status") in LIVE)
-    return [item for item in live if new.name and (item.value.get("kind"), item.value.get("name")) == alike]
+    return [item for item in live if new.name and (item.value.get("kind"), item.value.get("name")) == name]
 
 
 def _new_record(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
-    """A new lesson as it will be read, and what keeps it."""
+    """A new lesson as it will be read, and the writes that keep it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if doubt else "added"
     run = run_of(new)
-    # Its sources lie with the evidence alone: two writers of the same lesson must not overwrite each other's.
+    # Its sources are kept with the evidence alone: two writers of one lesson must not overwrite each other's.
     bare = record(new.model_copy(update={"sources": []}))
     key, value = change_record(Evidence(), Change("", new.id, action, at, "writer", doubt, None, run), bare)
     about = shelf.evidence_of(new.id)
     ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(about, key, value)]
-    ops += [put(about, *one) for one in source_records(new, at)]
+    ops += [put(about, *source) for source in source_records(new, at)]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
     return Read(item, new, Evidence(changes=(change_of(value),))), ops
 
 
 def _evictions(shelf: Shelf, new: Read) -> Plan[list[Op]]:
-    """What retires the least useful lessons above the cap, the new one among them; an approved one never goes."""
+    """The writes that retire the least useful lessons above the cap, the new one among them, but no approved one."""
     found = {**(yield from read_all(shelf)), new.lesson.id: new}
-    gone = {one for one in new.lesson.supersedes if one in found}
-    live = [one for key, one in found.items() if one.lesson.status in LIVE and key not in gone]
-    idle = sorted((one for one in live if not one.evidence.approved), key=lambda one: _use(shelf, one))
-    most = shelf.policy.max_kept
-    run, why = new.evidence.changes[0].run, f"{most} lessons are kept"
+    gone = {key for key in new.lesson.supersedes if key in found}
+    live = [other for key, other in found.items() if other.lesson.status in LIVE and key not in gone]
+    free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))
+    cap = shelf.policy.max_kept
+    run, why = new.evidence.changes[0].run, f"{cap} lessons are kept"
     ops: list[Op] = []
-    for one in idle[: max(len(live) - most, 0)]:
-        ops += moving(shelf, one, "retired", "retired", by="policy", why=why, run=run)
+    for other in free[: max(len(live) - cap, 0)]:
+        ops += moving(shelf, other, "retired", "retired", by="policy", why=why, run=run)
     return ops
 
 
-def _use(shelf: Shelf, found: Read) -> tuple[bool, float, float, str]:
-    """The order in which lessons go: the expired first, then the least useful, then those long unused."""
+def _usefulness(shelf: Shelf, found: Read) -> tuple[bool, float, float, str]:
+    """The order in which lessons go: expired ones first, then the least useful, then those long unused."""
     _, lesson, evidence = found
     now = shelf.clock()
-    seen = lesson.last_used_at or lesson.created_at or now
-    return lesson.expires_at is None or lesson.expires_at > now, worth(lesson, evidence), seen.timestamp(), lesson.id
+    used = lesson.last_used_at or lesson.created_at or now
+    return lesson.expires_at is None or lesson.expires_at > now, worth(lesson, evidence), used.timestamp(), lesson.id
