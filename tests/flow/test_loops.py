@@ -75,7 +75,7 @@ def test_a_new_result_each_time_is_progress(run, desk, protocol):
 @pytest.mark.req("A6")
 def test_other_arguments_are_no_loop(run, desk, protocol):
     desk.answers = lambda _: "nothing"
-    model = RoleModel([*[call("search", query=f"room {i}") for i in range(5)], say("11:00")])
+    model = RoleModel([*[call("search", query=f"room {i}") for i in range(4)], say("11:00")])
     assert not run(model, [desk.search], protocol=protocol).signals
 
 
@@ -132,13 +132,14 @@ def test_several_calls_of_a_turn_are_one_turn_of_the_loop(run, desk):
     [
         ["Could not find Monday. Similar: []", "Error: no such day"],
         ["Please give a date in the form YYYY-MM-DD."] * 3,
+        ["Nothing was found."] * 5,
     ],
-    ids=["says twice that it failed", "says the same three times"],
+    ids=["says twice that it failed", "says the same three times", "finds nothing five times"],
 )
 def test_results_that_say_that_they_failed_or_say_the_same_again_are_no_progress(run, desk, protocol, answers):
     said = iter([*answers, "eleven is free"])
     desk.answers = lambda _: next(said)
-    days = ["Monday", "Tuesday", "Friday"][: len(answers)]
+    days = ["Monday", "Tuesday", "rooms in Rome", "the boss", "Friday"][: len(answers)]
     model = RoleModel(
         [*[call("search", query=day) for day in days], call("search", query="noon"), say("11:00")], reflection()
     )

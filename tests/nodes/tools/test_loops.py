@@ -329,3 +329,29 @@ def test_turns_that_each_bring_news_are_no_loop(turns: Turns, threshold: int) ->
     news = [[Seen(one.name, one.args, f"news {at}", "") for one in turn] for at, turn in enumerate(turns)]
     alone = [list({canonical(one.name, one.args): one for one in turn}.values()) for turn in news]
     assert followed(alone, threshold) == [None] * len(turns)
+
+
+@pytest.mark.req("A6")
+@pytest.mark.parametrize(
+    ("result", "turns", "kind"),
+    [
+        ("The archive holds twelve folders.", 3, "same_result"),
+        ("Nothing was found.", 5, "same_result"),
+        ("[]", 5, "same_result"),
+        ("ok", 9, None),
+        ("stored", 9, None),
+        ("null", 9, None),
+        ("", 9, None),
+    ],
+)
+def test_the_same_result_of_different_calls_is_no_progress_unless_it_only_confirms_a_deed(result, turns, kind):
+    days = ["monday", "rooms", "the boss", "lunch", "paris", "train", "weather", "music", "dog"]
+    seen = kinds(*(search(day, result) for day in days[:turns]))
+    assert seen == [*[None] * (turns - 1), kind]
+
+
+@pytest.mark.req("A6")
+def test_one_new_result_beside_known_ones_is_progress():
+    page = "The archive holds twelve folders."
+    turns = [[search(day, page), search(f"{day} two", f"news {day} of the day")] for day in ("a1", "b2", "c3", "d4")]
+    assert kinds(*turns) == [None] * 4
