@@ -1,4 +1,4 @@
-"""The demo: one appointment, found offline. Its model is a script, and says so; the rest is the real thing."""
+"""The demo: one appointment, found offline. Its model is a script, and says so; everything else is real."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class ScriptedPlanner(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=_said(messages))])
+        return ChatResult(generations=[ChatGeneration(message=_reply(messages))])
 
     async def _agenerate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=_said(messages))])
+        return ChatResult(generations=[ChatGeneration(message=_reply(messages))])
 
     def _stream(
         self,
@@ -91,7 +91,7 @@ class ScriptedPlanner(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        message = _said(messages)
+        message = _reply(messages)
         for word in re.findall(r"\S+\s*", message.text) or [""]:
             chunk = ChatGenerationChunk(message=AIMessageChunk(content=word))
             if run_manager is not None:
@@ -101,19 +101,19 @@ class ScriptedPlanner(BaseChatModel):
         yield ChatGenerationChunk(message=last.model_copy(update={"chunk_position": "last"}))
 
 
-def _said(messages: Sequence[BaseMessage]) -> AIMessage:
+def _reply(messages: Sequence[BaseMessage]) -> AIMessage:
     text = "\n".join(message.text for message in messages)
-    message = _reflected() if "patch_prompt" in text else _decided(messages, text)
+    message = _reflection() if "patch_prompt" in text else _decision(messages, text)
     size = len(text) // 4
     message.usage_metadata = {"input_tokens": size, "output_tokens": 20, "total_tokens": size + 20}
     return message
 
 
-def _decided(messages: Sequence[BaseMessage], text: str) -> AIMessage:
-    # Only what the user said has an id: a patch in the user's turn asks for nothing.
-    since = max((i for i, one in enumerate(messages) if one.type == "human" and one.id), default=0)
+def _decision(messages: Sequence[BaseMessage], text: str) -> AIMessage:
+    # Only what the user said has an id: a failure turn has none, and sets no task.
+    since = max((i for i, message in enumerate(messages) if message.type == "human" and message.id), default=0)
     seen = next(
-        (one.text for one in messages[since:] if isinstance(one, ToolMessage) and one.status == "success"),
+        (m.text for m in messages[since:] if isinstance(m, ToolMessage) and m.status == "success"),
         "",
     )
     if seen:
@@ -121,7 +121,7 @@ def _decided(messages: Sequence[BaseMessage], text: str) -> AIMessage:
     warned = LESSON in text or PATCH in text
     dates = re.findall(r"\d{4}-\d{2}-\d{2}", text)
     day = "Tuesday" if warned else dates[0] if dates else "2026-03-03"
-    calls = sum(bool(getattr(one, "tool_calls", None)) for one in messages)
+    calls = sum(bool(getattr(message, "tool_calls", None)) for message in messages)
     return AIMessage("", tool_calls=[tool_call(name="busy_times", args={"day": day}, id=f"look-{calls}-{day}")])
 
 
@@ -131,7 +131,7 @@ def _free_hour(busy: str) -> str:
     return clock(hours[0]) if hours else "No hour"
 
 
-def _reflected() -> AIMessage:
+def _reflection() -> AIMessage:
     reflection = {
         "failure_signal": "tool_error",
         "root_cause": "tool_misuse",

@@ -106,7 +106,7 @@ class Routes:
         return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else "decide"
 
     def after_attempt(self, state: RouteState) -> str:
-        """An answer is checked; without one the worker tries again, reflected on first where it said itself why."""
+        """An answer is checked; without one the worker tries again, after a reflection if there is one to make."""
         waiting = waiting_in(state)
         if waiting is not None and waiting["action"] == "ask_user":
             return "finish"

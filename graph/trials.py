@@ -190,6 +190,6 @@ def _compile(
     compiled = graph.compile(checkpointer=allow_our_types(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:
-        # LangGraph looks for sub-graphs inside the runnables it knows; it has to be told of this one.
+        # LangGraph looks for sub-graphs inside the runnables it knows; it cannot find this one.
         compiled.nodes["attempt"].subgraphs = [inner]
     return compiled

@@ -54,8 +54,8 @@ def find_lessons(
     wait = either(book.recall, book.arecall, task, tools.names, failure, topic_for(task, book.policy), exclude=exclude)
     found: Selection = (yield from best_effort("recall", wait, budget.left(state))) or Selection()
     most = budget.limits.stuck_similarity
-    said = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
-    new = [lesson for lesson in found if all(likeness(lesson.text, text) <= most for text in said)]
+    known = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
+    new = [lesson for lesson in found if all(likeness(lesson.text, text) <= most for text in known)]
     return Selection(new, found.held, found.why)
 
 

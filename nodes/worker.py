@@ -110,16 +110,16 @@ class WorkerReply(NamedTuple):
 
     answer: str
     message: AIMessage | None
-    """The message that holds the answer, where there is one."""
+    """The message that holds the answer, if there is one."""
     steps: list[AnyMessage]
     """What it said and did on the way."""
     outcome: Outcome | None
-    """How it ended by its own word, where it is an agent of ours."""
+    """How it ended, if it is an agent of ours."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """One worker, and what it is given: messages, a state that holds messages, or the prompt as text."""
+    """A worker, and what it takes: messages, a state that holds messages, or the prompt as text."""
 
     name: str
     runnable: Runnable[Any, Any]
@@ -130,18 +130,18 @@ class Worker:
 
     @property
     def graph(self) -> PregelProtocol[Any, Any, Any, Any] | None:
-        """The graph that it is, if it is one."""
+        """The worker as a graph, if it is one."""
         core = _core(self.runnable)
         return core if isinstance(core, PregelProtocol) else None
 
     @property
     def model(self) -> Model | None:
-        """The chat model in it, which can be asked for other things too."""
+        """The worker's chat model, which can reflect too; None if it has none."""
         try:
-            found = plain(self.runnable)
+            model = plain(self.runnable)
         except ValueError:
             return None
-        return found if all(isinstance(one, BaseChatModel) for one in leaves(found)) else None
+        return model if all(isinstance(leaf, BaseChatModel) for leaf in leaves(model)) else None
 
     def given(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
         """What it is called with."""
@@ -152,8 +152,8 @@ class Worker:
         return {"messages": prompt} if self.takes == "state" else prompt
 
     def called(self, given: Any, config: RunnableConfig, seconds: float | None, allowed: CallBudget) -> Waits[Any]:
-        """What it gives back, within so many seconds and model calls."""
-        made = self.runnable
+        """What it returns, within so many seconds and model calls."""
+        runnable = self.runnable
 
         def sync() -> Any:
             if self.only_async:
@@ -161,8 +161,8 @@ class Worker:
             inside = metered(config, allowed.meter, _Counted(allowed))
             try:
                 with default_config(inside):
-                    return sync_result(f"The worker {self.name!r}", made.invoke(given, inside))
-            except TypeError as fault:  # LangGraph's word for a node that has the other door alone
+                    return sync_result(f"The worker {self.name!r}", runnable.invoke(given, inside))
+            except TypeError as fault:  # what LangGraph raises for a node that is only async
                 if str(fault).startswith("No synchronous function provided"):
                     raise NeedsAsyncError(f"The worker {self.name!r}") from fault
                 raise
@@ -170,55 +170,55 @@ class Worker:
         async def later() -> Any:
             inside = metered(config, allowed.meter, _CountedAsync(allowed))
             with default_config(inside):
-                return await made.ainvoke(given, inside)
+                return await runnable.ainvoke(given, inside)
 
         try:
             return (yield within(seconds, sync, later))
-        except ParentCommand as leave:
-            to = leave.args[0].goto
-            raise WorkerError(f"it handed over to {to!r}, and a trial has no one beside it") from None
+        except ParentCommand as handoff:
+            target = handoff.args[0].goto
+            raise WorkerError(f"it handed over to {target!r}, and a trial has no other node") from None
 
     def said_before(self, config: RunnableConfig, known: Sequence[AnyMessage]) -> Waits[list[AIMessage]]:
-        """What a graph that goes on from its own checkpoint has said by then; `known` are the messages it was given."""
+        """The replies of a graph that resumes from its own checkpoint; `known` are the messages it was given."""
         graph = self.graph
         if not isinstance(graph, Pregel) or not checkpoints(config):
             return []
         kept = yield either(graph.get_state, graph.aget_state, config)
         messages = field_of(kept.values, "messages")
-        told = {one.id for one in known} - {None}
-        return [one for one in messages or [] if isinstance(one, AIMessage) and one.id not in told]
+        known_ids = {message.id for message in known} - {None}
+        return [m for m in messages or [] if isinstance(m, AIMessage) and m.id not in known_ids]
 
     def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[WorkerReply]:
         """Its answer, and how it came about; `known` are the messages it was given."""
         messages = _messages_in(final)
-        told = {one.id for one in known} - {None}
-        new = [one for one in messages or () if one.id not in told]
+        known_ids = {message.id for message in known} - {None}
+        new = [message for message in messages or () if message.id not in known_ids]
         outcome = field_of(final, "outcome")
         outcome = outcome if isinstance(outcome, Outcome) else None
         last: Any = new[-1] if new else None
         if self.output is not None:
-            said = yield call_function(repr(self.output), self.output, final)
+            given = yield call_function(repr(self.output), self.output, final)
         elif outcome is not None and outcome.status == "needs_input":
-            said = outcome.answer
-        elif (formed := field_of(final, "structured_response")) is not None and not isinstance(last, AIMessage):
-            said = to_json(formed).decode()  # the last message tells only that there is a value
+            given = outcome.answer
+        elif (value := field_of(final, "structured_response")) is not None and not isinstance(last, AIMessage):
+            given = to_json(value).decode()  # the last message says only that there is a value
         else:
-            said = final if messages is None else last
-        answer = text_of(said, self.name)
-        message = said if isinstance(said, AIMessage) and not said.tool_calls else None
+            given = final if messages is None else last
+        answer = _text_of(given, self.name)
+        message = given if isinstance(given, AIMessage) and not given.tool_calls else None
         if isinstance(last, AIMessage) and last.text.strip() == answer.strip():
             message, new = last, new[:-1]
         return WorkerReply(answer, message, cast("list[AnyMessage]", new), outcome)
 
 
 def _messages_in(final: Any) -> list[BaseMessage] | None:
-    """The conversation in what a worker gave, in any form that messages have; None where its `messages` are no such."""
+    """The conversation in what a worker returned; None if its `messages` are something else."""
     found = field_of(final, "messages")
-    if not isinstance(found, list) or any(isinstance(one, str) for one in found):
+    if not isinstance(found, list) or any(isinstance(item, str) for item in found):
         return None
     try:
         return convert_to_messages(found)
-    except (NotImplementedError, ValueError, TypeError, KeyError):  # a field of the worker's own that is called so
+    except (NotImplementedError, ValueError, TypeError, KeyError):  # a field of its own with that name
         return None
 
 
@@ -226,7 +226,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
     """The worker in any form a caller may give it; what cannot work is an error here."""
     for name, mapper, given_to in (("input", input, ("prompt", "state")), ("output", output, ("final_state",))):
         if mapper is not None and (not callable(mapper) or not accepts(mapper, *given_to)):
-            raise ValueError(f"`{name}` is a function of ({', '.join(given_to)}), got {mapper!r}")
+            raise ValueError(f"`{name}` must be a function of ({', '.join(given_to)}), got {mapper!r}")
     if isinstance(given, StateGraph):
         raise ValueError(f"`worker` is a graph that is not compiled: give `graph.compile()`, got {given!r}")
     if isinstance(given, str):
@@ -235,17 +235,17 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
         return Worker(given.get_name(), given, _takes(given, input, output), input=input, output=output)
     if not callable(given):
         raise ValueError(
-            f"`worker` is a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
+            f"`worker` must be a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
         )
     if not accepts(given, "prompt", besides=INJECTED):
-        raise ValueError(f"`worker` is a function of one prompt, and {given!r} does not take it")
+        raise ValueError(f"`worker` as a function takes one prompt, and {given!r} does not")
     name = str(getattr(given, "__name__", type(given).__name__))
     only_async = is_async(given)
     return Worker(name, _runnable(given, name, only_async=only_async), "text", only_async, input, output)
 
 
 def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runnable[Any, Any]:
-    """A function as LangGraph calls one, with what it asks for by name. Its traces are those of the step."""
+    """A function as LangGraph calls one, with what it asks for by name; it adds no trace of its own."""
 
     @wraps(given)
     async def later(*args: Any, **kwargs: Any) -> Any:
@@ -269,7 +269,7 @@ def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal[
         return "text"
     if isinstance(core, RunnableSequence):
         return "text"
-    return "messages" if all(isinstance(one, BaseChatModel) for one in leaves(given)) else "text"
+    return "messages" if all(isinstance(leaf, BaseChatModel) for leaf in leaves(given)) else "text"
 
 
 def _core(given: Any) -> Any:
@@ -279,17 +279,17 @@ def _core(given: Any) -> Any:
     return given
 
 
-def text_of(said: Any, name: str) -> str:
+def _text_of(given: Any, name: str) -> str:
     """An answer as text."""
-    if said is None:
+    if given is None:
         return ""
-    if isinstance(said, str):
-        return said
-    if isinstance(said, BaseMessage):
-        return str(said.text)
-    if isinstance(said, BaseModel):
-        return said.model_dump_json()
-    if isinstance(said, (bool, int, float)):
-        return str(said)
-    what = f"a dict of {', '.join(map(str, said))}" if isinstance(said, Mapping) else repr(said)[:200]
-    raise ValueError(f"The worker {name!r} gave {what}: say with `output=` what its answer is")
+    if isinstance(given, str):
+        return given
+    if isinstance(given, BaseMessage):
+        return str(given.text)
+    if isinstance(given, BaseModel):
+        return given.model_dump_json()
+    if isinstance(given, (bool, int, float)):
+        return str(given)
+    what = f"a dict of {', '.join(map(str, given))}" if isinstance(given, Mapping) else repr(given)[:200]
+    raise ValueError(f"The worker {name!r} returned {what}: say with `output=` what its answer is")

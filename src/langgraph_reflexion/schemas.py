@@ -69,7 +69,7 @@ StopReason = Literal[
 
 
 class Value(BaseModel):
-    """Frozen, and closed: a field nobody knows is an error."""
+    """Frozen; an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -109,14 +109,14 @@ class Failure(Value):
 
 
 class Dimension(Value):
-    """One side of an answer, judged apart."""
+    """One side of an answer with a score of its own."""
 
     score: float
     feedback: str = ""
 
 
 class Verdict(Value):
-    """What a check says of an answer. Where it states nothing, its score decides."""
+    """What a check says of an answer. If it states no decision, its score decides."""
 
     passed: bool | None = None
     score: float | None = None
@@ -129,7 +129,7 @@ class Verdict(Value):
     @model_validator(mode="before")
     @classmethod
     def _within_range(cls, given: Any) -> Any:
-        """A score out of range counts as the nearest in it, and the issues say so; that of a dimension likewise."""
+        """A score out of range, a dimension's too, is clamped, and the issues say so."""
         if not isinstance(given, dict):
             return given
         notes, fields = [], dict(given)
@@ -163,7 +163,7 @@ class Run(Value):
     attempt: int = 1
     context: Any = None
     success_score: float = 80.0
-    """The score that accepts where a verdict states nothing."""
+    """The score from which a verdict accepts that states no decision."""
     model: Any = Field(default=None, repr=False)
     """The agent's own chat model, for a check that says `wants_model`."""
     prompts: Any = Field(default=None, repr=False)
@@ -173,7 +173,7 @@ class Run(Value):
 
 
 class Fix(Value):
-    """One way to put the cause right."""
+    """One way to fix the cause."""
 
     kind: FixKind = Field(default="other", description="The sort of change.")
     text: str = Field(default="", description="The change in a sentence.")
@@ -197,7 +197,7 @@ class Memo(Value):
 
 
 class Reflection(Value):
-    """Said once about one failure."""
+    """One look at one failure: its cause, a plan, and what to remember."""
 
     failure_signal: str
     root_cause: RootCause
@@ -212,7 +212,7 @@ class Reflection(Value):
 
     def as_text(self) -> str:
         """Problem, cause, lessons and plan in a few lines."""
-        lines = [f"Problem: {self.failure_signal}", f"Cause: {self.root_cause}" + _said(self.explanation)]
+        lines = [f"Problem: {self.failure_signal}", f"Cause: {self.root_cause}" + _in_brackets(self.explanation)]
         lines += [f"Diagnosis: {self.diagnosis} error"] if self.diagnosis else []
         lines += [f"Fix: {fix.text or fix.kind}" for fix in self.fix_strategy]
         lines += [f"Lesson: {lesson}" for lesson in self.lessons]
@@ -220,7 +220,7 @@ class Reflection(Value):
         return "\n".join([*lines, f"Plan: {self.patch_prompt}"])
 
 
-def _said(text: str) -> str:
+def _in_brackets(text: str) -> str:
     return f" ({text})" if text else ""
 
 
@@ -242,7 +242,7 @@ class Usage(Value):
 
 
 class Spending(Usage):
-    """What the agent spent, and apart from it what its reflections did."""
+    """What the agent spent, with the cost of its reflections apart."""
 
     reflection: Usage = Usage()
 
@@ -279,7 +279,7 @@ class Outcome(Value):
 
     @property
     def best(self) -> Attempt | None:
-        """The attempt that was not refused, else the answered one with the highest score; the later of equals."""
+        """The accepted attempt, else the answered one with the highest score; of equal ones the later."""
         if self.stop_reason in ("accepted", "unchecked") or not self.attempts:
             return self.last
         return max(reversed(self.attempts), key=_rank)
@@ -309,7 +309,7 @@ class Trigger(Value):
 
 
 class Lesson(Value):
-    """What is kept of a reflection, and how it has done since."""
+    """What is kept of a reflection, and its record since."""
 
     kind: Kind
     text: str

@@ -28,7 +28,7 @@ class About(TypedDict):
 
     id: str
     task: str
-    """Empty where the message that holds it can be told by its id."""
+    """Empty if a message with an id holds it."""
     task_id: str | None
     started: float
     namespace: list[str] | None

@@ -50,7 +50,7 @@ def thread() -> Callable[[], dict[str, Any]]:
     return lambda: {"configurable": {"thread_id": f"thread {next(numbers)}"}}
 
 
-@pytest.fixture(params=["tools", "json"])
+@pytest.fixture(params=["tools", pytest.param("json", marks=pytest.mark.slow)])
 def protocol(request: pytest.FixtureRequest) -> str:
     """Both ways of speaking."""
     return str(request.param)

@@ -55,9 +55,9 @@ class Run(Protocol):
     def __call__(self, model: Any, tools: Sequence[Any] = (), *, task: Any = TASK, **settings: Any) -> Watched: ...
 
 
-@pytest.fixture(params=["tools", "json"])
+@pytest.fixture(params=["tools", pytest.param("json", marks=pytest.mark.slow)])
 def protocol(request: pytest.FixtureRequest) -> str:
-    """Each way of speaking to a model."""
+    """Each way of speaking to a model; most tests speak JSON among the slow ones alone."""
     return str(request.param)
 
 

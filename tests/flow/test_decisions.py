@@ -16,6 +16,12 @@ WHOLE = {"thought": "", "action": "finish", "tool": None, "tool_input": None, "f
 CALL = {"thought": "", "action": "tool_call", "tool": "search", "tool_input": {"query": "x"}, "final": None}
 
 
+@pytest.fixture(params=["tools", "json"])
+def protocol(request):
+    """Both protocols, also in the fast suite."""
+    return request.param
+
+
 @pytest.mark.req("B1", "B2", "B3", "B4", "B9")
 @pytest.mark.parametrize(
     ("wrong", "named"),

@@ -19,6 +19,12 @@ HABIT = "Ask the calendar for what is busy and leave out the date."
 NEXT = "Take an hour that meets none of the busy times."
 
 
+@pytest.fixture(params=["tools", "json"])
+def protocol(request):
+    """Both protocols, also in the fast suite."""
+    return request.param
+
+
 def is_free(answer, _run):
     """Refuse what the calendar does not allow, and say why."""
     found = re.search(r"(\d\d):(\d\d)", answer)
