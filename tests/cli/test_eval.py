@@ -24,7 +24,7 @@ from model_server import ModelServer
 COMMAND = Path(sys.executable).with_name("langgraph-reflexion")
 TASKS = [
     {"id": f"t{number}", "task": f"Which river crosses the town of Old Harrow {number}?", "answer": f"River {number}"}
-    for number in range(8)
+    for number in range(4)
 ]
 
 
@@ -98,9 +98,9 @@ def test_a_dry_run_says_how_many_calls_there_would_be_and_makes_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ):
     told = said(capsys, "towns.jsonl", "--setups", name, "--model", "openai:gpt-4o-mini", "--trials", "2", "--dry-run")
-    assert "8 tasks × 1 set-ups = 8 to do" in told
-    most = {"cot": 16, "cot+reflexion": 24, "react": 80, "react+both": 88}.get(name)
-    assert most is None or f"8 to {most} model calls" in told
+    assert "4 tasks × 1 set-ups = 4 to do" in told
+    most = {"cot": 8, "cot+reflexion": 12, "react": 40, "react+both": 44}.get(name)
+    assert most is None or f"4 to {most} model calls" in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
 
 
@@ -118,7 +118,7 @@ def test_the_fewest_and_the_most_calls_of_a_dry_run_are_those_of_the_best_and_th
         return call("search", query=f"town {next(searches)}") if "search" in question.tools else say("Answer: guess")
 
     def best(question: Question) -> Any:
-        return say(f"Answer: River {re.findall(r'Harrow ([0-7])', question.text)[0]}")
+        return say(f"Answer: River {re.findall(r'Harrow ([0-3])', question.text)[0]}")
 
     words = ["towns.jsonl", "--setups", name, "--model", "openai:small", "--trials", "3", "--limit", "2"]
     least, most = re.findall(r"(\d+) to (\d+) model calls", said(capsys, *words, "--dry-run"))[0]
@@ -145,7 +145,7 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
         asked = len(server.asked)
         again = said(capsys, *words)
         assert len(server.asked) == asked
-    assert "8 of 8 are done already" in again
+    assert "4 of 4 are done already" in again
     assert [line for line in first.splitlines() if line.startswith("cot")] == [
         line for line in again.splitlines() if line.startswith("cot")
     ]
@@ -190,8 +190,8 @@ def test_more_of_the_same_tasks_and_other_set_ups_go_on_in_the_same_folder(capsy
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1"]
     said(capsys, *words, "--setups", "cot", "--limit", "3")
     told = said(capsys, *words, "--setups", "cot,react")
-    assert "3 of 16 are done already" in told
-    assert sum(len(found) for found in load_results(Path("eval-towns")).values()) == 16
+    assert "3 of 8 are done already" in told
+    assert sum(len(found) for found in load_results(Path("eval-towns")).values()) == 8
 
 
 def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -213,7 +213,7 @@ def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]
     said(capsys, "towns.jsonl", "--setups", "cot+reflexion", "--model", "simulated", "--out", "b")
     told = said(capsys, "compare", "a", "b")
     assert "cot and cot+reflexion" in told
-    assert "8 tasks in both" in told
+    assert "4 tasks in both" in told
     found = json.loads(said(capsys, "compare", "a", "b", "--json"))
     assert found["cot and cot+reflexion"]["lost"] == 0
     assert found["cot and cot+reflexion"]["figures"] == ["simulated student, seed 0"] * 2
@@ -222,7 +222,7 @@ def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]
 
 
 def test_any_set_up_of_one_run_is_told_apart_from_any_of_another(capsys: pytest.CaptureFixture[str]):
-    words = ["towns.jsonl", "--model", "simulated", "--trials", "2", "--limit", "3"]
+    words = ["towns.jsonl", "--model", "simulated", "--trials", "1", "--limit", "2"]
     said(capsys, *words, "--setups", "cot,cot+reflexion", "--out", "a")
     said(capsys, *words, "--setups", "cot+context+both", "--out", "b")
     assert "share no set-up: name one of each by --setups A,B" in said(capsys, "compare", "a", "b", status=2)
@@ -281,7 +281,7 @@ def test_the_report_tells_the_tasks_in_their_files_order(tmp_path: Path, capsys:
 def test_the_figures_come_as_json_too(capsys: pytest.CaptureFixture[str]):
     assert main(["eval", "towns.jsonl", "--setups", "cot", "--model", "simulated", "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
-    assert (row["setup"], row["tasks"], len(row["by_trial"])) == ("cot", 8, 5)
+    assert (row["setup"], row["tasks"], len(row["by_trial"])) == ("cot", 4, 5)
 
 
 def started(server: ModelServer, *more: str) -> subprocess.Popen[str]:
@@ -306,7 +306,7 @@ def test_an_experiment_that_is_stopped_goes_on_to_the_table_of_an_undisturbed_on
         out, _ = started(server, "--out", "calm").communicate(timeout=100)
         calm, whole = out, len(server.asked)
     with ModelServer(slow) as server:
-        for calls in (3, 8):
+        for calls in (2, 4):
             process = started(server, "--out", "rough")
             after(server, calls)
             process.send_signal(how)

@@ -98,7 +98,7 @@ def solved_at(results: Results, setup: str) -> dict[str, int | None]:
 @pytest.mark.req("G6", "L1")
 @pytest.mark.parametrize("name", SETUPS)
 def test_each_set_up_comes_out_task_by_task_as_the_students_luck_says(tried: Tried, name: str):
-    tasks = towns(8)
+    tasks = towns(4)
     model = taught(tasks)
     found = solved_at(tried(tasks, model, name), name)
     assert found == {task.id: foreseen(model, SETUPS[name], task.task) for task in tasks}
@@ -123,7 +123,7 @@ def test_the_ten_set_ups_over_http_come_out_as_the_rates_predict(tried: Tried):
 
 @pytest.mark.req("L4")
 def test_switching_the_memory_of_a_run_off_removes_exactly_its_share(tried: Tried):
-    tasks = towns(12)
+    tasks = towns(6)
     model = taught(tasks)
     on = solved_at(tried(tasks, model, "cot+reflexion", folder="on"), "cot+reflexion")
     off = solved_at(tried(tasks, model, "cot+reflexion", folder="off", run_memory=False), "cot+reflexion")
@@ -254,7 +254,7 @@ def test_the_shipped_tasks_can_be_tried_without_a_key(tried: Tried):
 @pytest.mark.req("L4")
 def test_lessons_outlive_a_task_only_where_they_are_asked_for(tried: Tried):
     store = InMemoryStore()
-    tasks = towns(6)
+    tasks = towns(2)
     tried(tasks, taught(tasks, skill=0.0), "cot+reflexion", folder="without")
     assert not store.search(())
     tried(tasks, taught(tasks, skill=0.0), "cot+reflexion", folder="with", lessons=store)
@@ -370,7 +370,7 @@ def test_repeats_have_luck_of_their_own_and_are_done_once(tmp_path: Path):
 
 @pytest.mark.req("L10")
 def test_a_simulated_student_may_win_by_asking_again_and_counts_no_tokens(tried: Tried):
-    tasks = towns(20)
+    tasks = towns(6)
     found = tried(tasks, taught(tasks, skill=0.0, again=0.5), "cot")["cot"]
     assert any(one.solved_at and one.solved_at > 1 for one in found.values())
     assert not any(one.tokens for one in found.values())

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -101,6 +101,8 @@ async def open_checkpoints(
         yield None
         return
     try:
+        with closing(sqlite3.connect(file)) as connection:  # refuses a bad file before a thread is started for it
+            connection.execute("PRAGMA schema_version")
         async with AsyncSqliteSaver.from_conn_string(str(file)) as saver:
             # The factories allow our own types; a file cannot name others.
             saver.serde = JsonPlusSerializer(allowed_msgpack_modules=[])
