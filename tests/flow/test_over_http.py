@@ -77,6 +77,16 @@ def test_a_lost_connection_is_asked_again_once_whatever_the_client_tries(run, de
     assert len(server.raw) == 4
 
 
+@pytest.mark.req("B8", "C1")
+def test_a_reflector_is_asked_again_after_a_lost_connection_too(run, desk, serve):
+    desk.answers = lambda _: LookupError("no such day")
+    server = serve(story(), [None, "dropped"])
+    seen = run(server.chat(max_retries=0), [desk.search])
+    assert seen.answer == "11:00"
+    assert len(seen.outcome.reflections) == 1
+    assert len(server.raw) == 4
+
+
 @pytest.mark.req("B8")
 @pytest.mark.parametrize(("retries", "requests"), [(0, 1), (2, 3)])
 def test_how_often_a_lost_connection_is_asked_again_can_be_set(run, serve, retries, requests):

@@ -27,10 +27,11 @@ def story() -> RoleModel:
 
 @pytest.mark.req("I6", "B11")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("hold", [False, True], ids=["as it comes", "held"])
 @pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
-def test_version_three_of_the_event_stream_gives_the_answer(protocol):
+def test_version_three_of_the_event_stream_gives_the_answer(protocol, hold):
     with ModelServer(story()) as server:
-        agent = create_reflexion_agent(server.chat(streaming=True), [search], protocol=protocol)
+        agent = create_reflexion_agent(server.chat(streaming=True), [search], protocol=protocol, hold_answers=hold)
         stream = agent.stream_events(HELLO, version="v3")
         assert [str(message.text) for message in stream.messages] == ["", "It is at eleven"]
 
