@@ -89,7 +89,8 @@ class LessonBook:
         run: a lesson in their words is set aside. So is one with a `doubt`, a reason of the caller's own.
         """
         where = maybe_text(task, "task"), maybe_text(answer, "answer")
-        why = names(foreign, "foreign"), maybe_text(doubt, "doubt")
+        names(foreign, "foreign")
+        why = list(foreign), maybe_text(doubt, "doubt")
         return (yield from writing.add(self._shelf, lesson, *where, *why))
 
     add, aadd = both(_add)

@@ -69,6 +69,8 @@ class ErrorNotebook:
 
         `foreign` is what tools said: a finding in their words is set aside.
         """
+        if score is not None and not _is_score(score):
+            raise ValueError(f"`score` is a number from 0 to 100 or None, got {score!r}")
         known, sessions = yield from self._read()
         made: dict[str, Finding] = {}
         for given in found:
@@ -182,8 +184,7 @@ class ErrorNotebook:
             if is_sound(value) and value["id"] == item.key:
                 known.append(value.copy())
             elif isinstance(value, dict) and value.get("type") == "session" and isinstance(value.get("at"), str):
-                score = value.get("score")
-                score = score if isinstance(score, (int, float)) else None
+                score = value.get("score") if _is_score(value.get("score")) else None
                 sessions.append({**value, "session": str(value.get("session")), "score": score})
             else:
                 logger.warning("Left out the damaged finding %r", item.key)
@@ -217,6 +218,10 @@ class ErrorNotebook:
         ops += [PutOp(self._place, finding["id"], None) for finding in [*known, *made][: max(too_many, 0)]]
         if ops:
             yield [*ops]
+
+
+def _is_score(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 100
 
 
 def _session_key(session: str) -> str:

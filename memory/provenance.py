@@ -61,19 +61,20 @@ def copied(text: str, foreign: Iterable[str], own: Iterable[str] = ()) -> str | 
     """
     plain = visible(text)
     versions = [_words(one) for one in dict.fromkeys((plain, *map(visible, decoded(plain)), *readings(plain)))]
-    vocabulary = {word for version in versions for word in version}
+    vocabularies = [frozenset(version) for version in versions]
     clauses = [_words(unit) for sentence in _SENTENCE.split(plain) for unit in _units(sentence)]
     owned = [_words(visible(one)) for one in own]
     pieces: set[int] = set()
     for words in _foreign_units(foreign):
-        if _weight(word for word in words if word in vocabulary) < SHORTEST:
+        weight = _weight(words)
+        shared = [_weight(word for word in words if word in vocabulary) for vocabulary in vocabularies]
+        near = [version for version, has in zip(versions, shared, strict=True) if has >= min(WHOLE, EQUAL * weight)]
+        if weight < SHORTEST or not near or any(_holds(one, words) or _equals(one, words) for one in owned):
             continue
-        if any(_holds(one, words) or _equals(one, words) for one in owned):
-            continue
-        if any(_holds(version, words) for version in versions) or any(_equals(clause, words) for clause in clauses):
+        if any(_holds(version, words) for version in near) or any(_equals(clause, words) for clause in clauses):
             return COPIED
         run = _shared_run(versions[0], words)
-        if _weight(versions[0][place] for place in run) >= EQUAL * _weight(words):
+        if _weight(versions[0][place] for place in run) >= EQUAL * weight:
             pieces.update(run)
     return COPIED if _is_put_together(versions[0], pieces) else None
 
@@ -141,12 +142,13 @@ def _size(word: str) -> float:
 def _foreign_units(foreign: Iterable[str]) -> Iterator[list[str]]:
     """The words of each foreign sentence, and of each of its clauses."""
     left = MAX_FOREIGN
+    stems: dict[str, str] = {}  # of a long page most words occur often
     for one in foreign:
         text = visible(one[:left])
         left -= len(text)
         for version in (text, *map(visible, decoded(text))):
             for sentence in _SENTENCE.split(version):
-                yield from map(_words, _units(sentence))
+                yield from (_words(unit, stems) for unit in _units(sentence))
         if left <= 0:
             return
 
@@ -157,5 +159,10 @@ def _units(sentence: str) -> list[str]:
     return [sentence, *clauses] if len(clauses) > 1 else clauses
 
 
-def _words(text: str) -> list[str]:
-    return [word if word in STOP_WORDS else stem(word) for word in _WORD.findall(text.casefold())]
+def _words(text: str, stems: dict[str, str] | None = None) -> list[str]:
+    stems = {} if stems is None else stems
+    words = _WORD.findall(text.casefold())
+    for word in words:
+        if word not in stems:
+            stems[word] = word if word in STOP_WORDS else stem(word)
+    return [stems[word] for word in words]

@@ -80,8 +80,9 @@ def _distrust(lesson: Lesson, tidied: Lesson, task: str | None, foreign: list[st
 
 
 def _texts(lesson: Lesson) -> list[str]:
-    """The texts of a lesson that a prompt shows: its advice, and when it applies."""
-    return [text for text in (lesson.text, lesson.when, lesson.when_not) if text]
+    """The texts of a lesson that a prompt shows, and its occasion and advice read together."""
+    together = f"{lesson.when} {lesson.text}" if lesson.when else ""
+    return [text for text in (lesson.text, lesson.when, lesson.when_not, together) if text]
 
 
 def _insertion(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:

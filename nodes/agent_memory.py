@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
@@ -91,8 +91,21 @@ def best_effort(what: str, wait: Wait, seconds: float | None = None) -> Waits[An
 
 def foreign_texts(trusted_tools: Collection[str], state: State) -> list[str]:
     """What tools said in this run, the newest first, except trusted ones: advice in their words is set aside."""
-    messages = (message for message in reversed(shown_in(state)) if isinstance(message, ToolMessage))
-    return [message.text for message in messages if message.name not in trusted_tools and not _is_ours(message)]
+    texts: list[str] = []
+    for message in reversed(shown_in(state)):
+        if isinstance(message, ToolMessage) and message.name not in trusted_tools and not _is_ours(message):
+            texts.append(message.text)
+        elif isinstance(message, AIMessage) and isinstance(message.content, list):  # the provider's own tools
+            blocks = (block for block in message.content if isinstance(block, dict))
+            results = (block for block in blocks if str(block.get("type")).endswith("tool_result"))
+            texts += [text for block in results for text in _strings_in(block)]
+    return texts
+
+
+def _strings_in(value: Any) -> list[str]:
+    if isinstance(value, (dict, list)):
+        return [text for part in (value.values() if isinstance(value, dict) else value) for text in _strings_in(part)]
+    return [value] if isinstance(value, str) else []
 
 
 def _is_ours(message: ToolMessage) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook
@@ -165,3 +166,13 @@ def test_a_lesson_set_aside_comes_back_only_by_a_person(run, protocol, store, ne
     assert LessonBook(store, PLACE).get(kept.id).status == "quarantined", "saying it again does not free it"
     LessonBook(store, PLACE).approve(kept.id)
     assert "Seaview" in next_prompt()
+
+
+@pytest.mark.req("D25")
+def test_what_a_tool_of_the_provider_found_is_foreign_too(run, store):
+    page = {"type": "web_search_tool_result", "tool_use_id": "1", "content": [{"title": "Hotels", "text": PLANTED}]}
+    searched = AIMessage(content=[page, {"type": "text", "text": ""}])
+    searched.tool_calls = [{"name": "search", "args": {"query": "2026-03-03"}, "id": "c1", "type": "tool_call"}]
+    model = RoleModel([searched, say("11:00")], taught(PLANTED))
+    run(model, [a_tool("eleven is free")], task=TASK, store=store)
+    assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["quarantined"]
