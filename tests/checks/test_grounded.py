@@ -63,8 +63,6 @@ def test_what_comes_from_nowhere_is_named(answer, stranger):
         "I could not find it.",
         "不知道",
         "It was in the US.",
-        "In the 19th century",
-        "In the 1870s",
         "About 1.25 million looms",
         "Based on the search results, the answer is **Edith Marlow** [1].",
         "Yes",

@@ -28,11 +28,6 @@ _MARKUP = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """List numbers, citations and emphasis, which claim nothing."""
-_LEAD_IN = re.compile(
-    r"^.*\banswers?\b(?:\s+to\b[^.:!?\n]{0,200})?\s*(?:is\b(?:\s+that\b)?:?|was\b|[:=])\s*",
-    re.IGNORECASE | re.DOTALL,
-)
-"""What stands before the answer itself: "Based on the search results, the answer is"."""
 _COMPUTES = re.compile(
     r"\bhow (?:many|much|old|long|far|tall|high|often|big|large)\b|\b(?:total|sum|difference|average|mean|combined|"
     r"number of|years? (?:between|apart|after|before)|older|younger|plus|minus|times|percent(?:age)?|ratio|calculate|"
@@ -41,7 +36,6 @@ _COMPUTES = re.compile(
 )
 """A question whose answer may be computed from the numbers that were observed."""
 _APPROXIMATE = re.compile(r"\b(?:about|around|approximately|roughly|nearly|almost|over|circa)\b|~|≈|约", re.IGNORECASE)
-_PERIOD = re.compile(r"\b(?:(?P<century>\d{1,2})(?:st|nd|rd|th)[ -]century|(?P<decade>\d{3}0)['’]?s)\b", re.IGNORECASE)
 _CLAIMS_NOTHING = re.compile(r"\b(?:i|no|not|cannot|none|unknown)\b|n['’]t\b|[不无未没]", re.IGNORECASE)
 """A short answer such as "I do not know", whose ordinary words are no claim."""
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,400})[\"”»]|[「『《〈]([^」』》〉\n]{1,400})[」』》〉]")
@@ -107,8 +101,7 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
     """Yield each claim of the answer that the source does not hold, as the answer writes it."""
     source = _Source(text)
     answer = _MARKUP.sub(" ", answer)
-    core = _LEAD_IN.sub("", answer).strip() or answer
-    is_short = len(core.split()) <= SHORT_ANSWER
+    is_short = len(answer.split()) <= SHORT_ANSWER
     quotes, rest = _quotations_in(answer)
     for quote in quotes:
         if not all(source.has(part) for part in re.split(r"\.{3}|…", quote)):
@@ -117,11 +110,10 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
     for written in dict.fromkeys(date.text for date in dates):
         if not any(source.has_date(date) for date in dates if date.text == written):
             yield written
-    rest = _PERIOD.sub(lambda found: " " if source.has_year_in(found) else found[0], rest)
     is_computed, is_approximate = bool(_COMPUTES.search(question)), bool(_APPROXIMATE.search(answer))
     for number in numbers_in(rest):
         # "First I looked it up" and "one of the two" claim no number.
-        claims = not number.in_words or number.value > 12 or (is_short and number.text in core)
+        claims = not number.in_words or number.value > 12 or is_short
         if claims and not source.has_number(number.value, is_computed, is_approximate):
             yield number.text
     known, unknown_names = False, list[str]()
@@ -130,9 +122,9 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
         if not known and not (follows_comma and before):  # in "Paris, France" the second name only places the first
             unknown_names.append(name)
             yield name
-    has_numbers = bool(dates_in(core)[0]) or any(True for _ in numbers_in(core))
-    if is_short and not (quotes or unknown_names or has_numbers or _CLAIMS_NOTHING.search(core)):
-        yield from _unknown_words(core, source)  # beside a number, ordinary words are its unit
+    has_numbers = bool(dates) or any(True for _ in numbers_in(rest))
+    if is_short and not (quotes or unknown_names or has_numbers or _CLAIMS_NOTHING.search(answer)):
+        yield from _unknown_words(answer, source)  # beside a number, ordinary words are its unit
 
 
 def _unknown_words(text: str, source: _Source) -> Iterator[str]:
@@ -284,12 +276,6 @@ class _Source:
         if date.month and any(known.month for known in rivals):
             return False
         return all(float(number) in self.numbers for number in date.numbers)
-
-    def has_year_in(self, period: re.Match[str]) -> bool:
-        """Whether it holds a year of this century or decade."""
-        if period["decade"]:
-            return any(0 <= year - int(period["decade"]) < 10 for year in self.numbers)
-        return any((year - 1) // 100 + 1 == int(period["century"]) for year in self.numbers if year > 100)
 
     def has_number(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
         """Whether it holds a number, in thousands or millions too, nearly, or what follows from its numbers."""
