@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -176,7 +177,9 @@ def _ask(
     """The reply of a chat model or a graph; `schema` is bound where the provider enforces schemas."""
     config, message = metered(_current_config(), meter or Meter()), HumanMessage(prompt)
     if _is_graph(model):
-        named: RunnableConfig = {**config, "run_name": name}
+        # A graph with a checkpointer of its own needs a thread, also when the check is called outside of a run.
+        place = config.get("configurable") or {"thread_id": uuid4().hex}
+        named: RunnableConfig = {**config, "run_name": name, "configurable": place}
         final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
         return _last_words(final)
     if schema is not None and knows_schemas(model):
