@@ -155,8 +155,8 @@ def _compile(
     only_unexplained: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
-    # Without memory its nodes are left out: most of what a short node costs is the step itself.
-    remembers = memory.policy.read or memory.policy.write
+    # Without memory or a guard their nodes are left out: most of what a short node costs is the step itself.
+    remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
     start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
     in_place = bool(evaluator.checks) and all(check.in_place for check in evaluator.checks)
     routes = Routes(budget, parts.tools, "attempt", start, after_reflection, in_place, only_unexplained)

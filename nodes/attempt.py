@@ -26,7 +26,7 @@ from langgraph_reflexion.nodes.exceptions import (
     pause_before,
     tool_error_class,
 )
-from langgraph_reflexion.nodes.failure_turns import shown_reflection
+from langgraph_reflexion.nodes.failure_turns import older_memos, shown_reflection
 from langgraph_reflexion.nodes.host import emit, emit_attempt, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
@@ -136,6 +136,7 @@ def _notes(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> str:
         block.after_failure(state["recalled"], prompts, state["failures"]),
         feedback,
         prompts.render("trial_advice", reflections=advice) if made else "",
+        older_memos(state, prompts) if made else "",
     ]
     last = _last_attempt(state)
     if last is not None and trial.style == "improve" and last.answer is not None:

@@ -55,6 +55,12 @@ def shown_reflection(state: State, reflection: Reflection) -> Reflection:
     return reflection.model_copy(update={"memory_to_write": memos})
 
 
+def older_memos(state: State, prompts: Prompts) -> str:
+    """What the reflections before the last few want remembered, for the next attempt of a trial; may be empty."""
+    lines = _memo_lines([memo for turn in state["patch"][:-KEPT_TURNS] for memo in turn["memos"]])
+    return prompts.render("learned", lessons="\n".join(lines)) if lines else ""
+
+
 def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: Prompts) -> list[AnyMessage]:
     """The prompt's messages with each failure turn right after the turn that failed, or at the end."""
     if not state["patch"]:

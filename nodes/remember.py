@@ -119,11 +119,12 @@ def _is_borne_out(evaluator: Evaluator, budget: Budget, state: State, count: int
     """Whether what failed as the run's `count`-th failure did not come back, and succeeded by something verifiable."""
     failures = state["failures"]
     failure = failures[count - 1]
-    if any(later.fingerprint == failure.fingerprint for later in failures[count:]):
+    if any(other.fingerprint == failure.fingerprint for other in failures[count:]):
         return False
     if failure.signal in ("tool_error", "schema_error") and failure.tool is not None:
-        after = _messages_after(state, count)
-        return any(isinstance(m, ToolMessage) and m.name == failure.tool and m.status != "error" for m in after)
+        later = [m for m in _messages_after(state, count) if isinstance(m, ToolMessage) and m.name == failure.tool]
+        # A call that ran had passed the validator, whatever came of it.
+        return any(failure.signal == "schema_error" or message.status != "error" for message in later)
     if failure.signal in ("parse_error", "schema_error", "unknown_tool", "rule_violation"):
         return any(isinstance(m, AIMessage) for m in _messages_after(state, count)) or _has_answer(state)
     origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True)
