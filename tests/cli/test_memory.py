@@ -113,7 +113,7 @@ def test_a_lesson_that_was_set_aside_says_so_and_is_shown_once_it_is_approved(to
 @pytest.mark.req("D15")
 def test_the_lessons_are_listed_as_a_table_a_row_each(ids, told):
     head, *rows = told("list").splitlines()
-    assert head.split() == ["ID", "KIND", "STATUS", "WON", "LESSON"]
+    assert head.split() == ["ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON"]
     assert [row.split()[0] for row in rows] == ids
     assert rows[0].split()[1:4] == ["rule", "candidate", "1/1"]
     assert {row.index(text) for row, text in zip(rows, (WEEKDAY, LENGTHS, CHINESE), strict=True)} == {

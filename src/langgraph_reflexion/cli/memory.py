@@ -22,7 +22,7 @@ from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.store import copy_store
 
 FILTERS = ("kind", "status", "topic", "tag", "origin")
-LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "LESSON")
+LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
 EVIDENCE_RUNS = 3
 """Runs whose failures are shown beside a lesson: enough to see why it was written."""
 
@@ -140,20 +140,25 @@ def _search(session: BookSession) -> int:
 
 
 def _lesson_row(lesson: Lesson) -> tuple[str, ...]:
-    counted = lesson.wins + lesson.losses
-    return lesson.id, lesson.kind, lesson.status, f"{lesson.wins}/{counted}" if counted else "-", lesson.text
+    won = _share(lesson.wins, lesson.losses, "/")
+    without = _share(lesson.withheld_wins, lesson.withheld_losses, "/")
+    return lesson.id, lesson.kind, lesson.status, won or "-", without or "-", lesson.text
+
+
+def _share(wins: int, losses: int, of: str) -> str:
+    """The runs won among those that count; nothing where none does."""
+    return f"{wins}{of}{wins + losses}" if wins + losses else ""
 
 
 def _show(session: BookSession) -> int:
     lesson = session.find()
     runs = (session.book.episode(run) for run in lesson.sources[:EVIDENCE_RUNS])
     evidence = dict.fromkeys(failure.evidence for run in runs if run is not None for failure in run.failures)
-    without = lesson.withheld_wins + lesson.withheld_losses
-    record = f"won {lesson.wins} of {lesson.wins + lesson.losses} with it"
     values = {
         **lesson.model_dump(exclude={"text", "wins", "losses", "withheld_wins", "withheld_losses", "version"}),
         "shown": count_of(lesson.shown, "time"),
-        "record": f"{record}, {lesson.withheld_wins} of {without} without" if without else record,
+        "won with it": _share(lesson.wins, lesson.losses, " of "),
+        "won without": _share(lesson.withheld_wins, lesson.withheld_losses, " of "),
         "hidden": session.book.hidden(lesson.id),
         "evidence": "\n".join(shorten(text) for text in evidence),
     }
@@ -174,12 +179,12 @@ def _history(session: BookSession) -> int:
 
 
 def _show_changes(session: BookSession, changes: list[Change]) -> int:
-    data = [asdict(change) | {"at": change.at.isoformat() if change.at else None} for change in changes]
+    data = [asdict(change) | {"at": change.at.isoformat()} for change in changes]
     rows = [
         (
             change.id,
             format_value(change.at),
-            f"{change.action}, now {change.status}" if change.status not in ("", change.action) else change.action,
+            f"{change.action}, now {change.status}" if change.status not in (None, change.action) else change.action,
             change.by,
             change.why,
         )
