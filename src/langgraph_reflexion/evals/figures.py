@@ -184,15 +184,13 @@ def format_table(results: Mapping[str, Sequence[Result]], trials: int, figures: 
     `figures` says what they are: a model's name, or that they are simulated.
     """
     gains, rows = compare_with_baselines(results), make_rows(results, trials)
-    spread = any(row.spread for row in rows)
-    head = ["set-up", "tasks", *(f"trial {number}" for number in range(1, trials + 1)), "95 %"]
-    head += [*(["repeats"] if spread else []), "gain", "refl.", "tokens"]
+    head = ["set-up", "tasks", *(f"trial {number}" for number in range(1, trials + 1))]
+    head += ["95 %", "repeats", "gain", "refl.", "tokens"]
     body = []
     for row in rows:
         gain, cells = gains.get(row.setup), [row.setup, str(row.tasks), *(f"{share:.0f} %" for share in row.by_trial)]
         cells.append(_format_interval(row.interval))
-        if spread:
-            cells.append(_format_interval(row.spread) if row.spread else "")
+        cells.append(_format_interval(row.spread) if row.spread else "")
         cells.append("" if gain is None else _format_gain(gain))
         cells.append("" if row.reflections is None else f"{row.reflections:.1f}")
         cells.append("" if row.tokens is None else f"{row.tokens:,.0f}")
@@ -201,12 +199,14 @@ def format_table(results: Mapping[str, Sequence[Result]], trials: int, figures: 
         "gain: points over the same worker without a word on failures. refl.: for each solved task. "
         "tokens: of all tasks, for each solved one."
     ]
-    if spread:
+    if any(row.spread for row in rows):
         notes.append("repeats: the lowest and the highest of the repeats.")
     if faults := [result.error for row in rows for result in results[row.setup] if result.error]:
         count = "1 task broke, and counts" if len(faults) == 1 else f"{len(faults)} tasks broke, and count"
         notes.append(f"{count} as not solved; the last with: {' '.join(faults[-1].split())[:200]}")
-    return [f"Figures of: {figures}", *_align([head, *body]), "", *notes, REFERENCE]
+    filled = [any(column) for column in zip(*body, strict=True)]
+    shown = [[cell for cell, keep in zip(cells, filled, strict=True) if keep] for cells in (head, *body) if body]
+    return [f"Figures of: {figures}", *_align(shown), "", *notes, REFERENCE]
 
 
 def format_difference(name: str, found: Difference) -> list[str]:
