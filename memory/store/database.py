@@ -171,7 +171,8 @@ class Database:
         if not path.exists() or path.stat().st_size == 0:
             return
         with closing(self._connect()) as connection:
-            self._version(connection)
+            if self._version(connection) != VERSION and self.read_only:
+                raise self._refuse("it is of an older release and read-only: open it once where it may be written")
             if path.stat().st_size <= CHECK_BYTES:
                 [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
                 if found != "ok":
@@ -227,11 +228,9 @@ class Database:
 
     def _find_file(self) -> tuple[int, int] | None:
         """What tells a file from another one under the same name."""
-        if self.in_memory:
-            return None
         try:
             found = os.stat(self.path)
-        except FileNotFoundError:
+        except FileNotFoundError:  # a store in memory has none
             return None
         return found.st_dev, found.st_ino
 

@@ -276,14 +276,13 @@ class FaissStore(BaseStore):
 
     def _check_index(self) -> None:
         """Compare the index with that of the file, and remember it for whoever opens the file without one."""
-        mine: dict[str, Any] = {}
-        if self._settings.embedder is not None:
-            mine = {"dims": self._settings.dims, "model": self._settings.model}
-        if self._settings.fields is not None:
-            mine["fields"] = json.dumps(self._settings.fields)
+        settings = self._settings
+        fields = None if settings.fields is None else json.dumps(settings.fields)
+        named = {"dims": settings.dims, "model": settings.model, "fields": fields}
+        mine = {name: value for name, value in named.items() if value}  # a plain function does not name its model
         with self._database.reading() as connection:
             known = {name: read_meta(connection, name) for name in mine}
-            others = [name for name in ("dims", "model") if mine.get(name) and known[name] not in (None, mine[name])]
+            others = [name for name in ("dims", "model") if known.get(name) and known[name] != mine[name]]
             used = others and connection.execute("SELECT 1 FROM vectors WHERE data != x'' LIMIT 1").fetchone()
         if used:
             name = others[0]

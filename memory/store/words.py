@@ -54,14 +54,19 @@ class WordIndex:
             if self._seq < last - REMEMBERED:
                 self._db.execute("DELETE FROM words")
                 self._seq = -1
-            gone = connection.execute("SELECT id FROM gone WHERE seq > ?", (self._seq,)).fetchall()
-            new = connection.execute("SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,)).fetchall()
-            for item in [*(item for [item] in gone), *(item for item, *_ in new)]:
-                self.outdated |= self._db.execute("DELETE FROM words WHERE rowid = ?", (item,)).rowcount > 0
-            for item, value, own in new:
-                if own != NOT_INDEXED:
-                    text = text_to_search(json.loads(value), fields if own is None else json.loads(own))
-                    self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (item, " ".join(tokens(text))))
+            elif self._seq >= 0:
+                changed = "SELECT id FROM gone WHERE seq > :seq UNION SELECT id FROM items WHERE seq > :seq"
+                for item in connection.execute(changed, {"seq": self._seq}):
+                    self.outdated |= self._db.execute("DELETE FROM words WHERE rowid = ?", item).rowcount > 0
+            new = connection.execute("SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,))
+            self._db.executemany(
+                "INSERT INTO words (rowid, text) VALUES (?, ?)",
+                (
+                    (item, " ".join(tokens(text_to_search(json.loads(value), json.loads(own) if own else fields))))
+                    for item, value, own in new
+                    if own != NOT_INDEXED
+                ),
+            )
         self._seq = last
 
     def ask(self, query: str) -> list[list[str]]:

@@ -105,6 +105,14 @@ def test_a_file_of_the_release_before_opens_with_its_vectors(
     assert tables == {"meta", "items", "vectors", "gone"}
 
 
+def test_a_file_of_the_release_before_that_is_read_only_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = sqlite3.connect(path)
+    raw.executescript(RELEASE_0_1_0)
+    raw.close()
+    monkeypatch.setattr(database, "_is_read_only", lambda _: True)
+    refused(path, "older release and read-only")
+
+
 def test_a_file_from_before_the_first_release_is_refused(path: Path) -> None:
     FaissStore(path).close()
     raw = sqlite3.connect(path)
@@ -252,6 +260,8 @@ def test_another_model_is_refused_until_no_vector_is_left(opened: Callable[..., 
     store = opened(index={"dims": 512, "embed": Named()})
     store.put(NS, "a", {"text": "x"})
     refused(path, r"(?s)Named:small.*Other:large", index={"dims": 512, "embed": Other()})
+    opened(index={"dims": 512, "embed": lambda texts: Named().embed_documents(texts)}).close()
+    refused(path, "Named:small", index={"dims": 512, "embed": Other()})
     assert opened().get(NS, "a") is not None
     store.delete(NS, "a")
     store.close()
