@@ -112,12 +112,12 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection with one unchanging view of the data, as it is now; threads take turns."""
-        self._check_open()
+        self._check_process()
         with self._errors("read"), self._write_lock if self.in_memory else self._read_lock:
+            self._check_open()
             if self.in_memory:
                 yield self._get_writer()
                 return
-            self._check_open()
             connection = self._reader = self._reader or self._open()
             connection.execute("BEGIN")
             try:
@@ -128,10 +128,11 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is kept whole or not at all."""
-        self._check_open()
         if self.read_only:
             raise StoreError(f"the store {self.path!r} cannot be written: the file or its folder is read-only")
+        self._check_process()
         with self._errors("written"), self._write_lock:
+            self._check_open()
             connection = self._get_writer()
             _retry(connection, "BEGIN IMMEDIATE")
             try:
@@ -144,10 +145,11 @@ class Database:
 
     def empty_log(self) -> None:
         """Move the log into the file and empty it, as far as nobody reads from it at this moment."""
-        self._check_open()
         if self.read_only:
             return
+        self._check_process()
         with self._errors("written"), self._write_lock:
+            self._check_open()
             self._get_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
@@ -235,7 +237,6 @@ class Database:
         return found.st_dev, found.st_ino
 
     def _get_writer(self) -> sqlite3.Connection:
-        self._check_open()
         if self._writer is None:
             self._writer = self._open_writer()
         return self._writer
@@ -248,12 +249,15 @@ class Database:
                 f"the store {self.path!r} was removed or replaced while it was open: open its path again to go on with "
                 "what is there now"
             )
-        if os.getpid() != self._pid:
-            # After a fork the child opens connections of its own; its parent's are never used nor closed there.
-            if self.in_memory:
-                raise StoreError("a store in memory cannot be used in a child process")
-            self._inherited += [self._reader, self._writer]
-            self._start()
+
+    def _check_process(self) -> None:
+        """After a fork the child opens connections of its own; its parent's are never used nor closed there."""
+        if os.getpid() == self._pid:
+            return
+        if self.in_memory:
+            raise StoreError("a store in memory cannot be used in a child process")
+        self._inherited += [self._reader, self._writer]
+        self._start()
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:
