@@ -1,1 +1,1 @@
-"""A simulated stream of tasks with hidden rules, and the memories that are put on it. No model takes part."""
+"""A simulated stream of tasks, and the memories that are compared on it."""

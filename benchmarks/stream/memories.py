@@ -1,202 +1,145 @@
-"""The memories that are compared with ours, each as simple as it is usually told."""
+"""The memories that are compared: a lesson book, used as the agent's nodes use it, and simple ones."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections import defaultdict
-from collections.abc import Sequence
-from functools import cache
+from datetime import UTC, datetime, timedelta
+from random import Random
 
-from langgraph_reflexion.memory.recall import OVERHEAD
-from langgraph_reflexion.text.tokens import count_tokens
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, MemoryPolicy
+from langgraph_reflexion.memory import fingerprint, withheld
+from langgraph_reflexion.schemas import Trigger
 from stream.world import Advice, Task, World
-
-WINDOW = 8_000
-"""Tokens of notes that a prompt holds, where a memory has no budget of its own: the newest stay."""
-
-
-@cache
-def cost(advice: Advice) -> int:
-    """Tokens of a note in a prompt, the marks around it counted as those of a lesson are."""
-    return count_tokens(advice.text) + count_tokens(advice.when) + OVERHEAD
 
 
 class Memory:
-    """What a run is shown and what is kept of it. As it stands: nothing, in one attempt."""
+    """No memory. `world` is looked into by `KnowsAll` alone."""
 
-    attempts = 1
-    reflects = False
-
-    def shown(self, task: Task) -> list[Advice]:
-        """What the run is shown at its start."""
-        return []
-
-    def known(self, task: Task, failure: str) -> tuple[list[Advice], bool]:
-        """What it is shown after a refusal, and whether that makes a reflection needless."""
-        return [], False
-
-    def learn(self, task: Task, failure: str, said: Advice) -> None:
-        """Keep a reflection."""
-
-    def finish(self, task: Task, accepted: bool, failures: Sequence[str]) -> None:
-        """The run is over, with what the check said of its last attempt."""
-
-    @property
-    def kept(self) -> list[Advice]:
-        """What it holds now and may show."""
-        return []
-
-
-class BlindRetry(Memory):
-    """Another attempt, and nothing said."""
-
-    attempts = 2
-
-
-class LastThree(Memory):
-    """The last three reflections, whatever task they were made on."""
-
-    attempts, reflects = 2, True
-    most = 3
-
-    def __init__(self) -> None:
+    def __init__(self, world: World) -> None:
+        self.world = world
         self.notes: list[Advice] = []
 
     def shown(self, task: Task) -> list[Advice]:
-        left, found = WINDOW, []
-        for one in reversed(self.notes[-self.most :]):
-            left -= cost(one)
-            if left < 0:
-                break
-            found.append(one)
-        return found
+        """What a run is shown at its start."""
+        return []
 
-    def learn(self, task: Task, failure: str, said: Advice) -> None:
-        self.notes.append(said)
+    def learn(self, task: Task, advice: Advice) -> None:
+        """Keep what the reflector said."""
+        self.notes.append(advice)
 
-    @property
-    def kept(self) -> list[Advice]:
-        return self.notes[-self.most :]
+    def finish(self, task: Task, accepted: bool) -> None:
+        """The run is over, with what the check said."""
 
-
-class AppendAll(LastThree):
-    """Every reflection, the newest first, as far as the prompt reaches."""
-
-    most = 1_000_000
+    def of_kind(self, task: Task) -> list[Advice]:
+        """The notes for this kind of task, the newest first. To be so well sorted is given to the simple memories."""
+        return [one for one in reversed(self.notes) if one.kind in (None, task.kind)]
 
 
-class Nearest(LastThree):
-    """The reflections of the three past tasks that are most like this one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.index = Words()
+class Last(Memory):
+    """The latest reflection, whatever task it was made on."""
 
     def shown(self, task: Task) -> list[Advice]:
-        return [self.notes[one] for one in self.index.nearest(task.text, 3)]
-
-    def learn(self, task: Task, failure: str, said: Advice) -> None:
-        super().learn(task, failure, said)
-        self.index.add(self.keyed(task, said))
-
-    def keyed(self, task: Task, said: Advice) -> str:
-        return task.text
-
-    @property
-    def kept(self) -> list[Advice]:
-        return self.notes
+        return self.notes[:-2:-1]
 
 
-class Facts(Nearest):
-    """Reflections as facts that are only added: the three whose own words are most like the task."""
-
-    def keyed(self, task: Task, said: Advice) -> str:
-        return f"{said.text} {said.when}"
-
-
-class Votes(Facts):
-    """The same, with votes: a model praises or blames what a run was shown, as rightly as the check that it is told of.
-
-    Three notes of the nearest ten, those with most votes first; one voted below nothing is dropped.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.votes: list[int] = []
-        self.used: list[int] = []
+class LastThree(Memory):
+    """The latest three."""
 
     def shown(self, task: Task) -> list[Advice]:
-        near = [one for one in self.index.nearest(task.text, 10) if self.votes[one] >= 0]
-        self.used = sorted(near, key=lambda one: -self.votes[one])[:3]
-        return [self.notes[one] for one in self.used]
-
-    def learn(self, task: Task, failure: str, said: Advice) -> None:
-        super().learn(task, failure, said)
-        self.votes.append(1)
-
-    def finish(self, task: Task, accepted: bool, failures: Sequence[str]) -> None:
-        for one in self.used:
-            self.votes[one] += 1 if accepted and not failures else -1
-
-    @property
-    def kept(self) -> list[Advice]:
-        return [one for one, votes in zip(self.notes, self.votes, strict=True) if votes >= 0]
+        return self.notes[:-4:-1]
 
 
-class AllKnowing(LastThree):
-    """What reflections allow at best; nobody could build it.
+class LastOfKind(Memory):
+    """The latest one of the kind."""
 
-    It knows of each reflection whether it is right now: it shows one that is, and pays for another only while it has
-    none. `world` is its own copy of the one that the tasks are of.
-    """
+    def shown(self, task: Task) -> list[Advice]:
+        return self.of_kind(task)[:1]
+
+
+class LastThreeOfKind(Memory):
+    """The latest three of the kind."""
+
+    def shown(self, task: Task) -> list[Advice]:
+        return self.of_kind(task)[:3]
+
+
+class RandomThree(Memory):
+    """Three of the kind by lot."""
+
+    def shown(self, task: Task) -> list[Advice]:
+        found = list(dict.fromkeys(self.of_kind(task)))
+        return Random(f"{task.number}").sample(found, min(3, len(found)))
+
+
+class Everything(Memory):
+    """All of the kind, as far as a prompt reaches."""
+
+    def shown(self, task: Task) -> list[Advice]:
+        return self.of_kind(task)[:60]
+
+
+class KnowsAll(Memory):
+    """No memory but a bound: it knows the effect of each note, and shows the best one if it helps."""
+
+    def shown(self, task: Task) -> list[Advice]:
+        alone = self.world.share_solved(task, [])
+        found = [(self.world.effect(task.kind, one, alone), -i, one) for i, one in enumerate(self.of_kind(task))]
+        return [max(found)[2]] if found and max(found)[0] > alone else []
+
+
+class NewestThatFits(Memory):
+    """The newest lesson that the book's own recall finds, with no credit at all."""
 
     def __init__(self, world: World) -> None:
-        super().__init__()
-        self.world = world
+        super().__init__(world)
+        self.clock = datetime(2025, 1, 1, tzinfo=UTC)
+        self.book = LessonBook(InMemoryStore(), policy=MemoryPolicy(max_kept=2000), clock=lambda: self.clock)
+        self.meant: dict[str, Advice] = {}
 
     def shown(self, task: Task) -> list[Advice]:
-        if self.world.odds.flip and task.number == self.world.tasks // 2:
-            self.world.turn_over()
-        return self._right(task)
+        self.clock += timedelta(minutes=1)
+        found = sorted(self.book.recall(task.text), key=lambda one: str(one.created_at), reverse=True)
+        return [self.meant[one.text] for one in found[:1]]
 
-    def known(self, task: Task, failure: str) -> tuple[list[Advice], bool]:
-        return [], bool(self._right(task))
-
-    @property
-    def kept(self) -> list[Advice]:
-        return self.notes
-
-    def _right(self, task: Task) -> list[Advice]:
-        right = self.world.families[task.family].right
-        return [one for one in self.notes if one.family == task.family and one.move == right][:1]
-
-
-class Words:
-    """An index of texts by their words, the rarer the heavier."""
-
-    def __init__(self) -> None:
-        self.holding: defaultdict[str, list[int]] = defaultdict(list)
-        self.lengths: list[int] = []
-
-    def add(self, text: str) -> None:
-        words = _words(text)
-        for word in words:
-            self.holding[word].append(len(self.lengths))
-        self.lengths.append(len(words))
-
-    def nearest(self, text: str, most: int) -> list[int]:
-        """The places of the texts most like this one, of equals the newest."""
-        score: defaultdict[int, float] = defaultdict(float)
-        for word in _words(text) & self.holding.keys():
-            held = self.holding[word]
-            if 2 * len(held) > len(self.lengths) + 2:
-                continue
-            weight = math.log(1 + len(self.lengths) / len(held))
-            for one in held:
-                score[one] += weight / math.sqrt(self.lengths[one])
-        return sorted(score, key=lambda one: (-round(score[one], 6), -one))[:most]
+    def learn(self, task: Task, advice: Advice) -> None:
+        self.meant[advice.text] = advice
+        mark = fingerprint("check_failed", None, self.world.evidence(task))
+        trigger = Trigger(signal="check_failed", fingerprint=mark)
+        run = f"run-{task.number}"
+        lesson = Lesson(
+            kind="rule", text=advice.text, when=advice.when, origin="verified", trigger=trigger, sources=[run]
+        )
+        written = self.book.add(lesson, task=task.text)
+        if written.lesson is not None:
+            self.meant.setdefault(written.lesson.text, advice)
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[a-z]{3,}", text.lower()))
+class Ours(NewestThatFits):
+    """The lesson book, with recall, withholding and credit."""
+
+    def shown(self, task: Task) -> list[Advice]:
+        self.clock += timedelta(minutes=1)
+        found = self.book.recall(task.text)
+        run, share = f"run-{task.number}", self.book.policy.control_share
+        self.with_ids = [one.id for one in found if not withheld(one, run, share)]
+        held = getattr(found, "held", None)
+        self.without = [one.id for one in found if one.id not in self.with_ids] + ([held.id] if held else [])
+        return [self.meant[one.text] for one in found if one.id in self.with_ids]
+
+    def finish(self, task: Task, accepted: bool) -> None:
+        evidence = self.world.evidence(task)
+        mark = fingerprint("check_failed", None, evidence)
+        failure = Failure(signal="check_failed", evidence=evidence, fingerprint=mark)
+        self.book.credit(
+            Episode(
+                id=f"run-{task.number}",
+                task=task.text,
+                success=accepted,
+                shown=self.with_ids,
+                withheld=self.without,
+                failures=[] if accepted else [failure],
+                status="success" if accepted else "failure",
+                stop_reason="accepted" if accepted else "max_attempts",
+            )
+        )
