@@ -46,6 +46,9 @@ EASY = 0.85
 """Share of runs won without lessons from which a kind needs no help: a lesson must be expected to win half of the rest.
 At 0.75 a world of mixed ease loses a point, at 0.95 one of easy tasks with harmful reflections does."""
 
+TAUGHT = 0.5
+"""Runs won that being taught for the first time counts for; being taught again counts for one."""
+
 MARGIN = 0.05
 """How far a lesson may stay behind runs without any before it is held back."""
 
@@ -242,14 +245,16 @@ def estimate(lessons: Mapping[str, Lesson], evidence: Mapping[str, Evidence], to
 def recent(lesson: Lesson, evidence: Evidence) -> tuple[float, float]:
     """A lesson's wins and losses, where each later run takes from the weight of what was before it.
 
-    That a run taught it, or taught it again, is a win. A run that wrote it and went on counts only if that failed.
+    That a run taught it is half a win, that another taught it again is a whole one. A run that wrote it and went on
+    counts only if that failed.
     """
     counted = evidence.shown_results()
     wins = float(lesson.wins - sum(run["result"] == "win" for run in counted))  # what a loaded record says
     losses = float(lesson.losses - sum(run["result"] == "loss" for run in counted))
-    taught = [(str(one["at"]), "taught") for one in evidence.sources] or [("", "taught")]
+    again = [(str(one["at"]), "taught") for one in evidence.sources][1:]
     tried = [(str(run["at"]), "loss") for run in evidence.runs if run.get("tried") and run.get("result") == "loss"]
-    for _, event in sorted([*taught, *tried, *((str(run["at"]), str(run["result"])) for run in counted)]):
+    wins += TAUGHT
+    for _, event in sorted([*again, *tried, *((str(run["at"]), str(run["result"])) for run in counted)]):
         if event != "taught":
             wins, losses = FADES * wins, FADES * losses
         wins, losses = (wins, losses + 1) if event == "loss" else (wins + 1, losses)

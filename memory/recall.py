@@ -246,9 +246,11 @@ def match(
 
 def _compare(index: Index, weights: Mapping[str, float], entry: Entry, shared: float) -> Match:
     shorter = max(min(_size(weights), _size(entry.words)), 1.0)
-    share = min(shared / shorter, 1.0)
-    score = shared * (1 + OCCASION * met(index, entry.when, weights)) * math.sqrt(0.5 + share)
+    share, occasion = min(shared / shorter, 1.0), met(index, entry.when, weights)
+    score = shared * (1 + OCCASION * occasion) * math.sqrt(0.5 + share)
     enough = ENOUGH * max(math.sqrt(_size(weights) / USUAL_TASK), 1.0)
+    if occasion >= MET and len(entry.when & weights.keys()) >= 2:
+        score = max(score, enough)  # however many lessons there are for the same occasion
     return Match(score, enough)
 
 
