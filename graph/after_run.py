@@ -52,7 +52,7 @@ def after_run(
     if notebook is not None:
         must_be(notebook, ErrorNotebook, "notebook")
     given = dict(limits) if isinstance(limits, Mapping) else {"errors": limits}
-    if not given or set(given) - set(TURNS) or not all(isinstance(one, Limits) for one in given.values()):
+    if not given or set(given) - set(TURNS) or not all(isinstance(value, Limits) for value in given.values()):
         raise ValueError(f"`limits` is a Limits, or a mapping of 'errors' and 'memories' to one each, got {limits!r}")
     must_be(background, bool, "background")
     if on_done is not None and (not callable(on_done) or not accepts(on_done, {})):

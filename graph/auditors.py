@@ -36,8 +36,6 @@ TURNS = {"errors": 4, "memories": 5}
 """Turns of each auditor, unless its limits say otherwise (H9)."""
 DEADLINE = 120.0
 """Seconds of an auditor, unless its limits say otherwise: five turns of a slow model."""
-MOST_NOTEBOOKS = 64
-"""Notebooks that are kept open at once, one for each namespace: opening a large one reads all of it."""
 
 
 class AuditedRun(TypedDict, total=False):
@@ -102,7 +100,6 @@ class Audits:
 
     def __init__(self, settings: AuditSettings, background: Background | None = None) -> None:
         self.settings, self.background = settings, background or Background()
-        self._notebooks: dict[tuple[int, tuple[str, ...]], ErrorNotebook] = {}
         self.graph = _audit_graph(settings, self._books)
 
     def given(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
@@ -149,17 +146,8 @@ class Audits:
         if memory is None or namespace is None or not memory.policy.write:
             return Books(notebook, book)
         if notebook is None and self.settings.in_agent:
-            notebook = self._notebook(memory, tuple(namespace), config)
+            notebook = ErrorNotebook(memory.store(config), tuple(namespace), memory.clock)
         return Books(notebook, book or memory.book_at(namespace, config))
-
-    def _notebook(self, memory: AgentMemory, namespace: tuple[str, ...], config: RunnableConfig) -> ErrorNotebook:
-        store = memory.store(config)
-        key = (id(store), namespace)
-        if key not in self._notebooks:
-            if len(self._notebooks) >= MOST_NOTEBOOKS:
-                self._notebooks.clear()
-            self._notebooks[key] = ErrorNotebook(store, namespace, memory.clock)
-        return self._notebooks[key]
 
 
 class AfterRun(RunnableCallable):

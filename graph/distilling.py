@@ -85,7 +85,7 @@ def create_distill_graph(
             raise ValueError(f"the context does not fill every field of the namespace {memory.namespace}")
         book, words = home.book_at(place, config), _chosen(model, state, config)
         made = yield either(book.distill, book.adistill, words)
-        return {"patterns": [Pattern(id=one.id, text=one.text, speaks_for=one.supersedes) for one in made]}
+        return {"patterns": [Pattern(id=lesson.id, text=lesson.text, speaks_for=lesson.supersedes) for lesson in made]}
 
     graph = StateGraph(_State, context_schema=cast("Any", context_schema), input_schema=Asked, output_schema=Made)
     graph.add_node("distill", WaitingStep("distill", distill))

@@ -170,7 +170,7 @@ def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply
         seconds=auditor.deadline + GRACE,
     )
     outcome = result["outcome"]
-    refused = [f"{one.tool}: {one.evidence[:200]}" for one in outcome.failures if one.signal == "unknown_tool"]
+    refused = [f"{call.tool}: {call.evidence[:200]}" for call in outcome.failures if call.signal == "unknown_tool"]
     if outcome.status != "success":
         raise _NoAnswerError(f"{outcome.stop_reason}: {outcome.reason}")
     return Reply(outcome.answer or "", _tool_texts(result["messages"]), refused, outcome.usage)
@@ -224,7 +224,7 @@ def _lesson_of(group: Sequence[dict[str, Any]]) -> Lesson:
         why=last["cause"],
         tags=[last["category"]],
         trigger=Trigger(tool=tool) if tool else None,
-        sources=list(dict.fromkeys(one["session"] for one in group if one["session"]))[-MOST_SOURCES:],
+        sources=list(dict.fromkeys(finding["session"] for finding in group if finding["session"]))[-MOST_SOURCES:],
     )
 
 
@@ -258,8 +258,8 @@ def _origin(text: str, user: Sequence[str], foreign: Sequence[str]) -> Origin:
     if _is_said_by(text, user):
         return "told"
     words = set(tokens(text))
-    by_tools = {word for one in foreign for word in tokens(one[:50_000])} - {
-        word for one in user for word in tokens(one)
+    by_tools = {word for text in foreign for word in tokens(text[:50_000])} - {
+        word for message in user for word in tokens(message)
     }
     shared = words & by_tools
     return "observed" if len(shared) >= 2 and 2 * len(shared) >= len(words) else "judged"
@@ -268,7 +268,7 @@ def _origin(text: str, user: Sequence[str], foreign: Sequence[str]) -> Origin:
 def _is_said_by(text: str, user: Sequence[str]) -> bool:
     """Whether each sentence of a text stands in one of the user's own messages."""
     sentences = [words for part in re.split(r"[.!?。！？\n]+", text) if (words := _words(part))]
-    return bool(sentences) and all(any(_holds(one, sentence) for one in user) for sentence in sentences)
+    return bool(sentences) and all(any(_holds(message, sentence) for message in user) for sentence in sentences)
 
 
 def _holds(text: str, words: str) -> bool:
@@ -295,5 +295,5 @@ def _forget(
 
 def _asks_to_forget(name: str, user: Sequence[str]) -> bool:
     """Whether a sentence of the user both names the memory and asks to forget it."""
-    sentences = [sentence for one in user for sentence in re.split(r"[.!?;。！？；\n]+", one)]
-    return any(_FORGET.search(one) and _holds(one, _words(name)) for one in sentences)
+    sentences = [sentence for message in user for sentence in re.split(r"[.!?;。！？；\n]+", message)]
+    return any(_FORGET.search(sentence) and _holds(sentence, _words(name)) for sentence in sentences)

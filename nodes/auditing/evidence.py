@@ -66,13 +66,14 @@ def start_of_last_run(messages: Sequence[AnyMessage]) -> int:
 def failures_of(outcome: Any) -> list[str]:
     """The failures in an outcome of ours, as text; none in anything else."""
     given = outcome.get("failures") if isinstance(outcome, Mapping) else getattr(outcome, "failures", None)
-    fields = [one if isinstance(one, Mapping) else vars(one) for one in (given if isinstance(given, list) else [])]
+    failures = given if isinstance(given, list) else []
+    fields = [failure if isinstance(failure, Mapping) else vars(failure) for failure in failures]
     return [f"{failure.get('signal')}: {failure.get('evidence')}" for failure in fields]
 
 
 def errors_question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, failures: Any) -> str:
     """The question to the error auditor."""
-    failed = [one for one in messages[start:] if isinstance(one, ToolMessage) and one.status == "error"]
+    failed = [message for message in messages[start:] if isinstance(message, ToolMessage) and message.status == "error"]
     lines = [*failures, *(f"tool_error {message.name or ''}: {message.text}" for message in failed)]
     listed = "\n".join(f"- {bounded(line, 500)}" for line in dict.fromkeys(lines[:MOST_FAILURES]))
     beside = prompts.render("audit_failures", failures=fenced(listed) or "none")
@@ -171,7 +172,8 @@ def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[st
     if not isinstance(given, dict):
         raise ValueError(f"a finding is an object, got {given!r:.100}")
     cited = given.get("evidence")
-    there = [labels[one] for one in cited if isinstance(one, str) and one in labels] if isinstance(cited, list) else []
+    cited = cited if isinstance(cited, list) else []
+    there = [labels[label] for label in cited if isinstance(label, str) and label in labels]
     category = given.get("category") if given.get("category") in get_args(Category) else "other"
     severity = given.get("severity") if given.get("severity") in get_args(Severity) else "medium"
     finding = finding_of(

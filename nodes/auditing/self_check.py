@@ -85,7 +85,7 @@ def _is_due(budget: Budget, state: State, update: Update) -> bool:
 
 def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfCheck) -> Update:
     """What follows for the run: nothing, a note, a call for another plan, or its end."""
-    issues = [bounded(" ".join(one.split()), LONGEST) for one in check.issues[:MOST_ISSUES] if one.strip()]
+    issues = [bounded(" ".join(issue.split()), LONGEST) for issue in check.issues[:MOST_ISSUES] if issue.strip()]
     if check.hopeless:
         why = " ".join(issues) or "No way to an answer is left."
         return {"stop": "no_plan", "reason": f"A self-check ended the run: {why}"}
@@ -98,7 +98,7 @@ def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfChec
     note = prompts.render(
         "on_track",
         left=_steps_left(budget, state),
-        issues=fenced("\n".join(f"- {one}" for one in issues)),
+        issues=fenced("\n".join(f"- {issue}" for issue in issues)),
         action=fenced(" ".join(advice)),
     )
     return {"hint": note}
@@ -115,7 +115,8 @@ def _asked(
     question = prompts.render(
         "self_check",
         task=fenced(bounded(task_in(state), 4_000)),
-        failures=fenced("\n".join(f"- {bounded(one.evidence, LONGEST)}" for one in state["failures"][-5:])) or "none",
+        failures=fenced("\n".join(f"- {bounded(failure.evidence, LONGEST)}" for failure in state["failures"][-5:]))
+        or "none",
         transcript=transcript(state["messages"], TRANSCRIPT_TOKENS),
         taken=state["tally"]["steps"],
         left=_steps_left(budget, state),

@@ -138,7 +138,7 @@ def _read(end: _End, token: bytes, timeout: float) -> Ran:
 def _why_no_reply(end: _End, timeout: float) -> str:
     status = end.status or 0
     number = -status if status < 0 else status - 128 if status > 128 else 0  # a shell adds 128 to a signal
-    ended_by = signal.Signals(number).name if number in {one.value for one in signal.Signals} else ""
+    ended_by = signal.Signals(number).name if number in set(signal.Signals) else ""
     if end.late or ended_by in ("SIGALRM", "SIGXCPU"):
         return f"it took longer than the time limit of {timeout:g} seconds"
     if ended_by:

@@ -1,4 +1,4 @@
-"""Describing: a route with what the server's OpenAPI page says of it.
+"""A route with what the server's OpenAPI page says of it.
 
 Starlette reads a description below `---` in an endpoint's docstring, as YAML. JSON is YAML, so it is made here, and
 each endpoint says in plain words what it does.
@@ -20,7 +20,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Schema = Mapping[str, Any]
 
 
-def described(
+def documented_route(
     path: str,
     endpoint: Endpoint,
     answers: Mapping[int, str],
@@ -35,21 +35,21 @@ def described(
     The names in the path are texts. Everything in a `body` is required, and just one thing where
     it is `one_of` them. The summary is the docstring's first line.
     """
-    said = inspect.cleandoc(endpoint.__doc__ or "")
+    text = inspect.cleandoc(endpoint.__doc__ or "")
     about: dict[str, Any] = {
-        "summary": said.partition("\n")[0].rstrip("."),
+        "summary": text.partition("\n")[0].rstrip("."),
         "tags": ["Memory"],
         "parameters": [
-            *({"in": "path", "name": one, "required": True, "schema": TEXT} for one in re.findall(r"{(\w+)}", path)),
+            *({"in": "path", "name": name, "required": True, "schema": TEXT} for name in re.findall(r"{(\w+)}", path)),
             *({"in": "query", "name": name, "schema": dict(schema)} for name, schema in (query or {}).items()),
         ],
         "responses": {str(status): {"description": answer} for status, answer in answers.items()},
     }
     if taken := body or one_of:
         many = {"required": list(taken)} if body else {"minProperties": 1, "maxProperties": 1}
-        form = {"type": "object", **many, "properties": {name: dict(one) for name, one in taken.items()}}
+        form = {"type": "object", **many, "properties": {name: dict(schema) for name, schema in taken.items()}}
         about["requestBody"] = {"required": True, "content": {"application/json": {"schema": form}}}
-    endpoint.__doc__ = f"{said}\n---\n{json.dumps(about)}"
+    endpoint.__doc__ = f"{text}\n---\n{json.dumps(about)}"
     return Route(path, endpoint, methods=[method])
 
 
@@ -57,7 +57,7 @@ TEXT: Schema = {"type": "string"}
 
 
 def number(default: int, most: int | None = None) -> Schema:
-    """A whole number, and the one taken where none is given."""
+    """A whole number with its default."""
     return {"type": "integer", "minimum": 0, "default": default, **({"maximum": most} if most is not None else {})}
 
 

@@ -22,11 +22,11 @@ from langgraph_reflexion.memory.book import FILTERS
 from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Lesson
-from langgraph_reflexion.server.describing import TEXT, among, described, number
+from langgraph_reflexion.server.describing import TEXT, among, documented_route, number
 from langgraph_reflexion.server.users import server_store, user_of, warning_of_open_store
 
 MOST = 1000
-Deed = Callable[[LessonBook, str], Awaitable[Lesson]]
+Action = Callable[[LessonBook, str], Awaitable[Lesson]]
 
 
 async def lessons(request: Request) -> Response:
@@ -37,33 +37,33 @@ async def lessons(request: Request) -> Response:
     try:
         if asked.get("query"):
             found = await book.asearch(asked["query"], limit=limit, **filters)
-            return _told([{**_plain(one.lesson), "score": one.score} for one in found])
+            return _json([{**_plain(match.lesson), "score": match.score} for match in found])
         some = await book.alessons(**filters)
     except ValueError as fault:
         raise HTTPException(422, str(fault)) from fault
-    return _told([_plain(one) for one in some[offset : offset + limit]])
+    return _json([_plain(lesson) for lesson in some[offset : offset + limit]])
 
 
 async def lesson(request: Request) -> Response:
     """A lesson as it is now."""
-    return await _decided(request, _found)
+    return await _after(request, _found)
 
 
 async def history(request: Request) -> Response:
     """A lesson's history."""
     book = await _book(request)
-    changes = await _known(request, book.ahistory(request.path_params["id"]))
-    return _told([_plain(change) for change in changes])
+    changes = await _or_404(request, book.ahistory(request.path_params["id"]))
+    return _json([_plain(change) for change in changes])
 
 
 async def approve(request: Request) -> Response:
     """Approve a lesson: exactly these words are shown, and no later loss takes it back."""
-    return await _decided(request, LessonBook.aapprove)
+    return await _after(request, LessonBook.aapprove)
 
 
 async def restore(request: Request) -> Response:
     """Restore a retired, superseded or quarantined lesson."""
-    return await _decided(request, LessonBook.arestore)
+    return await _after(request, LessonBook.arestore)
 
 
 async def retire(request: Request) -> Response:
@@ -71,13 +71,13 @@ async def retire(request: Request) -> Response:
     why = (await _body(request)).get("why")
     if not isinstance(why, str) or not why.strip():
         raise HTTPException(422, 'say why, as {"why": "..."}')
-    return await _decided(request, lambda book, id: book.aretire(id, why))
+    return await _after(request, lambda book, id: book.aretire(id, why))
 
 
 async def forget(request: Request) -> Response:
     """Forget a lesson, with its text, vectors, evidence and history."""
     book = await _book(request)
-    await _known(request, book.aforget(request.path_params["id"]))
+    await _or_404(request, book.aforget(request.path_params["id"]))
     return Response(status_code=204)
 
 
@@ -93,18 +93,18 @@ async def undo(request: Request) -> Response:
         raise _missing(request, str(what)) from None
     except ValueError as fault:
         raise HTTPException(422, str(fault)) from fault
-    return _told([_plain(change) for change in undone])
+    return _json([_plain(change) for change in undone])
 
 
 async def run(request: Request) -> Response:
     """What a run was shown, went without and wrote, and what came of it."""
     book = await _book(request)
-    return _told(await _known(request, book.aexplain(request.path_params["id"])))
+    return _json(await _or_404(request, book.aexplain(request.path_params["id"])))
 
 
 async def statistics(request: Request) -> Response:
     """Lessons by status, kind and origin, and how they did."""
-    return _told(await (await _book(request)).astats())
+    return _json(await (await _book(request)).astats())
 
 
 async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
@@ -119,12 +119,12 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
         raise HTTPException(422, str(fault)) from fault
 
 
-async def _decided(request: Request, deed: Deed) -> Response:
-    """The lesson after a deed, and why no run is shown it, if none is."""
+async def _after(request: Request, action: Action) -> Response:
+    """The lesson after an action, and why no run is shown it, if none is."""
     book, id = await _book(request), request.path_params["id"]
     try:
-        now = await _known(request, deed(book, id))
-        return _told({**_plain(now), "hidden": await _known(request, book.ahidden(id))})
+        now = await _or_404(request, action(book, id))
+        return _json({**_plain(now), "hidden": await _or_404(request, book.ahidden(id))})
     except ValueError as fault:
         raise HTTPException(409, str(fault)) from fault
 
@@ -136,7 +136,7 @@ async def _found(book: LessonBook, id: str) -> Lesson:
     return found
 
 
-async def _known(request: Request, wanted: Awaitable[Any]) -> Any:
+async def _or_404(request: Request, wanted: Awaitable[Any]) -> Any:
     try:
         return await wanted
     except KeyError:
@@ -167,7 +167,7 @@ def _plain(found: Lesson | Change) -> Any:
     return to_jsonable_python(found)
 
 
-def _told(data: Any) -> Response:
+def _json(data: Any) -> Response:
     return JSONResponse(to_jsonable_python(data))
 
 
@@ -188,27 +188,29 @@ CHOICE = {
 }
 app = Starlette(
     routes=[
-        described(
+        documented_route(
             f"{BASE}/lessons",
             lessons,
             {200: "Lessons; beside a query each with its score", 422: "A value cannot be"},
             query=CHOICE,
         ),
-        described(f"{BASE}/statistics", statistics, {200: "The numbers"}),
-        described(f"{BASE}/runs/{{id}}", run, {200: "The run explained", 404: "There is no record of this run"}),
-        described(
+        documented_route(f"{BASE}/statistics", statistics, {200: "The numbers"}),
+        documented_route(f"{BASE}/runs/{{id}}", run, {200: "The run explained", 404: "There is no record of this run"}),
+        documented_route(
             f"{BASE}/undo",
             undo,
             {200: "The changes that were taken back", **UNKNOWN, 422: "It takes one of the two"},
             method="POST",
             one_of={"what": TEXT, "since": {**TEXT, "format": "date-time"}},
         ),
-        described(ONE, lesson, NOW),
-        described(ONE, forget, {204: "It is gone", **UNKNOWN}, method="DELETE"),
-        described(f"{ONE}/history", history, {200: "Every change in order", **UNKNOWN}),
-        described(f"{ONE}/approve", approve, NOW, method="POST"),
-        described(f"{ONE}/retire", retire, {**NOW, 422: "No reason is given"}, method="POST", body={"why": TEXT}),
-        described(f"{ONE}/restore", restore, {**NOW, 409: "It was not set aside"}, method="POST"),
+        documented_route(ONE, lesson, NOW),
+        documented_route(ONE, forget, {204: "It is gone", **UNKNOWN}, method="DELETE"),
+        documented_route(f"{ONE}/history", history, {200: "Every change in order", **UNKNOWN}),
+        documented_route(f"{ONE}/approve", approve, NOW, method="POST"),
+        documented_route(
+            f"{ONE}/retire", retire, {**NOW, 422: "No reason is given"}, method="POST", body={"why": TEXT}
+        ),
+        documented_route(f"{ONE}/restore", restore, {**NOW, 409: "It was not set aside"}, method="POST"),
     ],
     exception_handlers={HTTPException: _fault},
     lifespan=warning_of_open_store,
