@@ -30,7 +30,10 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
     else:
         question = decision["text"] if decision is not None else ""
     if not checkpoints(config):
-        return {"decision": Waiting(action="ask_user", text=question, message=None, refused=False)}
+        return {
+            "decision": Waiting(action="ask_user", text=question, message=None, refused=False),
+            "progress": {"node": "ask", "asked": False},
+        }
     reply = whole(str(interrupt({"type": "question", "question": question})))
     message: Any = HumanMessage(reply)
     if call is not None:
@@ -72,7 +75,10 @@ def _approved(
     if not checkpoints(config):
         names = ", ".join(f"{call['name']}({call['args']})" for call in calls)
         text = f"A person must approve {names}, and no one can be asked: without a checkpointer the run cannot wait."
-        return {"decision": Waiting(action="ask_user", text=text, message=None, refused=False)}
+        return {
+            "decision": Waiting(action="ask_user", text=text, message=None, refused=False),
+            "progress": {"node": "ask", "asked": False},
+        }
     request: dict[str, Any] = {
         "action_requests": [
             {

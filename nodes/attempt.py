@@ -68,7 +68,7 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
     if was_resumed(config):
         state = {**state, "resumed_at": budget.now()}
     if (reason := budget.overspent(state)) is not None:
-        return {"decision": None, "stop": reason}
+        return {"decision": None, "stop": reason, "progress": {"node": "attempt", "stop": reason}}
     meter, most = Meter(), budget.limits.token_budget
     calls = CallBudget(trial.max_steps, None if most is None else most - tokens_in(state["tally"]), meter)
     prompt, text = _prompt(trial, actor.prompts, budget, state)

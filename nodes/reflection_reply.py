@@ -126,15 +126,15 @@ def _folded(word: Any, words: Sequence[str]) -> str | None:
 
 
 def _confidence(given: Any) -> float | None:
-    """A confidence in percent, from 90, 0.9, "90" or "90%"; None if it cannot be read."""
+    """A confidence in percent, from 90, 0.9, "90" or "90%"; None if it cannot be read. A plain 1 is certainty."""
     if isinstance(given, str):
         number = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", given)
         if number is None:
             return None
-        given = float(number[1]) if "." in number[1] and not number[2] else int(float(number[1]))
+        return _confidence(float(number[1])) if not number[2] else min(float(number[1]), 100.0)
     if isinstance(given, bool) or not isinstance(given, (int, float)) or math.isnan(given):
         return None
-    share = isinstance(given, float) and 0 < given <= 1
+    share = 0 < given <= 1
     return min(max(float(given * 100 if share else given), 0.0), 100.0)
 
 
