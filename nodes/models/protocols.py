@@ -27,8 +27,8 @@ QUOTED = 4_000
 """Characters of a reply that cannot stand, shown again to the model that wrote it."""
 
 CONTROLS = {
-    "replan": ("Set down a new plan before going on. Stands alone in its turn.", "plan", "The new plan."),
-    "ask_user": ("Ask the user a question and wait. Stands alone in its turn.", "question", "The question."),
+    "replan": ("Write a new plan before going on. Call it alone.", "plan", "The new plan."),
+    "ask_user": ("Ask the user a question and wait. Call it alone.", "question", "The question."),
 }
 """The two control tools: what each is for, its argument, and what the argument holds."""
 
@@ -96,7 +96,7 @@ class Native:
 
     def _control(self, reply: AIMessage, name: str) -> Decision | Invalid:
         if len(reply.tool_calls) > 1:
-            return Invalid("rule_violation", f"`{name}` stands alone in its turn; it came beside other calls")
+            return Invalid("rule_violation", f"`{name}` must be the only call of its turn; it came with other calls")
         argument = CONTROLS[name][1]
         text = reply.tool_calls[0]["args"].get(argument)
         if not isinstance(text, str) or not text.strip():
