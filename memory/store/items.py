@@ -153,7 +153,7 @@ class Reader:
         """Items by BM25, at least `end` of them where there are so many."""
         where, values = self._where(op)
         kept = f"SELECT items.id FROM {_THESE} WHERE {where}"
-        limit = max(FUSED_DEPTH, 4 * end)
+        limit = min(max(FUSED_DEPTH, 4 * end), 2**40)  # SQLite counts to 2**63
         while True:
             best = index.best(asked, limit)
             passed = {
@@ -171,15 +171,15 @@ class Reader:
             depth *= 4
         near, rest = self._by_vectors(op, vectors, query, depth)
         asked = words.ask(op.query or "")
-        told = self._words_ranked(op, words, asked, depth)
+        worded = self._words_ranked(op, words, asked, depth)[:depth]
         places: dict[int, float] = {}
-        for ranking in (near[:depth], told[:depth]):
+        for ranking in (near[:depth], worded):
             place, last = 0, None
             for count, (item, score) in enumerate(ranking, 1):
                 if score != last:  # equal scores share a place: which was written first decides nothing
                     place, last = count, score
                 places[item] = places.get(item, 0.0) + 1 / (FUSED_PLACE + place)
-        similar: dict[int, float | None] = {**words.shares(asked, [item for item, _ in told[:depth]]), **dict(near)}
+        similar: dict[int, float | None] = {**words.shares(asked, [item for item, _ in worded]), **dict(near)}
         order = sorted(places, key=lambda item: (-places[item], -(similar[item] or 0), item))
         return [*((item, similar[item]) for item in order), *((item, None) for item in rest if item not in places)]
 

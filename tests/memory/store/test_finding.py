@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,17 @@ def test_fusing_lifts_what_both_rankings_like(opened: Opened, index: Any) -> Non
     found = store.search(NS, query="zanzibar @.3")
     assert keys(found)[0] == "both"
     assert {item.key: round(item.score, 2) for item in found} == {"near": 1.0, "both": 0.98, "far": -0.13}
+
+
+def test_items_that_words_rank_alike_share_a_place_when_rankings_are_fused(
+    opened: Opened, index: Any, path: Path
+) -> None:
+    texts = {"far": "volcano @1.2", "near": "volcano @.4", "middle": "volcano @.8"}
+    for order in (list(texts), list(reversed(texts))):
+        store = opened(index={**index, "rank": "fused"}, path=path.with_name(order[0]))
+        for key in order:
+            store.put(NS, key, {"text": texts[key]})
+        assert keys(store.search(NS, query="volcano @.3")) == ["near", "middle", "far"]
 
 
 def test_a_ranked_page_in_a_batch_is_that_of_the_plain_store(opened: Opened, index: Any, angles: Any) -> None:

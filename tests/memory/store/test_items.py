@@ -154,8 +154,12 @@ def test_a_page_goes_on_where_the_last_one_ended(store: FaissStore) -> None:
     even = [keys(store.search(NS, filter={"even": True}, limit=4, offset=at)) for at in (0, 4, 12)]
     assert even == [["k00", "k02", "k04", "k06"], ["k08", "k10", "k12", "k14"], ["k24", "k26", "k28"]]
     assert store.search(NS, limit=0) == []
-    for wrong in ({"limit": -1}, {"offset": -1}):
-        with pytest.raises(ValueError, match="-1"):
+    for most in (2**62, 2**63 - 1):
+        assert len(store.search(NS, query="even", limit=most)) == len(store.search(NS, query="even", limit=50))
+        assert len(store.search(NS, limit=most)) == 30
+        assert store.search(NS, query="even", limit=5, offset=most) == store.search(NS, limit=5, offset=most) == []
+    for wrong in ({"limit": -1}, {"offset": -1}, {"limit": 2**63}, {"offset": 2**70}):
+        with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be 0 or more"):
             store.search(NS, **wrong)
     for wrong in ({"limit": None}, {"offset": -1}, {"max_depth": -1}, {"max_depth": "two"}):  # type: ignore[dict-item]
         with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be 0 or more"):
