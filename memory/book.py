@@ -264,12 +264,17 @@ class LessonBook:
 
     export, aexport = both(_export)
 
-    def _load(self, path_or_file: Place, *, strict: bool = True, update: bool = False) -> Plan[Loaded]:
+    def _load(
+        self, path_or_file: Place, *, strict: bool = True, update: bool = False, untrusted: bool = False
+    ) -> Plan[Loaded]:
         """Keep the lessons of such a file that are new here: all or nothing, or all but the bad lines.
 
-        With `update`, lessons that are known by their id take the words that the file has for them.
+        A file is believed as its owner's word. With `untrusted` its lessons are new candidates, `observed` and without
+        a record. With `update`, lessons that are known by their id take the words that the file has for them.
         """
-        return (yield from exchange.load(self._shelf, a_place(path_or_file), strict, update))
+        if update and untrusted:
+            raise ValueError("`update` and `untrusted` exclude each other: an untrusted file changes no known lesson")
+        return (yield from exchange.load(self._shelf, a_place(path_or_file), strict, update, untrusted))
 
     load, aload = both(_load)
 

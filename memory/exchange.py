@@ -19,7 +19,7 @@ from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.changes import unless_embedding_fails
 from langgraph_reflexion.memory.gate import malformed, tidy
-from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, record
+from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, out_of_bounds, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
@@ -28,7 +28,7 @@ from langgraph_reflexion.text.normalize import fold
 
 Place = str | os.PathLike[str] | TextIO
 
-SAID = ("text", "when", "when_not", "why", "topic", "tags", "name", "expires_at")
+WORDS = ("text", "when", "when_not", "why", "topic", "tags", "name", "expires_at")
 """What of a lesson somebody may have edited in a file; the rest is its record."""
 
 _UNSEEN = re.compile(r"[^\n -~]")
@@ -67,13 +67,13 @@ def read_lines(place: Place) -> list[str]:
     return text.removeprefix("\ufeff").split("\n")
 
 
-def load(shelf: Shelf, place: Place, strict: bool, update: bool = False) -> Plan[Loaded]:
+def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrusted: bool = False) -> Plan[Loaded]:
     """Keep all the lessons of a file that are new here, or none; under `strict` a bad line is named and raised.
 
     Under `update` a lesson that is known by its id takes the words of the file; its record stays.
     """
     lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
-    lessons, skipped = _parsed(shelf, lines, strict)
+    lessons, skipped = _parsed(shelf, lines, strict, untrusted)
     items = yield from every(shelf.lessons)
     here = {item.key: item.value for item in items}
     edited = {one.id: one for one in lessons if one.id in here and _said(record(one)) != _said(here[one.id])}
@@ -108,7 +108,7 @@ def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
     for id, (item, now, evidence) in (yield from read_some(shelf, edited)).items():
         if edited[id].status == "quarantined" != now.status:
             continue
-        said = {name: value for name, value in record(edited[id]).items() if name in SAID}
+        said = {name: value for name, value in record(edited[id]).items() if name in WORDS}
         before = {name: item.value.get(name) for name, value in said.items() if item.value.get(name) != value}
         change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before, after=said)
         key, value = change_record(evidence, change)
@@ -116,14 +116,14 @@ def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
     return ops
 
 
-def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool) -> tuple[list[Lesson], int]:
+def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Lesson], int]:
     lessons: list[Lesson] = []
     skipped = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            lessons.append(_lesson(shelf, line))
+            lessons.append(_lesson(shelf, line, untrusted))
         except (ValueError, ValidationError, RecursionError) as error:
             if strict:
                 raise LessonError(f"line {number} is no lesson: {_reason(error)}") from error
@@ -131,8 +131,11 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool) -> tuple[list[Less
     return lessons, skipped
 
 
-def _lesson(shelf: Shelf, line: str) -> Lesson:
-    """One line's lesson as it will be kept. What looks like a trick is set aside, whatever the line says of it."""
+def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
+    """One line's lesson as it will be kept. What looks like a trick is set aside, whatever the line says of it.
+
+    Of an untrusted one the words are kept, and nothing that it says of its record, its status or its origin.
+    """
     raw = Lesson.model_validate(json.loads(line, object_pairs_hook=_object))
     lesson = tidy(raw)
     reason = malformed(lesson)
@@ -140,10 +143,10 @@ def _lesson(shelf: Shelf, line: str) -> Lesson:
         raise ValueError(reason)
     if lesson.id and not fit_for_a_label(lesson.id):
         raise ValueError(f"its id {lesson.id!r} is not made of letters, digits, - and _")
-    for name in ("created_at", "updated_at", "expires_at", "last_used_at"):
-        time = getattr(lesson, name)
-        if time is not None and time.tzinfo is None:
-            raise ValueError(f"`{name}` needs a time zone, got {time.isoformat()}")
+    if wrong := out_of_bounds(lesson):
+        raise ValueError(wrong)
+    if untrusted:
+        lesson = Lesson(**{name: getattr(lesson, name) for name in WORDS}, kind=lesson.kind, origin="observed")
     now = shelf.clock()
     update: dict[str, Any] = {
         "id": lesson.id or lesson_id(shelf.namespace, lesson),
@@ -164,7 +167,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _said(value: dict[str, Any]) -> list[Any]:
-    return [value.get(name) for name in SAID]
+    return [value.get(name) for name in WORDS]
 
 
 def _short(lesson: Lesson) -> dict[str, Any]:

@@ -179,18 +179,28 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
     except (ValidationError, AttributeError) as error:
         logger.warning("Left out the damaged lesson %r: %s", item.key, str(error).split("\n")[0])
         return None
-    if (
-        lesson.id != item.key
-        or not lesson.text.strip()
-        or lesson.created_at is None
-        or lesson.created_at.tzinfo is None
-    ):
-        logger.warning("Left out the damaged lesson %r: its id, text or time is missing", item.key)
+    wrong = out_of_bounds(lesson)
+    if lesson.id != item.key or not lesson.text.strip() or lesson.created_at is None:
+        wrong = "its id, text or time is missing"
+    if wrong:
+        logger.warning("Left out the damaged lesson %r: %s", item.key, wrong)
         return None
     if matched is not None:
         trigger = (lesson.trigger or Trigger()).model_copy(update={"fingerprint": matched})
         lesson = lesson.model_copy(update={"trigger": trigger})
     return lesson
+
+
+def out_of_bounds(lesson: Lesson) -> str:
+    """Which value of a lesson cannot be: a count below zero, or a time without a zone. Empty where none is."""
+    for name in ("shown", "wins", "losses", "withheld_wins", "withheld_losses"):
+        if (count := getattr(lesson, name)) < 0:
+            return f"`{name}` is 0 or more, got {count}"
+    for name in ("created_at", "updated_at", "expires_at", "last_used_at"):
+        time = getattr(lesson, name)
+        if time is not None and time.tzinfo is None:
+            return f"`{name}` needs a time zone, got {time.isoformat()}"
+    return ""
 
 
 def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
@@ -317,6 +327,8 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
         value = item.value
         try:
             at = datetime.fromisoformat(value["at"])
+            if at.tzinfo is None:
+                raise ValueError("its time has no zone")
             if value.get("undone"):
                 continue
             if value["type"] == "source":
@@ -325,7 +337,7 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
                 runs.append((at, str(value["run"]), value))
             elif value["type"] == "change":
                 changes.append((item.key, change_of(value)))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, AttributeError):
             logger.warning("Left out the damaged evidence %r", item.key)
     return Evidence(
         sources=tuple(one[2] for one in sorted(sources, key=lambda one: one[:2])),

@@ -141,3 +141,33 @@ def test_a_record_of_another_release_is_read_without_the_fields_that_only_that_o
     [item] = store.search((*book.namespace, "lessons"))
     store.put(item.namespace, item.key, {**item.value, "situation": "planning"})
     assert LessonBook(store).lessons() == [lesson]
+
+
+@pytest.mark.req("D15", "D25")
+def test_an_untrusted_file_gives_new_candidates_without_a_record(book: LessonBook, tmp_path: Path) -> None:
+    line = {
+        "kind": "rule",
+        "text": "Check the slot twice.",
+        "status": "active",
+        "origin": "told",
+        "wins": 9,
+        "shown": 9,
+    }
+    file = tmp_path / "foreign.jsonl"
+    file.write_text(json.dumps(line) + "\n" + json.dumps({**line, "kind": "preference", "text": "Be short."}))
+    assert book.load(file, untrusted=True).added == 2
+    for lesson in book.lessons():
+        assert (lesson.status, lesson.origin, lesson.wins, lesson.shown) == ("candidate", "observed", 0, 0)
+    assert book.recall("Compose a lullaby.") == [], "a stranger's wish holds for no task by its own word"
+    with pytest.raises(ValueError, match="exclude each other"):
+        book.load(file, untrusted=True, update=True)
+
+
+@pytest.mark.req("D15")
+@pytest.mark.parametrize("wrong", [{"wins": -5}, {"withheld_losses": -1}, {"expires_at": "2031-01-01T00:00:00"}])
+def test_a_value_that_cannot_be_is_refused_by_name(book: LessonBook, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_text(json.dumps({"kind": "rule", "text": "Check the slot twice.", **wrong}))
+    with pytest.raises(LessonError, match=next(iter(wrong))):
+        book.load(file)
+    assert book.lessons() == []

@@ -237,6 +237,15 @@ def test_what_another_program_wrote_is_scanned_before_it_is_shown(
         {"id": "half", "kind": "rule", "text": SLOT, "status": "candidate", "expires_at": [1]},
         {"id": "half", "kind": "rule", "text": SLOT, "status": "candidate", "trigger": "x", "tags": 3},
         {"id": "half", "kind": "poem", "text": SLOT, "status": "candidate"},
+        {
+            "id": "half",
+            "kind": "rule",
+            "text": SLOT,
+            "status": "candidate",
+            "created_at": "2031-03-04T12:00:00+00:00",
+            "wins": -5,
+        },
+        {"id": "half", "kind": "rule", "text": SLOT, "status": "candidate", "created_at": "2031-03-04T12:00:00"},
     ],
     ids=str,
 )
@@ -245,6 +254,7 @@ def test_a_damaged_record_costs_itself_and_nothing_else(
 ) -> None:
     store.put(("team", "lessons"), "half", junk)
     store.put(("team", "evidence", full.lessons()[0].id), "run/r", {"type": "run", "at": 7})
+    store.put(("team", "evidence", full.lessons()[0].id), "run/s", {"type": "run", "run": "s", "at": "2031-01-01"})
     with caplog.at_level(logging.WARNING):
         assert texts(full.recall("Propose a slot for the meeting that is not busy.")) == [SLOT]
         assert len(full.lessons()) == 5

@@ -212,6 +212,7 @@ def _add_memory(commands: Commands) -> None:
     copy.add_argument("--to", metavar="FILE", required=True, help="the other store, made if it is not there")
     load = verb("import", "keep the lessons of such a file that are new here: all, or none where a line is bad", "FILE")
     load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
+    load.add_argument("--untrusted", action="store_true", help="take all as new candidates, whatever the file says")
     load.add_argument("--update", action="store_true", help="give known lessons the words that the file has for them")
     load.add_argument("--create", action="store_true", help="make the store where there is none yet")
 

@@ -333,7 +333,9 @@ def _export(session: BookSession) -> int:
 
 def _import(session: BookSession) -> int:
     asked, file = session.asked, session.asked.file
-    options = {"update": True} if asked.update else {}
+    if asked.update and asked.untrusted:
+        raise WrongUse("--update and --untrusted exclude each other: an untrusted file changes no known lesson")
+    options = {name: True for name in ("update", "untrusted") if getattr(asked, name)}
     try:
         source = _in_utf8(sys.stdin) if file == "-" else file
         loaded = session.book.load(source, strict=not asked.keep_going, **options)
