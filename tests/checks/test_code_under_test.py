@@ -110,7 +110,7 @@ VALUES = [
 def told():
     """All the values, from one process."""
     values = [value for value, _, _ in VALUES]
-    told = run_sync(run_code("pass", f"[{', '.join(values)}]", 10, 128)).value
+    told = run_sync(run_code("pass", f"[{', '.join(values)}]", 10, 128, find_isolation())).value
     return dict(zip(values, told[1], strict=True))
 
 
@@ -284,8 +284,8 @@ def isolated(request, monkeypatch):
     """Code under test is isolated in this way, without Python's own guard."""
     if request.param is None:
         pytest.skip("this machine has no way to isolate a process")
-    monkeypatch.setattr(sandbox, "find_isolation", lambda: request.param)
     monkeypatch.setattr(sandbox, "RUNNER", sandbox.RUNNER.replace("    guard_against_mistakes()\n", ""))
+    return request.param
 
 
 READS = {
@@ -305,30 +305,38 @@ READS = {
 
 
 @pytest.mark.req("K7")
-@pytest.mark.usefixtures("isolated")
 @pytest.mark.parametrize("what", READS)
-def test_code_that_is_isolated_reads_nothing_of_the_machine(what, tmp_path, monkeypatch):
+def test_code_that_is_isolated_reads_nothing_of_the_machine(what, isolated, tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("EXPECTED-4711")
     monkeypatch.setenv("A_SECRET", "EXPECTED-4711")
     paths = {"secret": str(tmp_path / "secret"), "copy": str(tmp_path / "copy"), "pid": os.getpid()}
-    ran = run_sync(run_code("pass", READS[what].format(**paths), 5, 256))
+    ran = run_sync(run_code("pass", READS[what].format(**paths), 5, 256, isolated))
     assert ran.fault or ran.value in (["int", "-0x1"], ["none"]), ran
     assert "EXPECTED-4711" not in repr(ran)
     assert not (tmp_path / "copy").exists()
 
 
 @pytest.mark.req("K7")
-@pytest.mark.usefixtures("isolated")
-def test_code_that_is_isolated_has_its_own_processes_and_network_and_no_rights():
+def test_code_that_is_isolated_has_its_own_processes_and_network_and_no_rights(isolated):
     look = "[os.getpid() < 100, not os.path.exists('/old') or not os.listdir('/old'), sorted(os.listdir('/'))]"
-    seen = run_sync(run_code("import os", look, 5, 256)).value[1]
+    seen = run_sync(run_code("import os", look, 5, 256, isolated)).value[1]
     assert seen[:2] == [["bool", 1], ["bool", 1]]
     python = {Path(folder).resolve().parts[1] for folder in (sys.prefix, sys.base_prefix)}  # a venv may be in /tmp
     assert not {"etc", "home", "proc", "tmp"} - python & {folder[1] for folder in seen[2][1]}
     mount = "__import__('ctypes').CDLL(None).mount(b'none', b'/usr', b'tmpfs', 0, 0)"
-    assert run_sync(run_code("pass", mount, 5, 256)).value == ["int", "-0x1"]
+    assert run_sync(run_code("pass", mount, 5, 256, isolated)).value == ["int", "-0x1"]
     connect = "__import__('_socket').socket().connect(('127.0.0.1', 9))"
-    assert run_sync(run_code("pass", connect, 5, 256)).fault
+    assert run_sync(run_code("pass", connect, 5, 256, isolated)).fault
+
+
+@pytest.mark.req("K7")
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="else this very process would hide its memory")
+@pytest.mark.parametrize("what", [one for one in READS if "the checker" in one or "parent" in one])
+def test_code_that_is_only_limited_still_reads_nothing_of_the_checkers_process(what, monkeypatch):
+    monkeypatch.setenv("A_SECRET", "EXPECTED-4711")
+    monkeypatch.setattr(sandbox, "RUNNER", sandbox.RUNNER.replace("    guard_against_mistakes()\n", ""))
+    ran = run_sync(run_code("pass", READS[what].format(pid=os.getpid()), 5, 256, Isolation()))
+    assert "PermissionError" in ran.fault
 
 
 @pytest.mark.req("K7")

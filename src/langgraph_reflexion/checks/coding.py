@@ -12,9 +12,8 @@ from typing import Any
 
 from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.checks.runner import make_encoder
-from langgraph_reflexion.checks.sandbox import Ran, find_isolation, run_code
+from langgraph_reflexion.checks.sandbox import Ran, isolation_here, run_code
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.calling import in_thread
 from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.schemas import Run, Verdict
 
@@ -41,16 +40,16 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
         code, issues = code_in(text_of(answer)), []
+        isolation = yield from isolation_here()
         ran: Ran | None = None
         for expression, expected in wanted:
             if ran is None or ran.loaded:  # code that does not load fails every other case the same way
-                ran = yield from run_code(code, expression, float(timeout), memory_mb)
+                ran = yield from run_code(code, expression, float(timeout), memory_mb, isolation)
             if ran.fault or not same_value(ran.value, expected):
                 got = bounded(ran.fault, SHOWN * 3) if ran.fault else bounded(ran.shown, SHOWN)
                 issues.append(f"{bounded(expression, SHOWN)}: expected {_shown(expected)}, got {got}")
         passed = len(wanted) - len(issues)
-        missing = (yield in_thread(find_isolation)).missing
-        feedback = f"Not isolated on this machine: {missing}." if missing else ""
+        feedback = f"Not isolated on this machine: {isolation.missing}." if isolation.missing else ""
         return Verdict(passed=not issues, score=float(passed * 100 // len(wanted)), issues=issues, feedback=feedback)
 
     return Check("test_cases", judge)

@@ -72,7 +72,7 @@ def grounded(share: float = 0.6) -> Check:
             unknown = dict.fromkeys(_unknown_in(text, run.task, source, share))
             return [f"{claim} is neither in the question nor in the observations" for claim in unknown]
 
-        found = (yield in_thread(issues)) if len(source) > IN_THREAD else issues()
+        found = (yield in_thread(issues, own=True)) if len(source) > IN_THREAD else issues()
         return Verdict(passed=not found, issues=found)
 
     return Check("grounded", judge)

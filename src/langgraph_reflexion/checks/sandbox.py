@@ -92,14 +92,17 @@ class _End(NamedTuple):
     late: bool
 
 
-def run_code(
-    code: str, expression: str, timeout: float, memory_mb: int, isolation: Isolation | None = None
-) -> Waits[Ran]:
+def isolation_here() -> Waits[Isolation]:
+    """Return how code is isolated on this machine; trying it out the first time takes some tenths of a second."""
+    found: Isolation = yield in_thread(find_isolation, own=True)
+    return found
+
+
+def run_code(code: str, expression: str, timeout: float, memory_mb: int, isolation: Isolation) -> Waits[Ran]:
     """Return the value of an expression on this code."""
-    chosen = isolation or (yield in_thread(find_isolation))
     token = secrets.token_hex(16)
-    job = _job(chosen, code, expression, timeout, memory_mb, token)
-    end = yield either(_run, _run_later, chosen, job, timeout + GRACE)
+    job = _job(isolation, code, expression, timeout, memory_mb, token)
+    end = yield either(_run, _run_later, isolation, job, timeout + GRACE)
     return _read(end, token.encode("ascii"), timeout)
 
 
