@@ -1,1 +1,1 @@
-"""The steps: each reads the state and returns what it changed. `speaking` and `acting` hold what they do it with."""
+"""The steps of a run, one file each: a node reads the state and returns what it changed."""

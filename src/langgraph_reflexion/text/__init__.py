@@ -1,1 +1,1 @@
-"""What a text says, told without a model and without a store: words, their forms and kin, literals, likeness."""
+"""Text, without a model or a store: tokens, normalizing, literals, secrets, likeness, and JSON as models write it."""
