@@ -19,11 +19,10 @@ from langchain_core.language_models import FakeListChatModel
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from langgraph_reflexion import FaissStore, create_trial_graph
+from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, open_checkpoints, run_async
 from langgraph_reflexion.cli.stores import note
-from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.evals import (
     SETUPS,
     Experiment,

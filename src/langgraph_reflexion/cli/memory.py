@@ -14,10 +14,9 @@ from typing import Any, TextIO
 
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import Episode, Lesson, LessonBook
+from langgraph_reflexion import Episode, Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
 from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, note, open_store
-from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.store import copy_store
 

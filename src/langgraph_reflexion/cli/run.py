@@ -17,12 +17,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, StateSnapshot
 
-from langgraph_reflexion import Limits, Outcome, create_reflexion_agent
+from langgraph_reflexion import Limits, Outcome, ReflexionError, create_reflexion_agent
 from langgraph_reflexion.cli.console import INDENT, Page, WrongUse, count_of, summarize
 from langgraph_reflexion.cli.parts import load_tools, make_model, open_checkpoints, run_async
 from langgraph_reflexion.cli.stores import hide_password, open_store
 from langgraph_reflexion.cli.trace import STREAM, Trace, show_outcome
-from langgraph_reflexion.errors import ReflexionError
 
 BELOW = f"{INDENT}  "
 logger = logging.getLogger(__name__)

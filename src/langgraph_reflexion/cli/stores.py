@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 
 from langgraph.store.base import BaseStore
 
+from langgraph_reflexion import StoreError
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory import resolve_namespace
 
 DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
