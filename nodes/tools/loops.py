@@ -33,8 +33,8 @@ EMPTY_RESULT = 5
 """The same for a short result that says that there is nothing: looking through a few days or rooms is no failure."""
 LEAST_RESULT = 20
 """Characters; other shorter results (`ok`, `stored`) are the answer to many different calls."""
-MOST_RESULTS = 8
-"""Results that are remembered: the trail is kept in each checkpoint."""
+MOST_RESULTS = 5
+"""Results that are remembered: the trail is kept in each checkpoint, and what comes again soon comes within five."""
 ALIKE = 2 / 3
 """The share of words that two wordings of one search have in common: one word in three changed is still the same."""
 MOST_WORDS = 24
@@ -192,12 +192,12 @@ def _results(before: Mapping[str, Any], turn: Sequence[Seen]) -> dict[str, Any]:
     """
     seen: dict[str, list[str]] = dict(before["seen"])
     failed = all(reads_as_failed(call.result) for call in turn)
-    result = "failed" if failed else _hash(*sorted({_result_hash(call) for call in turn}))
+    result = "failed" if failed else _hash(*sorted({_result_hash(call) for call in turn}), size=4)
     short = max(len(call.result) for call in turn) < LEAST_RESULT
     empty = short and all(_EMPTY.match(call.result) for call in turn)
     if any(call.error for call in turn) or (short and not failed and not empty):
         return {"seen": seen, "failed": 0, "same": 0, "empty": False}
-    turns, calls = seen.pop(result, []), _hash(*sorted({call.key for call in turn}))
+    turns, calls = seen.pop(result, []), _hash(*sorted({call.key for call in turn}), size=4)
     is_new = calls not in turns
     seen[result] = [*turns, calls][-EMPTY_RESULT:] if is_new else turns
     count = len(seen[result]) if is_new else 0
