@@ -103,9 +103,9 @@ def _as_data(lesson: Lesson) -> str:
 
 
 def _objection_in(reply: str) -> str | None:
-    """What a model answered: `KEEP`, or `SET ASIDE:` and the reason. Anything else is taken for an objection."""
+    """What a model answered: `KEEP` (or a word like it), or `SET ASIDE:` and the reason. All else is an objection."""
     verdict, _, reason = reply.partition(":")
-    if verdict.strip(" .*").upper() == "KEEP":
+    if verdict.strip(" .*!").upper() in ("KEEP", "OK", "SAFE", "NONE"):
         return None
     return f"the guard objects: {reason.strip() or reply or 'it gave no answer'}"
 

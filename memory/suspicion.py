@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 
-from langgraph_reflexion.memory.gate import MAX_READ
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.normalize import decoded, has_invisible_characters, readings, visible
 
@@ -20,6 +19,9 @@ _RULES = r"\b(?:instructions?|rules?|prompts?|guidelines?|directives?|commands?|
 _SENTENCE_START = r"(?:^|[\n.!?。！？]\s*)[\W_]{0,4}"
 _TAGS = r"(?:system|user|assistant|developer|human|tool\w*|function\w*|lessons?|memory|memories|experience|advice|task|transcript|evidence|instructions?|prompt|context|message|patch|hint|block|untrusted|findings?|rules?)"
 _DOMAIN = r"\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app|cc|co|eu|de|uk|ai|online|club)\b"
+
+MAX_SCREENED = 20_000
+"""Characters of a text that may be shown: no lesson, plan or finding is that long, and checking takes its time."""
 
 DROPS = "it tells the reader to drop its instructions"
 ROLE = "it gives the reader another role"
@@ -61,7 +63,8 @@ _SQUASHED_DROP = re.compile(
 
 def suspicion(text: str) -> str | None:
     """Why a text must not be shown to a model, or `None`."""
-    text = text[:MAX_READ]
+    if len(text) > MAX_SCREENED:
+        return "it is too long to be checked"
     if has_invisible_characters(text):
         return HIDDEN
     # Without long stretches of white space, no pattern takes long.

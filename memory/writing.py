@@ -11,7 +11,7 @@ from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.asking import guard_objection
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.credit import worth
-from langgraph_reflexion.memory.gate import malformed, refusal, tidy
+from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
 from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_of, change_record, lesson_id, record
@@ -69,14 +69,15 @@ def screen(text: str, foreign: Iterable[str] = (), own: Iterable[str] = ()) -> s
 
     `foreign` is what tools, files, pages and errors said in this run, `own` what the user said.
     """
-    return suspicion(text) or copied(text, foreign, own)
+    return suspicion(text) or (copied(text, foreign, own) if text.strip() else None)
 
 
 def _distrust(lesson: Lesson, tidied: Lesson, task: str | None, foreign: list[str]) -> str | None:
     """Why a lesson's words are not to be trusted. They are read as they came, too: tidying hides a line's start."""
-    reason = suspicion_of(lesson.model_copy(update={"why": ""})) or suspicion_of(tidied)
+    given = lesson.model_copy(update={name: getattr(lesson, name)[:MAX_READ] for name in ("text", "when", "when_not")})
+    reason = suspicion_of(given.model_copy(update={"why": ""})) or suspicion_of(tidied)
     own = [task] if task else []
-    return reason or next(filter(None, (copied(text, foreign, own) for text in _texts(lesson))), None)
+    return reason or next(filter(None, (copied(text, foreign, own) for text in _texts(given))), None)
 
 
 def _texts(lesson: Lesson) -> list[str]:

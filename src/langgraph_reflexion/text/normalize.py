@@ -46,7 +46,7 @@ _LOOKALIKES = str.maketrans(
     "aeopcyxisdgioaevptukxiignrealpvoustcmdbywfhjkzbABEKMHOPCTXISJABEZHIKMNOPTYX",
 )
 _DIGITS_FOR_LETTERS = str.maketrans("01345789@$!+", "oieastbgasit")
-_WITH_DIGITS = re.compile(r"(?=[\w@$!+]*[a-z])[\w@$!+]*[01345789@$!+][\w@$!+]*", re.IGNORECASE)
+_MIXED = re.compile(r"[\w@$!+]+")
 _SPELLED_OUT = re.compile(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _CHARACTER_CODES = re.compile(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
@@ -91,10 +91,15 @@ def readings(text: str) -> Iterator[str]:
     unescaped = _ESCAPED.sub(lambda found: chr(int(found.group(1) or found.group(2), 16)), text)
     unescaped = urllib.parse.unquote(html.unescape(unescaped))
     spelled = _SPELLED_OUT.sub(lambda found: re.sub(r"(?<=\w)[ ._*|-](?=\w)", "", found.group()), text)
-    letters = _WITH_DIGITS.sub(lambda found: found.group().translate(_DIGITS_FOR_LETTERS), text)
+    letters = _MIXED.sub(lambda found: _with_letters(found.group()), text)
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w)[_/-]+(?=\w)", " ", text)
     others = (unescaped, spelled, letters, apart, codecs.encode(text, "rot13"), text[::-1], text.translate(_ATBASH))
     yield from (other for other in dict.fromkeys(others) if other != text)
+
+
+def _with_letters(word: str) -> str:
+    """A word with letters in place of the digits and signs that stand for them; a number stays."""
+    return word.translate(_DIGITS_FOR_LETTERS) if re.search(r"[^\W\d_]", word) else word
 
 
 def _base64(encoded: str) -> bytes:
