@@ -87,31 +87,31 @@ class MemoryPolicy(_Settings):
     """What is remembered, how much of it is shown, and where it lives."""
 
     namespace: Namespace | None = Field(
-        default=None, description="Where lessons live; may hold `{user_id}`-like fields of the context."
+        default=None, description="Where lessons live. `{user_id}` and other fields are filled from the context."
     )
-    max_lessons: int = Field(default=3, ge=0, description="Lessons shown at one moment.")
-    lesson_tokens: int = Field(default=400, ge=0, description="Tokens the shown lessons may take, by count.")
-    min_confidence: float = Field(default=70, ge=0, le=100, description="Below it a lesson stays with its run.")
+    max_lessons: int = Field(default=3, ge=0, description="Lessons shown at a time.")
+    lesson_tokens: int = Field(default=400, ge=0, description="Tokens the shown lessons may take.")
+    min_confidence: float = Field(default=70, ge=0, le=100, description="Below it a lesson serves its own run only.")
     max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
-    expires_after: timedelta | None = Field(default=None, description="Age at which a new lesson expires.")
-    control_share: float = Field(default=0.2, ge=0, le=1, description="Share of runs a candidate is withheld from.")
+    expires_after: timedelta | None = Field(default=None, description="The age at which a lesson expires.")
+    control_share: float = Field(default=0.2, ge=0, le=1, description="Share of runs that go without a candidate.")
     topics: Callable[[str], str] | None = Field(
-        default=None, description="A function of the task that gives its topic in a word, in place of the built-in one."
+        default=None, description="A function of the task that returns its topic in a word; by default a built-in one."
     )
     keep_runs: int = Field(default=10_000, ge=1, description="Episodes kept in a namespace; the oldest go first.")
     guard: Any = Field(
         default=None,
-        description="A chat model, its name, or a function of a new lesson's text that gives None or the reason to set "
-        "it aside.",
+        description="A chat model, its name, or a function of a new lesson's text that returns None, or the reason to "
+        "set the lesson aside.",
     )
-    approve: bool = Field(default=False, description="Show no lesson that a person has not approved.")
+    approve: bool = Field(default=False, description="Show no lesson before a person approved it.")
     trusted_tools: tuple[str, ...] = Field(
         default=(), description="Tools whose words a lesson may repeat; a lesson in another tool's words is set aside."
     )
     read: bool = Field(default=True, description="Show lessons.")
-    write: bool = Field(default=True, description="Keep lessons, episodes and credit.")
+    write: bool = Field(default=True, description="Keep lessons, episodes and records.")
     by_user: bool = Field(
-        default=False, description="On a server that authenticates, a namespace below this one for each of its users."
+        default=False, description="On a server with authentication, a namespace below this one for each user."
     )
 
     @field_validator("namespace", mode="before")
