@@ -1,4 +1,7 @@
-"""Topics: what sort of task a text is, told from its words in English and Chinese, without a model."""
+"""Classify a task by topic, from keywords in English and Chinese, without a model.
+
+`MemoryPolicy(topics=...)` replaces it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from types import MappingProxyType
 
 TOPICS = ("coding", "maths", "analysis", "writing", "search")
 GENERAL = "general"
-"""The topic of a task that is of no other."""
+"""The topic of a task that has no keyword of the others."""
 
 _ENGLISH = MappingProxyType(
     {
@@ -59,7 +62,7 @@ _CODE = re.compile(
     r"|(?<![\w.])(?!(?:sin|cos|tan|log|ln|exp|sqrt|[fghP])\()[\w.]+\(\w*\)"
 )
 _SUM = re.compile(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
-_ORDER = {
+_BEGINNING = {
     "coding": re.compile(
         r"^\W*(?:please\s+)?(?:fix|debug|refactor|implement|code|(?:write|create|build|add)\s+(?:an?\s+|the\s+|some\s+)?"
         r"(?:\w+\s+){0,2}(?:functions?|programs?|scripts?|class|methods?|tests?|query|api|regex|code))\b|"
@@ -85,11 +88,14 @@ _ORDER = {
 
 
 def topic_of(task: str) -> str:
-    """coding, maths, analysis, writing, search, or general where the words tell nothing."""
+    """`coding`, `maths`, `analysis`, `writing`, `search`, or `general` where no keyword decides.
+
+    A keyword counts 1; what a task begins with, code and sums count more (set on the tasks of tests/checks).
+    """
     text = task[:4000]
     points = {topic: float(len(set(map(str.lower, words.findall(text))))) for topic, words in _WORDS.items()}
-    for topic, order in _ORDER.items():
-        points[topic] += 1.5 if order.search(text) else 0.0
+    for topic, beginning in _BEGINNING.items():
+        points[topic] += 1.5 if beginning.search(text) else 0.0
     points["coding"] += 2.0 * bool(_CODE.search(text)) + (0.6 if points["coding"] else 0.0)
     points["maths"] += 1.5 * bool(_SUM.search(text))
     best = max(TOPICS, key=lambda topic: points[topic])
