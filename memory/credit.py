@@ -42,9 +42,10 @@ KIND_PRIOR = 4.0
 HOPE = 0.2
 """Share of the runs lost without lessons that a new lesson is assumed to win."""
 
-EASY = 0.85
+EASY = 0.8
 """Share of runs won without lessons from which a kind needs no help: a lesson must be expected to win half of the rest.
-At 0.75 a world of mixed ease loses a point, at 0.95 one of easy tasks with harmful reflections does."""
+At 0.75 a world of mixed ease loses a point; at 0.85 one of easy tasks with harmful reflections loses two in place of
+one and a half."""
 
 TAUGHT = 0.5
 """Runs won that being taught for the first time counts for; being taught again counts for one."""

@@ -164,3 +164,14 @@ def test_what_a_text_is_about_is_found_out_once_by_all_who_share_its_indexes() -
     one.add(a_rule())
     assert one.recall("Propose a slot that is not busy.")
     assert two.recall("Propose a slot that is not busy.") == []
+
+
+def test_both_methods_of_a_plan_have_its_signature_and_words() -> None:
+    for name in ("add", "recall", "search", "load", "undo"):
+        sync, later = getattr(LessonBook, name), getattr(LessonBook, f"a{name}")
+        assert inspect.iscoroutinefunction(later)
+        assert not inspect.iscoroutinefunction(sync)
+        assert (sync.__name__, later.__name__) == (name, f"a{name}")
+        assert inspect.signature(sync) == inspect.signature(later)
+        assert sync.__doc__ == later.__doc__
+    assert str(inspect.signature(LessonBook.add).return_annotation) == "Written"
