@@ -53,6 +53,9 @@ TAUGHT = 0.5
 MARGIN = 0.05
 """How far a lesson may stay behind runs without any before it is held back."""
 
+LOST = 2.5
+"""Recent losses below which a lesson on probation is not retired: about three in a row."""
+
 ALWAYS_SHOWN = 3
 """Runs that a candidate is shown in before it may be withheld, as the design promises."""
 
@@ -356,10 +359,10 @@ def next_status(found: Read, kind: Estimate) -> tuple[LessonStatus, str] | None:
     if lesson.status == "probation":
         wins, losses = recent(lesson, evidence)
         share, variance = posterior(wins, losses)
-        if share + math.sqrt(variance) < kind.without:
+        if losses > LOST and share + math.sqrt(variance) < kind.without:
             return "retired", f"it goes on losing: {record}"
         if not behind:
-            return "active" if _has_won_twice(lesson) else "candidate", f"it won again: {record}"
+            return "active" if _has_won_twice(lesson) else "candidate", f"it does better than nothing again: {record}"
     if lesson.status == "candidate" and not behind and _has_won_twice(lesson):
         return "active", f"it won in two episodes: {record}"
     return None

@@ -445,7 +445,7 @@ def holds_always(value: Mapping[str, Any]) -> bool:
     """Whether a record is a preference, a fact of the project or a named rule that names no occasion."""
     named = value.get("kind") in ("preference", "project") or bool(value.get("name"))
     named = named and value.get("origin") != "observed"  # what a stranger wrote holds for no task by its own word
-    return named and str(value.get("when") or "").strip(" .。").casefold() in ALWAYS
+    return named and re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip().casefold() in ALWAYS
 
 
 def _current(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:

@@ -252,12 +252,11 @@ def source_record(source: str, origin: Origin, at: datetime) -> tuple[str, dict[
 
 
 def run_record(
-    run: str, *, result: str | None, at: datetime, withheld: bool = False, beside: int = 0, tried: bool = False
+    run: str, *, result: str | None, at: datetime, withheld: bool = False, tried: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """The key and value that say what came of a run; the last to finish under a run id stands.
 
-    `beside` says how many other lessons it was shown with that may as well have been the reason; `tried`, that the run
-    had written the lesson itself, so that it is no proof and counts in the ranking alone.
+    `tried` says that the run had written the lesson itself, so that it proves nothing.
     """
     value: dict[str, Any] = {
         "type": "run",
@@ -265,7 +264,6 @@ def run_record(
         "withheld": withheld,
         "result": result,
         "at": at.isoformat(),
-        **({"beside": beside} if beside else {}),
         **({"tried": True} if tried else {}),
     }
     return run_key(run), value
