@@ -21,7 +21,6 @@ from langgraph_reflexion.nodes.actor import Actor, View
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import accepts, is_async
-from langgraph_reflexion.nodes.checks import Evaluator, named, named_tool_checks
 from langgraph_reflexion.nodes.models.bindings import Model, Offer, bound_names, calls_tools, tool_name
 from langgraph_reflexion.nodes.models.choice import Choice, model_named
 from langgraph_reflexion.nodes.models.prompt import Instructions
@@ -29,6 +28,7 @@ from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProt
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.reflect import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
+from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
 from langgraph_reflexion.prompts import Prompts
 
 

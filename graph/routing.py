@@ -10,10 +10,10 @@ from langgraph.types import Send
 
 from langgraph_reflexion.nodes.ask import needs_approval
 from langgraph_reflexion.nodes.budget import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, Budget
-from langgraph_reflexion.nodes.checks import mistakes
 from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.nodes.verdicts import mistakes
 from langgraph_reflexion.state import RouteState, edited_in, last_turn, waiting_in
 
 

@@ -33,7 +33,6 @@ from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.checks import Evaluator, named
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.choice import Choice, Only
@@ -44,6 +43,7 @@ from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.step import Step, WaitingStep
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
+from langgraph_reflexion.nodes.verdicts import Evaluator, named
 from langgraph_reflexion.nodes.worker import worker_of
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts

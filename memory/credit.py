@@ -222,13 +222,6 @@ def _mask_secrets(data: Any) -> Any:
     return mask_secrets(data) if isinstance(data, str) else data
 
 
-UNLIKELY = 0.01
-"""A recent record this improbable for what was before is a drop."""
-
-RECENT = range(2, 7)
-"""How many of the latest runs are looked at for one."""
-
-
 # ---------------------------------------------------------------- what the numbers say
 
 

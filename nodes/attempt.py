@@ -16,7 +16,6 @@ from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget, count_repeats, tokens_in
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.checks import Evaluator, complaints, mistakes
 from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.exceptions import (
     as_sentence,
@@ -32,6 +31,7 @@ from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
+from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Attempt, Failure

@@ -13,7 +13,13 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
-from langgraph_reflexion.nodes.checks import (
+from langgraph_reflexion.nodes.failure_turns import with_failure_turn
+from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
+from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
+from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
+from langgraph_reflexion.nodes.models.protocols import as_text, object_of
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
     Evaluator,
     complaints,
@@ -22,12 +28,6 @@ from langgraph_reflexion.nodes.checks import (
     unchanged,
     verdicts_on,
 )
-from langgraph_reflexion.nodes.failure_turns import with_failure_turn
-from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
-from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
-from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
-from langgraph_reflexion.nodes.models.protocols import as_text, object_of
-from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.schemas import Failure, Run, Verdict
 from langgraph_reflexion.state import State, Update, Waiting, edited_in, last_turn, shown_in, task_in, waiting_in
 

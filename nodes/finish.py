@@ -22,7 +22,6 @@ from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, time_to_write
 from langgraph_reflexion.nodes.ask import question_call
 from langgraph_reflexion.nodes.budget import Budget, usage_of
-from langgraph_reflexion.nodes.checks import Evaluator, together
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, emit_attempt, hears_tokens, values_now
 from langgraph_reflexion.nodes.models.asking import withheld
@@ -30,6 +29,7 @@ from langgraph_reflexion.nodes.models.history import bounded, calls_in, is_paire
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.nodes.verdicts import Evaluator, together
 from langgraph_reflexion.nodes.wrap_up import best_of, has_unfinished_work, wrap_up_without_model
 from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
 from langgraph_reflexion.state import CHANNELS, State, Update, last_turn, read_channels, task_in

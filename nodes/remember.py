@@ -13,10 +13,10 @@ from langgraph_reflexion.driver import Wait, Waits, either
 from langgraph_reflexion.memory import LessonBook, Written, refusal, topic_for
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_texts, time_to_write
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.checks import Evaluator, origin_of_verdicts
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.schemas import Lesson, Origin, Reflection, Trigger
+from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, shown_in, task_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.topics import GENERAL
@@ -125,8 +125,9 @@ def _is_borne_out(evaluator: Evaluator, budget: Budget, state: State, count: int
         later = [m for m in _messages_after(state, count) if isinstance(m, ToolMessage) and m.name == failure.tool]
         # A call that ran had passed the validator, whatever came of it.
         return any(failure.signal == "schema_error" or message.status != "error" for message in later)
-    if failure.signal in ("parse_error", "schema_error", "unknown_tool", "rule_violation"):
+    if failure.signal in DECISION_SIGNALS:
         return any(isinstance(m, AIMessage) for m in _messages_after(state, count)) or _has_answer(state)
+    # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
     origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True)
     return accepted and origin == "verified" and failure.signal != "feedback"
 
@@ -252,5 +253,6 @@ def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
         return "told"
     if failure is None or failure.signal != "check_failed":
         return "observed"
+    # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
     origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=False)
     return "observed" if origin == "verified" else origin

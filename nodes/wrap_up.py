@@ -10,14 +10,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.checks import complaints
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_attempt
 from langgraph_reflexion.nodes.models.asking import ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.models.protocols import as_text
-from langgraph_reflexion.schemas import Attempt, StopReason
+from langgraph_reflexion.nodes.verdicts import complaints
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, StopReason
 from langgraph_reflexion.state import State, Update, Waiting
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,6 @@ REASONS: dict[StopReason, str] = {
 }
 NO_REPLY = "The run could not be finished."
 """What the user reads after a `model_error`; the provider's own words are in `outcome.reason` and the log."""
-DECISION_SIGNALS = ("parse_error", "schema_error", "unknown_tool", "rule_violation")
 
 
 def wrap_up(

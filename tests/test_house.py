@@ -1,4 +1,4 @@
-"""The house stands as STYLE says: rooms in order, no rings, full names, a first sentence in every file."""
+"""The structure holds: rooms in order, no rings, full names, a first sentence in every file."""
 
 from __future__ import annotations
 
@@ -37,10 +37,6 @@ FLOORS: tuple[set[str], ...] = (
 )
 
 
-IN_MEMORY = ("book", "life", "notebook", "trust")
-"""The rooms of memory, each of which may use those after it."""
-
-
 def files_under(folder: Path) -> Iterator[Path]:
     """Python files, links followed."""
     for place, folders, names in os.walk(folder, followlinks=True):
@@ -50,7 +46,7 @@ def files_under(folder: Path) -> Iterator[Path]:
 
 def all_files() -> list[Path]:
     """Every Python file of ours: the package by way of its face, and what stands beside it."""
-    beside = (ROOT / name for name in ("tests", "benchmarks", "examples"))
+    beside = (ROOT / name for name in ("tests", "benchmarks"))
     return [file for folder in (FACE, *beside) for file in files_under(folder)]
 
 
@@ -120,29 +116,6 @@ def test_imports_go_down_the_rooms_and_never_up():
         if floor_of(used) < floor_of(name)
     ]
     assert not upward
-
-
-def test_imports_go_down_the_rooms_of_memory_too():
-    place = re.compile(rf"{NAME}\.memory\.({'|'.join(IN_MEMORY)})\.\w+")
-    upward = [
-        f"{name} imports {used}"
-        for name, file in modules().items()
-        if (here := place.fullmatch(name))
-        for used in sorted(used_modules(file))
-        if (there := place.fullmatch(used)) and IN_MEMORY.index(there[1]) < IN_MEMORY.index(here[1])
-    ]
-    assert not upward
-
-
-def test_nodes_import_memory_by_its_face_alone():
-    deep = [
-        f"{name} imports {used}"
-        for name, file in modules().items()
-        if name.startswith(f"{NAME}.nodes")
-        for used in sorted(used_modules(file))
-        if used.startswith(f"{NAME}.memory.")
-    ]
-    assert not deep
 
 
 def test_files_do_not_import_each_other_in_a_ring():

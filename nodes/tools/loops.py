@@ -22,15 +22,15 @@ Trail = list[dict[str, Any]]
 """The last turns, oldest first. On an empty one counting starts anew."""
 
 LONGEST_CYCLE = 3
-"""Calls in a cycle, as DESIGN has it."""
+"""Calls in a cycle: a repeat within three calls is a loop, a longer one may be a plan."""
 REWORDED = 3
-"""Searches in a row, the first one included, that ask the same and bring nothing new; as DESIGN has it."""
+"""Searches in a row, the first one included, that ask the same and bring nothing new: one rewording is usual."""
 SAME_RESULT = 3
 """Turns with other calls and the same result, the first one included: a second look at one page is harmless."""
 FAILED_IN_WORDS = 2
-"""Turns with a result that says in words that its call failed; as REQUIREMENTS have it."""
-EMPTY_RESULT = 5
-"""The same for a short result that says that there is nothing: looking through a few days or rooms is no failure."""
+"""Turns with a result that says in words that its call failed: the agent has seen the first and gone on as before."""
+SAYS_NOTHING = 5
+"""Turns with the same short result that says there is nothing: looking through a few days or rooms is no failure."""
 LEAST_RESULT = 20
 """Characters; other shorter results (`ok`, `stored`) are the answer to many different calls."""
 MOST_RESULTS = 5
@@ -62,7 +62,9 @@ _FAILED = re.compile(
 )
 """How tools that return their errors as text begin: the wordings of common toolkits, of HTTP and of Python."""
 
-_EMPTY = re.compile(r"\s*\[\s*\]\s*$|[\W_]*(?:nothing|no|not|empty|zero|0)\b|[\W_]*(?:没有|未|无)", re.IGNORECASE)
+_NOTHING_THERE = re.compile(
+    r"\s*\[\s*\]\s*$|[\W_]*(?:nothing|no|not|empty|zero|0)\b|[\W_]*(?:没有|未|无)", re.IGNORECASE
+)
 """How a short result says that there is nothing. `null`, which a function without a result gives, is no sign."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
@@ -170,7 +172,7 @@ def loop_in(trail: Sequence[Mapping[str, Any]], threshold: int) -> Loop | None:
         return Loop("reworded", newest["search"]["count"], calls)
     if newest["results"]["failed"] >= FAILED_IN_WORDS:
         return Loop("failed_in_words", newest["results"]["failed"], calls)
-    if newest["results"]["same"] >= (EMPTY_RESULT if newest["results"]["empty"] else SAME_RESULT):
+    if newest["results"]["same"] >= (SAYS_NOTHING if newest["results"]["empty"] else SAME_RESULT):
         return Loop("same_result", newest["results"]["same"], calls)
     return None
 
@@ -194,12 +196,12 @@ def _results(before: Mapping[str, Any], turn: Sequence[Seen]) -> dict[str, Any]:
     failed = all(reads_as_failed(call.result) for call in turn)
     result = "failed" if failed else _hash(*sorted({_result_hash(call) for call in turn}), size=4)
     short = max(len(call.result) for call in turn) < LEAST_RESULT
-    empty = short and all(_EMPTY.match(call.result) for call in turn)
+    empty = short and all(_NOTHING_THERE.match(call.result) for call in turn)
     if any(call.error for call in turn) or (short and not failed and not empty):
         return {"seen": seen, "failed": 0, "same": 0, "empty": False}
     turns, calls = seen.pop(result, []), _hash(*sorted({call.key for call in turn}), size=4)
     is_new = calls not in turns
-    seen[result] = [*turns, calls][-EMPTY_RESULT:] if is_new else turns
+    seen[result] = [*turns, calls][-SAYS_NOTHING:] if is_new else turns
     count = len(seen[result]) if is_new else 0
     recent = dict(list(seen.items())[-MOST_RESULTS:])
     return {"seen": recent, "failed": count if failed else 0, "same": 0 if failed else count, "empty": empty}

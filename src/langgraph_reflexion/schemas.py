@@ -22,6 +22,8 @@ Signal = Literal[
     "feedback",
     "no_progress",
 ]
+DECISION_SIGNALS: tuple[Signal, ...] = ("parse_error", "schema_error", "unknown_tool", "rule_violation")
+"""The signals of a decision that cannot stand."""
 ErrorClass = Literal["timeout", "rate_limit", "bad_arguments", "permission", "exception"]
 Action = Literal["tool_call", "finish", "replan", "ask_user"]
 RootCause = Literal[

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from langgraph_reflexion.driver import Waits, run_async, run_sync
-from langgraph_reflexion.nodes.checks import NamedCheck, named
+from langgraph_reflexion.nodes.verdicts import NamedCheck, named
 from langgraph_reflexion.schemas import Run, Verdict
 
 Judge = Callable[[Any, Run], Waits[Any]]
@@ -48,7 +48,7 @@ def sync_check(name: str, judge: Callable[[Any, Run], Any], *, asks_person: bool
 
     def judging(answer: Any, run: Run) -> Waits[Any]:
         return judge(answer, run)
-        yield
+        yield  # makes it a generator, as a check that waits is
 
     return Check(name, judging, asks_person=asks_person)
 

@@ -9,8 +9,8 @@ from typing import Any
 from langgraph_reflexion.checks.check import Check, Judge, members_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import accepts, call_function
-from langgraph_reflexion.nodes.checks import Judged, NamedCheck, decided, together, verdicts_on
 from langgraph_reflexion.nodes.models.asking import Meter
+from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, decided, together, verdicts_on
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 from langgraph_reflexion.text.topics import topic_of
 

@@ -10,9 +10,9 @@ from typing import Any
 from langgraph_reflexion.checks.check import Check, sync_check, text_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import accepts, is_async
-from langgraph_reflexion.nodes.checks import NamedCheck
 from langgraph_reflexion.nodes.models.asking import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.verdicts import NamedCheck
 from langgraph_reflexion.schemas import Run, Verdict
 
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fromkeys(map(ord, "‘’‛ʼ"), "'")
