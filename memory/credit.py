@@ -24,8 +24,8 @@ from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, r
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.secrets import mask_secrets
 
-# The constants below are set on half of the worlds of `benchmarks/lessons.py` and shown on the other half. Halving or
-# doubling any of them moves no world by more than a point, unless it says otherwise.
+# The constants below are set on simulated tasks: an earlier form of `benchmarks/lessons.py`, and some of its worlds.
+# They are not proven on worlds that had no part in it.
 
 FADES = 0.95
 """What is left of a run's weight for a lesson with each later run of it: some twenty runs count."""

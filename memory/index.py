@@ -7,11 +7,12 @@ is not in the store: what is forgotten there leaves it as well.
 from __future__ import annotations
 
 import math
+import re
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langgraph.store.base import BaseStore, Item
 
@@ -32,6 +33,14 @@ Set on the tuning halves of `benchmarks/recall.py`, where 50 to 200 are level.""
 
 SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1 it takes more from common words. Set on the same."""
+
+ALWAYS = frozenset(
+    (
+        *("", "always", "any", "any task", "any time", "every task", "all tasks", "general", "in general"),
+        *("总是", "始终", "任何任务", "所有任务", "任何时候", "一般"),
+    )
+)
+"""Occasions that are none: the lesson says of itself that it holds for any task."""
 
 
 class Entry(NamedTuple):
@@ -54,6 +63,7 @@ class Index:
         """How similar the store's embedding model finds unlike texts, and how many lessons there were at that time."""
         self._holding: dict[str, set[str]] = {}
         self._bound: dict[str, set[str]] = {}
+        self._always: set[str] = set()
 
     def is_new(self, item: Item) -> bool:
         """Whether the index does not know this item as it is."""
@@ -69,6 +79,8 @@ class Index:
                 occasion = words_of(when)
                 entry = Entry(item, occasion | words_of(text), occasion)
                 self.entries[item.key] = entry
+                if holds_always(item.value):
+                    self._always.add(item.key)
                 for word in entry.words:
                     self._holding.setdefault(word, set()).add(item.key)
                 for fingerprint in fingerprints(item.value):
@@ -98,6 +110,11 @@ class Index:
         """The keys of the lessons that are bound to this failure."""
         with self.lock:
             return set(self._bound.get(fingerprint, ()))
+
+    def always(self) -> list[str]:
+        """The keys of the lessons that hold for any task."""
+        with self.lock:
+            return sorted(self._always)
 
     def sharing(self, words: Collection[str], least: int) -> list[tuple[int, Item]]:
         """The lessons that hold at least so many of these words, with how many."""
@@ -130,12 +147,20 @@ class Index:
         entry = self.entries.pop(key, None)
         if entry is None:
             return
+        self._always.discard(key)
         for table, names in ((self._bound, fingerprints(entry.item.value)), (self._holding, entry.words)):
             for name in names:
                 keys = table.get(name, set())
                 keys.discard(key)
                 if not keys:
                     table.pop(name, None)
+
+
+def holds_always(value: Mapping[str, Any]) -> bool:
+    """Whether a record is a preference, a fact of the project or a named rule that names no occasion."""
+    named = value.get("kind") in ("preference", "project") or bool(value.get("name"))
+    named = named and value.get("origin") != "observed"  # what a stranger wrote holds for no task by its own word
+    return named and re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip().casefold() in ALWAYS
 
 
 class Indexes:

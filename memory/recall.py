@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from itertools import islice
 from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple
 
@@ -94,14 +95,6 @@ RANKS = 5
 VERY_FAILURE = 100.0
 """Score of a lesson that is bound to this very failure: above any other."""
 
-ALWAYS = frozenset(
-    (
-        *("", "always", "any", "any task", "any time", "every task", "all tasks", "general", "in general"),
-        *("总是", "始终", "任何任务", "所有任务", "任何时候", "一般"),
-    )
-)
-"""Occasions that are none: the lesson says of itself that it holds for any task."""
-
 ANY_REQUEST = frozenset(tokens("ask question task something someone user answer request"))
 """Words that the occasion of any lesson may hold."""
 
@@ -145,7 +138,9 @@ def recall(
         return item.key in items and item.key not in exclude and is_usable(item.value, now, tools, failure)
 
     topic = topic or topic_for(task, policy)
-    always = [] if failure is not None else _always(items.values(), usable)
+    always = (
+        [] if failure is not None else _always((items[key] for key in shelf.index.always() if key in items), usable)
+    )
     query = both_ends(task, REQUEST)
     weights = yield from _weights(shelf, query)
     if failure is None:
@@ -238,8 +233,8 @@ def match(
     """How well lessons fit a query by words: those that share most with it, and those in `near`."""
     with index.lock:
         rough = index.matching({word: weight * index.rarity(word) for word, weight in weights.items()})
-        keys = [key for key in rough if usable(index.entries[key].item)]
-        keys = sorted(keys, key=lambda key: (-rough[key], key))[:most]
+        ordered = sorted(rough, key=lambda key: (-rough[key], key))
+        keys = list(islice((key for key in ordered if usable(index.entries[key].item)), most))
         keys += [key for key in near if key not in rough and key in index.entries and usable(index.entries[key].item)]
         return {key: _compare(index, weights, index.entries[key], rough.get(key, 0.0)) for key in keys}
 
@@ -436,16 +431,9 @@ def _topic_factor(item: Item, topic: str) -> float:
 
 def _always(items: Iterable[Item], usable: Callable[[Item], bool]) -> list[str]:
     """The lessons that hold for any task, the newest first: what a person wants remembered without an occasion."""
-    found = [item for item in items if holds_always(item.value) and usable(item)]
+    found = [item for item in items if usable(item)]
     found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
     return [item.key for item in found]
-
-
-def holds_always(value: Mapping[str, Any]) -> bool:
-    """Whether a record is a preference, a fact of the project or a named rule that names no occasion."""
-    named = value.get("kind") in ("preference", "project") or bool(value.get("name"))
-    named = named and value.get("origin") != "observed"  # what a stranger wrote holds for no task by its own word
-    return named and re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip().casefold() in ALWAYS
 
 
 def _current(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:

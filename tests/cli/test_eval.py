@@ -301,7 +301,7 @@ def after(server: ModelServer, calls: int) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_experiment_that_is_stopped_goes_on_to_the_table_of_an_undisturbed_one(how: signal.Signals):
     answers = {row["task"]: row["answer"] for row in TASKS}
-    slow = Student(answers, delay=0.15)
+    slow = Student(answers, delay=0.3)
     with ModelServer(slow) as server:
         out, _ = started(server, "--out", "calm").communicate(timeout=100)
         calm, whole = out, len(server.asked)

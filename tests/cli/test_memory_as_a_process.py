@@ -53,8 +53,11 @@ def test_ctrl_c_at_the_question_leaves_the_lesson_and_status_130(filled):
     said = b""
     while b"[y/N]" not in said:
         said += os.read(ours, 1000)
-    time.sleep(0.5)  # Python does not hear what comes between its prompt and its reading
-    process.send_signal(signal.SIGINT)
+    for _ in range(20):  # Python does not notice a signal between its prompt and its reading: press again
+        time.sleep(0.5)
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
     assert b"interrupted" in os.read(ours, 1000)
     with FaissStore(filled) as store:

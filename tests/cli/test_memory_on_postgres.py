@@ -78,7 +78,13 @@ def test_lessons_move_from_a_file_to_postgresql(address, capsys, tmp_path: Path,
     assert capsys.readouterr().out == Path("all.jsonl").read_text("utf-8")
     assert main(["memory", "search", "date in a calendar", "--json", *there]) == 0
     assert json.loads(capsys.readouterr().out)[0]["lesson"]["id"] == first.id
-    for verb in (["show", first.id[:6]], ["stats"], ["history", first.id], ["retire", first.id], ["forget", first.id]):
+    for verb in (
+        ["show", first.id[:6]],
+        ["stats"],
+        ["history", first.id],
+        ["retire", first.id],
+        ["forget", first.id, "--yes"],
+    ):
         assert main(["memory", *verb, *there]) == 0
     capsys.readouterr()
     assert main(["memory", "show", first.id, *there]) == 2

@@ -111,7 +111,7 @@ def test_among_ten_thousand_lessons_a_recall_takes_milliseconds_however_long_the
     with FaissStore(tmp_path / "lessons.db") as store:
         book = many(store, 10_000)
         book.recall("polish the dull violin")
-        for length, most in ((80, 0.02), (1_000, 0.02), (100_000, 0.06)):
+        for length, most in ((80, 0.05), (1_000, 0.05), (100_000, 0.1)):
             times = []
             for noun in NOUNS * 3:
                 task = f"{rng.choice(VERBS)} the dull {noun} by the harbour. {unheard(length)}"

