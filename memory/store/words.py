@@ -10,6 +10,7 @@ import difflib
 import json
 import math
 import sqlite3
+import weakref
 from collections.abc import Iterable
 
 from langgraph_reflexion.memory.store.database import REMEMBERED, last_seq
@@ -37,6 +38,7 @@ class WordIndex:
         """Whether it may hold words of items that have changed or gone."""
         self._seq = -1
         self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        weakref.finalize(self, self._db.close)
         # Tokens are ours already, so all that this tokenizer does is part them at spaces.
         self._db.execute(
             "CREATE VIRTUAL TABLE words USING fts5(text, "

@@ -166,7 +166,9 @@ def whole_agent() -> CompiledStateGraph[Any, Any, Any, Any]:
         """Book a room."""
         return day
 
-    return create_reflexion_agent(ScriptedModel([]), [book], checks=[bool], approve=["book"], controls=["ask_user"])
+    return create_reflexion_agent(
+        ScriptedModel([]), [book], checks=[lambda answer, _: bool(answer)], approve=["book"], controls=["ask_user"]
+    )
 
 
 def edges_of(agent: CompiledStateGraph[Any, Any, Any, Any]) -> set[tuple[str, str]]:
