@@ -41,7 +41,7 @@ class Read(NamedTuple):
         return Read(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
 
 
-ROOMS = ("lessons", "episodes", "evidence", "notebook")
+COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
 """What lies directly in a namespace."""
 
 
@@ -141,7 +141,7 @@ def evidence_items(shelf: Shelf) -> Plan[list[Item]]:
     """Everything appended about the lessons of this namespace; a label like `evidence` may open another one below."""
     items = yield from below(shelf.evidence)
     deep = len(shelf.evidence) + 1
-    return [one for one in items if len(one.namespace) == deep and one.namespace[-1] not in ROOMS]
+    return [one for one in items if len(one.namespace) == deep and one.namespace[-1] not in COLLECTIONS]
 
 
 def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:

@@ -8,11 +8,11 @@ from datetime import datetime
 from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.access import Plan, put
-from langgraph_reflexion.memory.asking import guard_objection
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.credit import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
+from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import copied
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_of, change_record, lesson_id, record
 from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, read_some, stocked

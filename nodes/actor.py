@@ -18,10 +18,10 @@ from langgraph_reflexion.nodes.host import values_now
 from langgraph_reflexion.nodes.models.asking import Reply, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.nodes.models.choice import Choice
-from langgraph_reflexion.nodes.models.history import paired, shortened
 from langgraph_reflexion.nodes.models.prompt import Instructions, at_start, under_system
 from langgraph_reflexion.nodes.models.protocols import ModelProtocol, Native
 from langgraph_reflexion.nodes.models.streaming import ask_for_object
+from langgraph_reflexion.nodes.models.transcript import paired, shortened
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State
 

@@ -29,7 +29,7 @@ from langgraph_reflexion.nodes.failure_turns import older_memos, shown_reflectio
 from langgraph_reflexion.nodes.host import emit, emit_attempt, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
-from langgraph_reflexion.nodes.models.history import bounded, fenced, paired, transcript
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply

@@ -19,8 +19,8 @@ from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit, emit_failure
 from langgraph_reflexion.nodes.models.asking import Reply, add_spent, cut_off, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
-from langgraph_reflexion.nodes.models.history import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native, written_call
+from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Decision, Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id, last_turn

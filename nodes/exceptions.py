@@ -18,7 +18,7 @@ from langchain_core.exceptions import (
 from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.calling import OutOfTimeError
-from langgraph_reflexion.nodes.models.history import bounded
+from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import ErrorClass
 
 ModelFault = Literal["overflow", "setting", "model_error"]

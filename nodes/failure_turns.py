@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_reflexion.nodes.models.history import bounded, fenced
 from langgraph_reflexion.nodes.models.prompt import HEADINGS, after_failure
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Memo, Reflection
 from langgraph_reflexion.state import FailureTurn, State, last_id

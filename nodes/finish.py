@@ -25,7 +25,7 @@ from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, emit_attempt, hears_tokens, values_now
 from langgraph_reflexion.nodes.models.asking import withheld
-from langgraph_reflexion.nodes.models.history import bounded, calls_in, is_paired, not_run, paired
+from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox

@@ -13,7 +13,7 @@ from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
 from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit_failure
-from langgraph_reflexion.nodes.models.history import bounded, fenced
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.nodes.tools.loops import Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts

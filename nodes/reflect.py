@@ -24,8 +24,8 @@ from langgraph_reflexion.nodes.failure_turns import is_shown, memo_fields, shown
 from langgraph_reflexion.nodes.host import emit, emit_lesson
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
-from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.recall import choose_shown, find_lessons, has_failed
 from langgraph_reflexion.nodes.reflection_reply import ReadReflection, read_freely, read_reflection, reply_schema

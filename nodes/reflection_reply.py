@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast, get_args
 
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
-from langgraph_reflexion.nodes.models.history import bounded
+from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.text.json_text import without_thinking
 

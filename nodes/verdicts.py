@@ -21,8 +21,8 @@ from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, accepts, call_function, is_async, within
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 
 LONGEST_COMPLAINT = 8_000

@@ -14,8 +14,8 @@ from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fa
 from langgraph_reflexion.nodes.host import emit_attempt
 from langgraph_reflexion.nodes.models.asking import ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model
-from langgraph_reflexion.nodes.models.history import bounded, fenced, paired
 from langgraph_reflexion.nodes.models.protocols import as_text
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
 from langgraph_reflexion.nodes.verdicts import complaints
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, StopReason
 from langgraph_reflexion.state import State, Update, Waiting

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 
 from langgraph_reflexion.memory import finding_of
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
-from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Lesson, Severity
 

@@ -17,8 +17,8 @@ from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.asking import Spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
-from langgraph_reflexion.nodes.models.history import bounded, fenced, transcript
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.reflect import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox

@@ -20,7 +20,7 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.memory import record_text
 from langgraph_reflexion.nodes.calling import INJECTED, accepts, in_thread, is_async
-from langgraph_reflexion.nodes.models.history import bounded, fenced
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.state import Recalled

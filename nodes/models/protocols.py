@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.asking import media_in, withheld
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
-from langgraph_reflexion.nodes.models.history import bounded, calls_in, not_run
+from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, not_run
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 

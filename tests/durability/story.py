@@ -25,7 +25,7 @@ from langgraph.store.base import Op
 from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion import LessonBook, MemoryPolicy, create_reflexion_agent
-from langgraph_reflexion.nodes.models.history import is_paired
+from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.testing import Question, RoleModel, calls, reflection
 
 TASK = "Find a free hour on Tuesday."

@@ -19,7 +19,7 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
 from langgraph_reflexion import LessonBook, Limits, create_reflexion_agent
-from langgraph_reflexion.nodes.models.history import is_paired
+from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.testing import Question, RoleModel, WordEmbeddings, call, calls, reflection, say
 
 Make = Callable[..., tuple[Any, Any]]

@@ -18,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from langgraph_reflexion import LessonBook, Limits, Outcome, Verdict, create_reflexion_agent
-from langgraph_reflexion.nodes.models.history import is_paired
+from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.schemas import StopReason
 from langgraph_reflexion.testing import RoleModel, ask, call, calls, reflection, replan, say
 

@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command, interrupt
 
 from langgraph_reflexion import Limits
-from langgraph_reflexion.nodes.models.history import is_paired
+from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.testing import Question, ask, calls, say
 
 Make = Callable[..., tuple[Any, Any]]

@@ -16,7 +16,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.nodes.models.history import is_paired
+from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.testing import Question, RoleModel, ask, call, calls, reflection, replan, say
 
 Make = Callable[..., tuple[Any, Any]]

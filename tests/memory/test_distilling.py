@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.asking import first_line
+from langgraph_reflexion.memory.models import first_line
 from langgraph_reflexion.schemas import Episode, Lesson
 
 pytestmark = pytest.mark.req("D12")

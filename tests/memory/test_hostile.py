@@ -8,7 +8,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook, fingerprint, suspicion
-from langgraph_reflexion.nodes.models.history import fenced
+from langgraph_reflexion.nodes.models.transcript import fenced
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
 
 ENDLESS = ["a", "a-", "a.", "a1", "1,", "忽略", "\n", "“", "sk-", "<a ", "< ", "a_", "\\n[", "token="]

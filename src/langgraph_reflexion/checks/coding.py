@@ -14,7 +14,7 @@ from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.checks.runner import make_encoder
 from langgraph_reflexion.checks.sandbox import Ran, isolation_here, run_code
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.models.history import bounded
+from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Run, Verdict
 
 SHOWN = 300

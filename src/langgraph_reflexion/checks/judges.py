@@ -28,8 +28,8 @@ from langgraph_reflexion.nodes.host import checkpoints, emit
 from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import knows_schemas
 from langgraph_reflexion.nodes.models.choice import model_named
-from langgraph_reflexion.nodes.models.history import bounded, fenced
 from langgraph_reflexion.nodes.models.response_format import as_format
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 from langgraph_reflexion.text.json_text import TangledError, Whole, values_in, without_thinking

@@ -21,7 +21,7 @@ Finding = dict[str, Any]
 class NotebookSession(Session):
     """A command on the error notebook of one namespace."""
 
-    room = "notebook"
+    collection = "notebook"
 
     @property
     def notebook(self) -> ErrorNotebook:

@@ -117,7 +117,7 @@ class Session:
     namespace: Namespace
     page: Page
     asked: argparse.Namespace
-    room: ClassVar[str] = "lessons"
+    collection: ClassVar[str] = "lessons"
     """The last label of the namespaces that such a command is about."""
 
     @classmethod
@@ -129,7 +129,7 @@ class Session:
             if not all(parts) or "{" in given:
                 raise WrongUse(f"--namespace is labels with a slash between them, such as planner/ada, got {given!r}")
             return cls(store, tuple(_as_label(part) for part in parts), page, asked)
-        held = namespaces_in(store, cls.room) or namespaces_in(store, "episodes")
+        held = namespaces_in(store, cls.collection) or namespaces_in(store, "episodes")
         if len(held) > 1 and DEFAULT_NAMESPACE not in held:
             raise WrongUse(f"say which by --namespace: {_list_namespaces(held)}")
         return cls(store, held[0] if len(held) == 1 else DEFAULT_NAMESPACE, page, asked)
@@ -155,8 +155,8 @@ class Session:
 
     def describe_empty(self) -> str:
         """What to say about a namespace that holds nothing."""
-        things = "findings" if self.room == "notebook" else self.room
-        held = [name for name in namespaces_in(self.store, self.room) if name != self.namespace]
+        things = "findings" if self.collection == "notebook" else self.collection
+        held = [name for name in namespaces_in(self.store, self.collection) if name != self.namespace]
         nothing = f"no {things} in {self.place}"
         if not held:
             runs = namespaces_in(self.store, "episodes")
@@ -165,9 +165,9 @@ class Session:
         return f"{nothing}; there are {things} in {_list_namespaces(held)}"
 
 
-def namespaces_in(store: BaseStore, room: str = "lessons") -> list[Namespace]:
-    """The namespaces that hold something in this room."""
-    found = store.list_namespaces(suffix=(room,), limit=100_000)
+def namespaces_in(store: BaseStore, collection: str = "lessons") -> list[Namespace]:
+    """The namespaces that hold something in this collection."""
+    found = store.list_namespaces(suffix=(collection,), limit=100_000)
     return sorted(namespace[:-1] for namespace in found if len(namespace) > 1)
 
 
