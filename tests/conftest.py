@@ -16,8 +16,14 @@ from hypothesis import settings
 
 OUTSIDE = re.compile(r"(?i:.*_api_key|(openai|langchain|langsmith)_.*|(http|https|all)_proxy)$")
 
-settings.register_profile("house", derandomize=True, deadline=None, database=None)
-settings.load_profile("house")
+settings.register_profile("quick", derandomize=True, deadline=None, database=None, max_examples=25)
+settings.register_profile("thorough", derandomize=True, deadline=None, database=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Generated examples are fewer where the slow tests are left out."""
+    settings.load_profile("quick" if "not slow" in config.option.markexpr else "thorough")
+
 
 gc.disable()  # until the modules are loaded, of which all stays
 

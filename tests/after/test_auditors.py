@@ -28,6 +28,7 @@ NONSENSE: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.req("H2", "H8", "S14")
 @pytest.mark.parametrize("reply", list(NONSENSE))
 @pytest.mark.parametrize("failing", ["errors", "memories"])

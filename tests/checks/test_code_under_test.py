@@ -31,6 +31,7 @@ def verdict(code, *cases, **limits):
     return cases_pass(list(cases) or ADD[:1], **{"timeout": 2, **limits})(fenced(code))
 
 
+@pytest.mark.slow
 @pytest.mark.req("E2", "K7")
 async def test_each_failing_case_is_told_with_what_was_expected_and_what_came():
     check = cases_pass([*ADD[:2], ("add('a', 1)", "a1")])
@@ -197,6 +198,7 @@ SOON += ("crashes", "forks", "is no code")
 """What is tried every time; the others with the slow tests."""
 
 
+@pytest.mark.slow
 @pytest.mark.req("K7", "E2")
 @pytest.mark.parametrize(
     "trick", [one if one in SOON else pytest.param(one, marks=pytest.mark.slow) for one in HOSTILE]
@@ -251,6 +253,7 @@ def test_code_that_takes_all_memory_is_told_so():
     assert "MemoryError" in verdict("x = []\nwhile True: x.append(bytearray(10**7))", timeout=20).issues[0]
 
 
+@pytest.mark.slow
 @pytest.mark.req("K7")
 @pytest.mark.parametrize(
     "code",

@@ -36,6 +36,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.req("L3", "L10")
 def test_a_speed_up_is_measured_against_one_at_a_time_or_not_printed(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1"]
@@ -48,6 +49,7 @@ def test_a_speed_up_is_measured_against_one_at_a_time_or_not_printed(capsys: pyt
     )
 
 
+@pytest.mark.slow
 @pytest.mark.req("L7")
 def test_actor_judge_and_reflector_live_at_addresses_of_their_own(capsys: pytest.CaptureFixture[str]):
     verdict = {"passed": False, "score": 0, "issues": [], "feedback": "It is not."}
@@ -171,12 +173,14 @@ def test_wrong_use_is_told_in_a_sentence_and_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture[str]):
     said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated")
     told = said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "3", status=2)
     assert "trials 5 there, 3 now" in told
 
 
+@pytest.mark.slow
 def test_a_wrong_key_ends_it_in_a_sentence(capsys: pytest.CaptureFixture[str]):
     with ModelServer([], moods=lambda _question, _number: "unauthorized") as server:
         words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
@@ -207,6 +211,7 @@ def test_a_bad_task_is_told_with_its_file_and_line(tmp_path: Path, capsys: pytes
     assert "bad.jsonl, line 1: answer" in said(capsys, "bad.jsonl", "--model", "simulated", status=2)
 
 
+@pytest.mark.slow
 @pytest.mark.req("L1")
 def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]):
     said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--out", "a")
@@ -221,6 +226,7 @@ def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]
     assert "holds no experiment" in said(capsys, "compare", "a", "c", status=2)
 
 
+@pytest.mark.slow
 def test_any_set_up_of_one_run_is_told_apart_from_any_of_another(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1", "--limit", "2"]
     said(capsys, *words, "--setups", "cot,cot+reflexion", "--out", "a")
@@ -234,6 +240,7 @@ def test_any_set_up_of_one_run_is_told_apart_from_any_of_another(capsys: pytest.
     assert "names one set-up of each run" in said(capsys, "compare", "a", "b", "--setups", "cot", status=2)
 
 
+@pytest.mark.slow
 @pytest.mark.req("L1")
 def test_a_check_of_your_own_grades_every_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -278,6 +285,7 @@ def test_the_report_tells_the_tasks_in_their_files_order(tmp_path: Path, capsys:
     assert re.findall(r">(n\d+): (?:solved|not solved)", page) == ["n1", "n2", "n10"]
 
 
+@pytest.mark.slow
 def test_the_figures_come_as_json_too(capsys: pytest.CaptureFixture[str]):
     assert main(["eval", "towns.jsonl", "--setups", "cot", "--model", "simulated", "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)

@@ -164,6 +164,7 @@ def test_edited_calls_ask_for_leave_as_the_models_would(make: Make, thread: Thre
     assert queries(result) == ["Friday"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("I7")
 @pytest.mark.parametrize("protocol", ["tools", pytest.param("json", marks=pytest.mark.slow)])
 def test_every_checkpoint_can_be_replayed_and_forked_to_an_outcome(make: Make, thread: Thread, protocol: str) -> None:

@@ -95,6 +95,7 @@ def solved_at(results: Results, setup: str) -> dict[str, int | None]:
     return {task: one.solved_at for task, one in results[setup].items()}
 
 
+@pytest.mark.slow
 @pytest.mark.req("G6", "L1")
 @pytest.mark.parametrize("name", SETUPS)
 def test_each_set_up_comes_out_task_by_task_as_the_students_luck_says(tried: Tried, name: str):
@@ -200,6 +201,7 @@ def test_a_storm_of_429_loses_and_doubles_no_task(tried: Tried, tmp_path: Path):
     assert len(lines) == len(tasks)
 
 
+@pytest.mark.slow
 def test_a_task_that_breaks_costs_the_others_nothing_and_is_told(tried: Tried):
     tasks = towns(3)
     model = taught(tasks)

@@ -136,6 +136,7 @@ def the_past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.req("I7", "D15")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_crash_before_any_write_leaves_all_of_an_operation_or_nothing(

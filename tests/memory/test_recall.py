@@ -227,6 +227,7 @@ def test_what_another_program_wrote_is_scanned_before_it_is_shown(
     assert full.recall(task) == []
 
 
+@pytest.mark.slow
 @pytest.mark.req("D17")
 @pytest.mark.parametrize(
     "junk",

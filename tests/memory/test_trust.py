@@ -173,6 +173,7 @@ def test_any_text_can_be_screened(text: str) -> None:
     assert screen(text, [text[::-1]]) is None or isinstance(screen(text), str | None)
 
 
+@pytest.mark.slow
 @pytest.mark.req("K5")
 @pytest.mark.parametrize("unit", ENDLESS)
 def test_no_text_takes_long_to_screen(unit: str) -> None:

@@ -258,6 +258,7 @@ HEAVY = [
 HEAVY += ['{"a', "[[[1]],x", "[\n#", "```\n", "```json\n{", "\\", '{"thought":"', "x"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("A3", "B9")
 @pytest.mark.parametrize("piece", HEAVY)
 def test_garbage_of_any_size_is_refused_soon(piece: str) -> None:
