@@ -1,7 +1,8 @@
 """The state of a run: what goes in, what comes out, what is private, and which node writes each field.
 
-Private fields hold plain data or the exact pydantic types named here, so a checkpoint restores what was saved.
-A run that recalls nothing and fails nowhere keeps them small: they do not grow with its steps.
+Channels and checkpoints hold plain data and messages, so any checkpointer restores them without a list of our types; nodes
+read the exact types named here, and a caller reads `outcome` as an `Outcome`. A run that recalls nothing and fails nowhere
+keeps its private fields small: they do not grow with its steps.
 
 The annotations are real types, not strings: LangGraph reads them again for every route of every agent it builds.
 """
@@ -11,11 +12,11 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.channels import EphemeralValue
+from langgraph.channels import EphemeralValue, LastValue
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
 from pydantic import BaseModel, ConfigDict
-from typing_extensions import TypedDict
+from typing_extensions import Self, TypedDict
 
 from langgraph_reflexion.schemas import Action, Attempt, Failure, Lesson, Outcome, Reflection, StopReason, Verdict
 
@@ -124,6 +125,19 @@ class Handoff(TypedDict):
     call_id: str
 
 
+class OutcomeChannel(LastValue[Outcome | None]):
+    """Holds the outcome typed, for callers and `get_state`; a checkpoint and a node's writes hold it as plain data."""
+
+    def update(self, values: Sequence[Any]) -> bool:
+        return super().update([_typed(Outcome, value) for value in values])
+
+    def checkpoint(self) -> Any:
+        return _plain(self.value)
+
+    def from_checkpoint(self, checkpoint: Any) -> Self:
+        return super().from_checkpoint(_typed(Outcome, checkpoint))
+
+
 class Input(TypedDict, total=False):
     """What a caller gives."""
 
@@ -139,7 +153,7 @@ class Output(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     structured_response: Any
     """The answer as a value of the response form. Written by `begin`, `check`."""
-    outcome: Outcome | None
+    outcome: Annotated[Outcome | None, OutcomeChannel]
     """Written by `begin`, `finish`."""
     progress: Annotated[dict[str, Any], EphemeralValue]
     """What the last node did, for a stream of updates: a parent graph and a server see only what is in the output.
@@ -282,31 +296,39 @@ TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
         "recalled": Recalled,
     }
 )
-"""Fields that a strict checkpointer without our types on its list restores as plain data, as a server's does."""
+"""Fields that nodes read as these types; channels hold them as plain data."""
 
 
 def read_channels(values: dict[str, Any]) -> dict[str, Any]:
     """The values of the channels, with the fields of `run` beside them and blanks for what nobody has written."""
     out: dict[str, Any] = BLANK | values | (values.get("run") or {})
     for name, kind in TYPED.items():
-        if (value := out[name]) and _is_plain(value):
-            out[name] = (
-                [kind.model_validate(one) for one in value] if isinstance(value, list) else kind.model_validate(value)
-            )
+        if value := out[name]:
+            out[name] = _typed(kind, value)
     return out
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value[0] if isinstance(value, list) else value, dict)
-
-
 def write_channels(update: Mapping[str, Any]) -> Update:
-    """A node's update as the channels take it: the fields of `run` in `run`."""
+    """A node's update as the channels take it: plain data, the fields of `run` in `run`."""
     rest: Update = {}
     run: Update = {}
     for name, value in update.items():
-        (run if name in HELD else rest)[name] = value
+        (run if name in HELD else rest)[name] = _plain(value) if name in TYPED else value
     return {**rest, "run": run} if run else rest
+
+
+def _typed(kind: type[BaseModel], value: Any) -> Any:
+    """Plain data as values of this type; anything else as it is."""
+    if isinstance(value, list):
+        return [_typed(kind, part) for part in value]
+    return kind.model_validate(value) if isinstance(value, dict) else value
+
+
+def _plain(value: Any) -> Any:
+    """Values of our types as plain data; anything else as it is."""
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value.model_dump() if isinstance(value, BaseModel) else value
 
 
 def task_in(state: Mapping[str, Any]) -> str:

@@ -1,14 +1,15 @@
-"""A checkpointer that was never told of our types, as a strict server's own, gives plain data: a run goes on by it."""
+"""Checkpoints hold plain data: a checkpointer that was never told of our types restores a run whole."""
 
 from __future__ import annotations
 
 import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion import Outcome, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 
@@ -28,7 +29,8 @@ def search(query: str) -> str:
 
 
 @pytest.mark.req("I7", "A10")
-def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_our_types():
+@pytest.mark.parametrize("types", [(), True], ids=["strict", "as it comes"])
+def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_our_types(types):
     answers = [
         call("search", query="2026-03-03"),
         call("search", query="Tuesday"),
@@ -40,12 +42,16 @@ def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_o
     agent = create_reflexion_agent(
         model, [search], checks=[lambda answer, _run: answer != "10:00" or "Ten is taken."], store=InMemoryStore()
     )
-    agent.checkpointer = Deaf(serde=JsonPlusSerializer(allowed_msgpack_modules=()))
+    agent.checkpointer = Deaf(serde=JsonPlusSerializer(allowed_msgpack_modules=types))
     config = {"configurable": {"thread_id": "t"}}
+    unknown = []
+    stop_listening = register_serde_event_listener(unknown.append)
     result = agent.invoke({"messages": [("user", "When?")]}, config, interrupt_before="*")
     while agent.get_state(config).next:
         result = agent.invoke(None, config, interrupt_before="*")
     assert result["messages"][-1].text == "11:00"
-    assert isinstance(agent.get_state(config).values["outcome"], dict), "it was kept as plain data"
+    assert [type(state.values.get("outcome")) for state in agent.get_state_history(config)][0] is Outcome
     told = {"messages": [("user", "Again, please.")], "feedback": "that was wrong"}
     assert agent.invoke(told, config)["outcome"].failures[0].signal == "feedback"
+    stop_listening()
+    assert not unknown, "LangGraph logs each of these types"

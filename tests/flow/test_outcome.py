@@ -91,9 +91,8 @@ def test_attempts_are_kept_where_the_run_raised(protocol):
     agent = create_reflexion_agent(model, checks=[lambda *_: 40], protocol=protocol, checkpointer=InMemorySaver())
     with pytest.raises(WrongKeyError, match="wrong key"):
         agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
-    values = agent.get_state(THREAD).values
-    (attempt,) = (values.get("run") or values)["attempts"]
-    assert (attempt.answer, attempt.score) == ("10:00", 40)
+    (attempt,) = agent.get_state(THREAD).values["run"]["attempts"]
+    assert (attempt["answer"], attempt["score"]) == ("10:00", 40)
 
 
 @pytest.mark.req("I5", "I6")

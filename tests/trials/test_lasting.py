@@ -44,7 +44,9 @@ def test_a_trial_that_died_in_its_second_attempt_goes_on_there(made, student, th
     with pytest.raises(KeyboardInterrupt):
         graph.invoke(is_it_so, thread())
     kept = graph.get_state(thread()).values["run"]["attempts"]
-    assert [(one.answer, one.score) for one in kept] == [("one", 40)], "what was done is kept, also when the run raised"
+    assert [(one["answer"], one["score"]) for one in kept] == [("one", 40)], (
+        "what was done is kept, also when the run raised"
+    )
     result = graph.invoke(None, thread())
     assert result["outcome"].status == "success"
     assert (len(worker.asked), check.answers, len(reflector.asked)) == (3, ["one", "two"], 1)
