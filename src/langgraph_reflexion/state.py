@@ -1,22 +1,22 @@
 """The state of a run: what goes in, what comes out, what is private, and which node writes each field.
 
-Channels and checkpoints hold plain data and messages, so any checkpointer restores them without a list of our types; nodes
-read the exact types named here, and a caller reads `outcome` as an `Outcome`. A run that recalls nothing and fails nowhere
-keeps its private fields small: they do not grow with its steps.
+Channels and checkpoints hold plain data and messages, so any checkpointer restores them without a list of our types.
+Nodes read the exact types named here, and a caller reads `outcome` as an `Outcome`. A run that recalls nothing and
+fails nowhere keeps its private fields small: they do not grow with its steps.
 
 The annotations are real types, not strings: LangGraph reads them again for every route of every agent it builds.
 """
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.channels import EphemeralValue, LastValue
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
 from pydantic import BaseModel, ConfigDict
-from typing_extensions import Self, TypedDict
+from typing_extensions import TypedDict
 
 from langgraph_reflexion.schemas import Action, Attempt, Failure, Lesson, Outcome, Reflection, StopReason, Verdict
 
