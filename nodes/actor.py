@@ -94,7 +94,7 @@ def ask_for_decision(
     setting, and an exception of the caller's own prompt.
     """
     native = isinstance(actor.protocol, Native)
-    ask_model: Callable[..., Waits[Reply]] = ask if native or not actor.protocol.rules() else ask_for_object
+    ask_model: Callable[..., Waits[Reply]] = ask if native or not actor.protocol.rules else ask_for_object
     if actor.hold_answers:
         ask_model = partial(ask, aside="decide")
     harder = False
@@ -129,7 +129,7 @@ def _prompt(
         conversation = shortened(conversation, most)
     prompt = yield from actor.instructed(state, conversation, config)
     prompt = insert_failure_turns(prompt, state, actor.prompts)
-    prompt = under_system(prompt, actor.protocol.rules(), at_start(state["recalled"], actor.prompts))
+    prompt = under_system(prompt, actor.protocol.rules, at_start(state["recalled"], actor.prompts))
     if repair is not None:
         prompt = [*prompt, *repair.shown, HumanMessage(repair.text)]
     if state["hint"]:

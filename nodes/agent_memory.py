@@ -53,17 +53,11 @@ class AgentMemory:
             return None
         return [*namespace, label(user)] if self.policy.by_user and user is not None else [*namespace]
 
-    def book_to_read(self, state: Any, config: RunnableConfig) -> LessonBook | None:
-        """The book of this run; None if it shows no lessons."""
-        return self._book(state, config) if self.policy.read else None
-
-    def book_to_write(self, state: Any, config: RunnableConfig) -> LessonBook | None:
-        """The same; None if nothing is kept."""
-        return self._book(state, config) if self.policy.write else None
-
-    def _book(self, state: Any, config: RunnableConfig) -> LessonBook | None:
+    def book(self, state: Any, config: RunnableConfig, *, writing: bool = False) -> LessonBook | None:
+        """The book of this run; None if it has no memory, or shows no lessons, or keeps none where it is `writing`."""
         namespace = state["about"]["namespace"]
-        return None if namespace is None else self.book_at(namespace, config)
+        allowed = self.policy.write if writing else self.policy.read
+        return self.book_at(namespace, config) if allowed and namespace is not None else None
 
     def book_at(self, namespace: Sequence[str], config: RunnableConfig) -> LessonBook:
         """The book of a namespace."""
@@ -74,13 +68,10 @@ class AgentMemory:
         return self.own or runtime_of(config).store or self.fallback
 
 
-def time_to_write(left: float | None) -> float | None:
-    """Seconds a write may take, with so much left of the deadline."""
-    return None if left is None else max(left, LAST_WRITE)
-
-
-def best_effort(what: str, wait: Wait, seconds: float | None = None) -> Waits[Any]:
+def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool = False) -> Waits[Any]:
     """The result, or None if the store fails or takes too long: that costs lessons, not the answer."""
+    if writing and seconds is not None:
+        seconds = max(seconds, LAST_WRITE)
     try:
         return (yield within(seconds, wait.sync, wait.later))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
@@ -93,8 +84,12 @@ def foreign_texts(trusted_tools: Collection[str], state: State) -> list[str]:
     """What tools said in this run, the newest first, except trusted ones: advice in their words is set aside."""
     texts: list[str] = []
     for message in reversed(shown_in(state)):
-        if isinstance(message, ToolMessage) and message.name not in trusted_tools and not _is_ours(message):
-            texts.append(message.text)
+        if isinstance(message, ToolMessage):
+            details = message.artifact if isinstance(message.artifact, dict) else {}
+            # The agent wrote it (a denied call, a refused `Command`), or a person did.
+            ours = details.get("rejected") or ("error_class" in details and not details.get("exception"))
+            if not ours and message.name not in trusted_tools:
+                texts.append(message.text)
         elif isinstance(message, AIMessage) and isinstance(message.content, list):  # the provider's own tools
             blocks = (block for block in message.content if isinstance(block, dict))
             results = (block for block in blocks if str(block.get("type")).endswith("tool_result"))
@@ -106,9 +101,3 @@ def _strings_in(value: Any) -> list[str]:
     if isinstance(value, (dict, list)):
         return [text for part in (value.values() if isinstance(value, dict) else value) for text in _strings_in(part)]
     return [value] if isinstance(value, str) else []
-
-
-def _is_ours(message: ToolMessage) -> bool:
-    """Whether the agent wrote a tool message itself (a denied call, a refused `Command`), or a person did."""
-    details = message.artifact if isinstance(message.artifact, dict) else {}
-    return bool(details.get("rejected")) or ("error_class" in details and not details.get("exception"))

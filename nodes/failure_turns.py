@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph_reflexion.nodes.models.prompt import HEADINGS, after_failure
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Memo, Reflection
+from langgraph_reflexion.schemas import Reflection
 from langgraph_reflexion.state import FailureTurn, State, last_id
 from langgraph_reflexion.text.likeness import same
 
@@ -34,11 +34,6 @@ def with_failure_turn(state: State, failures: int, **changes: Any) -> list[Failu
     turn = FailureTurn(failure=failures, after=last_id(state), shown=[], cause="", patch="", lessons=[], memos=[])
     turns = [*turns, cast("FailureTurn", {**turn, **changes})]
     return [*map(_shortened, turns[:-KEPT_TURNS]), *turns[-KEPT_TURNS:]]
-
-
-def memo_fields(memos: Sequence[Memo]) -> list[dict[str, str]]:
-    """Memos as a failure turn holds them."""
-    return [{"kind": memo.kind, "text": memo.text, "when": memo.when} for memo in memos]
 
 
 def is_shown(state: State, text: str) -> bool:

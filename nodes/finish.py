@@ -19,7 +19,7 @@ from langgraph.types import Command
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, time_to_write
+from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
 from langgraph_reflexion.nodes.ask import question_call
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import describe
@@ -64,7 +64,7 @@ def finish(
         state = cast("State", {**state, **wrap_up_without_model(budget, state)})
     ending = _ending(budget, tools, state)
     messages = _last_messages(actor, tools, state, ending)
-    book = memory.book_to_write(state, config)
+    book = memory.book(state, config, writing=True)
     if book is not None and ending.status == "success":
         written = yield from remember_success(memory, evaluator, budget, state, config, book)
         state = cast("State", {**state, "lessons_written": written})
@@ -72,12 +72,12 @@ def finish(
         yield from confirm_lessons(evaluator, budget, state, book, accepted=ending.status == "success")
     outcome = _outcome(evaluator, budget, state, ending)
     if book is not None:
-        seconds = time_to_write(budget.left(state))
+        seconds = budget.left(state)
         if (before := state["about"]["before"]) is not None:
             # The user says the run before was wrong: its win becomes a loss, whatever comes of this run.
-            yield from best_effort("feedback", either(book.feedback, book.afeedback, before), seconds)
+            yield from best_effort("feedback", either(book.feedback, book.afeedback, before), seconds, writing=True)
         episode = _episode(budget, state, outcome)
-        yield from best_effort("credit", either(book.credit, book.acredit, episode), seconds)
+        yield from best_effort("credit", either(book.credit, book.acredit, episode), seconds, writing=True)
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handover(state, messages, outcome)

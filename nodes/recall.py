@@ -19,7 +19,7 @@ from langgraph_reflexion.state import Recalled, State, Update, task_in
 
 def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """The lessons recalled so far, with those that fit now: by task at the start, by failure after one."""
-    book = memory.book_to_read(state, config)
+    book = memory.book(state, config)
     nothing: Update = {"progress": {"node": "recall", "lessons": []}}
     if book is None:
         return nothing

@@ -18,9 +18,9 @@ from langgraph_reflexion.memory import Selection, concrete, likeness, screen, sp
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_texts
 from langgraph_reflexion.nodes.ask import can_ask_user
-from langgraph_reflexion.nodes.budget import Budget, usage_of
+from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
-from langgraph_reflexion.nodes.failure_turns import is_shown, memo_fields, shown_reflection, with_failure_turn
+from langgraph_reflexion.nodes.failure_turns import is_shown, shown_reflection, with_failure_turn
 from langgraph_reflexion.nodes.host import emit, emit_lesson
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
@@ -31,7 +31,7 @@ from langgraph_reflexion.nodes.recall import choose_shown, find_lessons, has_fai
 from langgraph_reflexion.nodes.reflection_reply import ReadReflection, read_freely, read_reflection, reply_schema
 from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
+from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason, Usage
 from langgraph_reflexion.state import Blocked, State, Update, shown_in, task_in
 
 KEPT_REFLECTIONS = 3
@@ -113,7 +113,12 @@ def reflect(
     update["reflections"] = [*earlier, reflection]
     _emit(config, state, reflection, dropped, why, spent)
     patch = "" if dropped else reflection.patch_prompt
-    turns = with_failure_turn(state, len(state["failures"]), patch=patch, memos=memo_fields(memos))
+    turns = with_failure_turn(
+        state,
+        len(state["failures"]),
+        patch=patch,
+        memos=[memo.model_dump(include={"kind", "text", "when"}) for memo in memos],
+    )
     if turns != state["patch"]:
         update["patch"] = turns
     update["progress"] |= {"patch": patch, **({"dropped": dropped} if dropped else {})}
@@ -169,7 +174,7 @@ def _is_known(
     memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig, failure: Failure
 ) -> Waits[bool]:
     """Whether memory has a lesson for this fingerprint that this run has not been shown yet and that mostly helped."""
-    book = memory.book_to_read(state, config)
+    book = memory.book(state, config)
     if book is None or not failure.fingerprint:
         return False
     seen = [one.lesson.id for one in state["recalled"]]
@@ -366,5 +371,5 @@ def _emit(
         step=state["tally"]["steps"],
         node="reflect",
         run_id=state["about"]["id"],
-        usage=usage_of(spent).model_dump(),
+        usage=dict(zip(Usage.model_fields, spent, strict=True)),
     )

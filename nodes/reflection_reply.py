@@ -55,6 +55,12 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
         return ReadReflection(None, f"`patch_prompt` must be text, got {patch!r:.200}")
     if "patch_prompt" not in data and not memos:
         return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`")
+    fixes = []
+    for item in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]:
+        fields = item if isinstance(item, dict) else {"text": item}
+        kind = _folded(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
+        fixes.append(Fix(kind=cast("FixKind", kind), text=_text(fields.get("text"))))
+    lessons = [text for item in _listed(data.get("lessons"))[:MOST_ENTRIES] if (text := _text(item))]
     cause, explanation = _folded(data.get("root_cause"), get_args(RootCause)), _text(data.get("explanation"))
     if cause is None and (sentence := _text(data.get("root_cause"))):
         explanation = f"{sentence} {explanation}".strip()
@@ -63,13 +69,13 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
             failure_signal=_text(data.get("failure_signal")) or failure.signal,
             root_cause=cast("RootCause", cause or "other"),
             explanation=explanation,
-            fix_strategy=[_fix(fix) for fix in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]],
+            fix_strategy=fixes,
             patch_prompt=_text(patch),
             memory_to_write=memos,
             confidence=_confidence(data.get("confidence")),
             depth=depth,
             diagnosis=cast("Diagnosis | None", _folded(data.get("diagnosis"), get_args(Diagnosis))),
-            lessons=_texts(data.get("lessons")),
+            lessons=lessons,
         ),
         dropped=dropped,
     )
@@ -106,15 +112,11 @@ def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
             dropped.append((text, f"a reflection may leave {MOST_ENTRIES} memos"))
         else:
             kind = _folded(fields.get("kind", fields.get("type")), get_args(Kind)) or "rule"
-            tags = [bounded(tag, LONGEST_TAG) for tag in _texts(fields.get("tags"))]
-            memos.append(Memo(kind=cast("Kind", kind), text=text, when=_text(fields.get("when")), tags=tags))
+            tags = [bounded(_text(tag), LONGEST_TAG) for tag in _listed(fields.get("tags"))[:MOST_ENTRIES]]
+            memos.append(
+                Memo(kind=cast("Kind", kind), text=text, when=_text(fields.get("when")), tags=[*filter(None, tags)])
+            )
     return memos, dropped
-
-
-def _fix(given: Any) -> Fix:
-    fields = given if isinstance(given, dict) else {"text": given}
-    kind = _folded(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
-    return Fix(kind=cast("FixKind", kind), text=_text(fields.get("text")))
 
 
 def _folded(word: Any, words: Sequence[str]) -> str | None:
@@ -141,10 +143,6 @@ def _confidence(given: Any) -> float | None:
 def _listed(given: Any) -> list[Any]:
     """A list; one value stands for a list of one."""
     return given if isinstance(given, list) else [] if given is None or given == "" else [given]
-
-
-def _texts(given: Any) -> list[str]:
-    return [text for item in _listed(given)[:MOST_ENTRIES] if (text := _text(item))]
 
 
 def _text(given: Any) -> str:

@@ -9,9 +9,9 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.driver import Wait, Waits, either
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import LessonBook, Written, refusal, topic_for
-from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_texts, time_to_write
+from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_texts
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -21,6 +21,8 @@ from langgraph_reflexion.state import State, Update, shown_in, task_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.topics import GENERAL
 
+KEPT = ("added", "merged", "unchanged")
+"""What the book says of a lesson that it keeps to be shown."""
 CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 
 
@@ -36,31 +38,29 @@ def remember(
     update: Update = {"progress": {"node": "remember", "lessons": written}}
     if not new or failure is None:
         return update
-    book = memory.book_to_write(state, config)
+    book = memory.book(state, config, writing=True)
     tool = failure.tool if failure.tool is not None and tools.has(failure.tool) else None
+    topic = topic_for(task_in(state), memory.policy)
     for reflection in new:
-        why_not = "memory is not written" if book is None else _too_unsure(memory, reflection)
+        run_only = "memory is not written" if book is None else _too_unsure(memory, reflection)
         for memo in reflection.memory_to_write:
             lesson = Lesson(
                 kind=memo.kind,
                 text=memo.text,
                 when=memo.when,
                 why=reflection.explanation,
-                topic=_topic_in(state, memory),
+                topic=None if topic == GENERAL else topic,  # what a general task taught is for all topics
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
                 origin=_first_origin(evaluator, budget, state),
                 confidence=reflection.confidence,
                 sources=[state["about"]["id"]],
             )
-            if book is None or why_not:
-                result = yield from _keep_for_run(memory, budget, state, config, lesson, why_not)
-            else:
-                result = yield from _keep(memory, budget, state, config, book, lesson)
+            result = yield from _keep(memory, budget, state, config, book, lesson, run_only)
             if result is not None and result.action == "quarantined":
                 refused.add(memo.text)
-            elif book is not None and not why_not and (lesson_id := _kept_id(result)) is not None:
-                written.append(lesson_id)
+            elif result is not None and result.action in KEPT and result.lesson is not None:
+                written.append(result.lesson.id)
     update["tally"] = {**state["tally"], "remembered": len(state["reflections"])}
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
@@ -84,20 +84,21 @@ def remember_success(
     if reflection is None:
         return written
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
+    topic = topic_for(task_in(state), memory.policy)
     for text in _wordings(state, reflection):
         lesson = Lesson(
             kind="strategy",
             text=text,
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
-            topic=_topic_in(state, memory),
+            topic=None if topic == GENERAL else topic,
             origin=origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
         )
         result = yield from _keep(memory, budget, state, config, book, lesson, report_refusals=False)
-        if (lesson_id := _kept_id(result)) is not None:
-            return list(dict.fromkeys([*written, lesson_id]))
+        if result is not None and result.action in KEPT and result.lesson is not None:
+            return list(dict.fromkeys([*written, result.lesson.id]))
     return written
 
 
@@ -108,11 +109,11 @@ def confirm_lessons(
     for lesson_id, count in state["tally"]["wrote"].items():
         if not _is_borne_out(evaluator, budget, state, count, accepted=accepted):
             continue
-        seconds = time_to_write(budget.left(state))
-        lesson = yield from best_effort("confirm", either(book.get, book.aget, lesson_id), seconds)
+        seconds = budget.left(state)
+        lesson = yield from best_effort("confirm", either(book.get, book.aget, lesson_id), seconds, writing=True)
         if lesson is not None:
             again = lesson.model_copy(update={"origin": "verified", "sources": [state["about"]["id"]]})
-            yield from best_effort("confirm", either(book.add, book.aadd, again), seconds)
+            yield from best_effort("confirm", either(book.add, book.aadd, again), seconds, writing=True)
 
 
 def _is_borne_out(evaluator: Evaluator, budget: Budget, state: State, count: int, *, accepted: bool) -> bool:
@@ -183,67 +184,40 @@ def _keep(
     budget: Budget,
     state: State,
     config: RunnableConfig,
-    book: LessonBook,
+    book: LessonBook | None,
     lesson: Lesson,
+    run_only: str = "",
     *,
     report_refusals: bool = True,
 ) -> Waits[Written | None]:
-    """What the book made of a lesson, and the event that says so; None if nothing came of it."""
-    shown_id = _shown_lesson(state, lesson.text)
-    if shown_id is not None:  # it came from memory, so it proves nothing new
-        emit_lesson(config, lesson.kind, lesson.text, "unchanged", "this run was shown it", shown_id)
-        return None
-    add = _add(memory, book, state, lesson)
-    result: Written | None = yield from best_effort("remember", add, _seconds(budget, state))
-    if result is None:
-        emit_lesson(config, lesson.kind, lesson.text, "kept for this run", "the store failed")
-    elif report_refusals or _kept_id(result) is not None:
-        text = result.lesson.text if result.lesson is not None and result.action == "added" else lesson.text
-        emit_lesson(config, lesson.kind, text, result.action, result.reason, _kept_id(result))
-    return result
+    """What the book made of a lesson, and the event that says so; None if nothing came of it.
 
-
-def _keep_for_run(
-    memory: AgentMemory, budget: Budget, state: State, config: RunnableConfig, lesson: Lesson, why: str
-) -> Waits[Written | None]:
-    """What a book would have made of a lesson that stays in this run: what it would set aside may not be shown."""
-    book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock)
-    add = _add(memory, book, state, lesson)
-    result: Written | None = yield from best_effort("remember", add, _seconds(budget, state))
-    if result is not None and result.action == "quarantined":
-        emit_lesson(config, lesson.kind, lesson.text, "quarantined", result.reason)
-    else:
-        emit_lesson(config, lesson.kind, lesson.text, "kept for this run", why)
-    return result
-
-
-def _add(memory: AgentMemory, book: LessonBook, state: State, lesson: Lesson) -> Wait:
+    A lesson that stays in this run, for the reason `run_only`, is offered to a book of its own: what that sets aside
+    may not be shown in this run either.
+    """
+    if not run_only:
+        shown = [one.lesson for one in state["recalled"] if one.shown]
+        for known in shown:  # it came from memory, so it proves nothing new
+            if known.id in lesson.text or same(known.text, lesson.text):
+                emit_lesson(config, lesson.kind, lesson.text, "unchanged", "this run was shown it", known.id)
+                return None
+    if run_only or book is None:
+        book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock)
     answer = state["attempts"][-1].answer if state["attempts"] else None
     foreign = foreign_texts(memory.policy.trusted_tools, state)
-    return either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=foreign)
-
-
-def _seconds(budget: Budget, state: State) -> float | None:
-    return time_to_write(budget.left(state))
-
-
-def _kept_id(result: Written | None) -> str | None:
-    """The id of a lesson that the book keeps to be shown."""
-    if result is None or result.lesson is None or result.action not in ("added", "merged", "unchanged"):
+    add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=foreign)
+    result: Written | None = yield from best_effort("remember", add, budget.left(state), writing=True)
+    if run_only and (result is None or result.action != "quarantined"):
+        emit_lesson(config, lesson.kind, lesson.text, "kept for this run", run_only)
         return None
-    return result.lesson.id
-
-
-def _shown_lesson(state: State, text: str) -> str | None:
-    """The lesson that this run was shown and that a text repeats."""
-    shown = [one.lesson for one in state["recalled"] if one.shown]
-    return next((lesson.id for lesson in shown if lesson.id in text or same(lesson.text, text)), None)
-
-
-def _topic_in(state: State, memory: AgentMemory) -> str | None:
-    """The topic of the task a lesson was learned from; one learned from a general task is for all topics."""
-    topic = topic_for(task_in(state), memory.policy)
-    return None if topic == GENERAL else topic
+    if result is None:
+        emit_lesson(config, lesson.kind, lesson.text, "kept for this run", "the store failed")
+        return None
+    kept = result.lesson if result.action in KEPT else None
+    if report_refusals or kept is not None:
+        text = kept.text if kept is not None and result.action == "added" else lesson.text
+        emit_lesson(config, lesson.kind, text, result.action, result.reason, kept.id if kept is not None else None)
+    return result
 
 
 def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 
@@ -19,9 +19,10 @@ from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.nodes.calling import pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent
-from langgraph_reflexion.nodes.models.bindings import Model, without_binding
+from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.text.json_text import whole
 
+M = TypeVar("M", bound=BaseMessage)
 Spent = list[int]
 """Input, output and total tokens, and calls."""
 
@@ -44,7 +45,9 @@ def ask(
 ) -> Waits[Reply]:
     """Ask for one reply. With `aside`, a name for traces, its tokens never reach the user."""
     config = config if aside is None else quiet(config, aside)
-    prompt, (inner, kwargs) = sendable(messages), without_binding(model)
+    prompt, inner, kwargs = [with_whole_text(message) for message in messages], model, cast("Mapping[str, Any]", {})
+    if type(model) is RunnableBinding and not model.config and not model.config_factories:
+        inner, kwargs = model.bound, model.kwargs  # asked itself, which spares merging an empty config
     message = yield from wait_for_reply(
         lambda: inner.invoke(prompt, config, **kwargs),
         lambda: inner.ainvoke(prompt, config, **kwargs),
@@ -71,26 +74,17 @@ def wait_for_reply(
     raise AssertionError("the last try returns or raises")
 
 
-def sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The messages with lone surrogates, which no provider takes, replaced."""
-    return [_updated(message, {"content": _whole_in(message.content)}) for message in messages]
-
-
 def reply_of(message: AIMessage) -> Reply:
     """The message and its cost, fit to be kept and sent again, whatever its client made of it."""
-    calls, invalid = _proper_calls(message)
-    fields = {
-        "content": message.content,
-        "tool_calls": calls,
-        "invalid_tool_calls": invalid,
-        "additional_kwargs": message.additional_kwargs,
-    }
-    return Reply(_updated(message, {name: _whole_in(value) for name, value in fields.items()}), spent_on(message))
+    calls, invalid = _proper_calls(message) if message.tool_calls else ([], message.invalid_tool_calls)
+    fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": message.additional_kwargs}
+    return Reply(with_whole_text(message, **fields), spent_on(message))
 
 
-def _updated(message: Any, fields: dict[str, Any]) -> Any:
-    """The message with these fields; the same one where nothing changes."""
-    changed = {name: value for name, value in fields.items() if getattr(message, name) != value}
+def with_whole_text(message: M, **fields: Any) -> M:
+    """The message with these fields and without lone surrogates, which no provider takes."""
+    whole = {name: _whole_in(value) for name, value in {"content": message.content, **fields}.items()}
+    changed = {name: value for name, value in whole.items() if getattr(message, name) != value}
     return message.model_copy(update=changed) if changed else message
 
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import (
     Runnable,
-    RunnableBinding,
     RunnableConfig,
     RunnableSequence,
     RunnableWithFallbacks,
@@ -174,18 +173,6 @@ def _without_tools(model: Model) -> Model:
         return model
     rest = {key: value for key, value in model.kwargs.items() if key not in _TOOL_SETTINGS}
     return model.model_copy(update={"kwargs": rest}) if rest or model.config else model.bound
-
-
-def without_binding(model: Model) -> tuple[Model, Mapping[str, Any]]:
-    """What a plain binding holds, and what it adds to each call; asking it so spares merging its empty config."""
-    if type(model) is RunnableBinding and not model.config and not model.config_factories:
-        return model.bound, model.kwargs
-    return model, {}
-
-
-def is_configurable(model: Model) -> bool:
-    """Whether the run's config has a say in which model it is."""
-    return isinstance(model, DynamicRunnable)
 
 
 def configured(model: Model, config: RunnableConfig) -> Model:

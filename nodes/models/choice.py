@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.configurable import DynamicRunnable
 
 from langgraph_reflexion.context import Context, field_of
 from langgraph_reflexion.driver import Waits
@@ -19,7 +20,6 @@ from langgraph_reflexion.nodes.models.bindings import (
     Model,
     Offer,
     configured,
-    is_configurable,
     offering,
     plain,
 )
@@ -105,7 +105,7 @@ class Choice:
         runtime = runtime_of(config)
         if self._function is None:
             name = self.named_in(runtime.context)
-            if not is_configurable(self._models[name]):
+            if not isinstance(self._models[name], DynamicRunnable):
                 return self._ready[name]
             model = configured(self._models[name], config)
         else:

@@ -13,6 +13,7 @@ from langchain_core.messages.tool import tool_call
 from langgraph_reflexion.nodes.tools.arguments import short_json
 from langgraph_reflexion.schemas import Action, Decision, Signal
 from langgraph_reflexion.text.json_text import (
+    DEPTH,
     TangledError,
     Torn,
     Whole,
@@ -68,8 +69,15 @@ def read_json(text: str) -> Any | Invalid:
     A reply that is nothing but one value gives that value, of any shape. Otherwise the largest object in a fence
     counts, else the largest object side by side with prose, else the largest list. A key given twice is refused.
     """
+    text = whole(text)
     try:
-        text = after_thinking(whole(text))
+        # An escape may write half a character, and `int` refuses NaN: the lenient reader sees to both.
+        if "\\u" not in text and text.count("[") + text.count("{") <= DEPTH:
+            return json.loads(text, object_pairs_hook=_object, parse_constant=int)
+    except ValueError:
+        pass
+    try:
+        text = after_thinking(text)
         found = _whole_value(text) or _largest(_fenced(text))
         if found is None:
             values = list(values_in(text))
@@ -84,6 +92,14 @@ def read_json(text: str) -> Any | Invalid:
     if found is None:
         return Invalid("parse_error", "The reply cannot be read: there is no JSON object in it.")
     return found.value if found.twice is None else _twice(found.twice).invalid
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of plain JSON; a key given twice is left to the lenient reader, which says so."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is given twice")
+    return made
 
 
 def names_a_field(text: str) -> bool:

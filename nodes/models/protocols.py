@@ -38,9 +38,8 @@ class ModelProtocol(Protocol):
 
     binds: bool
     controls: tuple[str, ...]
-
-    def rules(self) -> str:
-        """What the system message says of the form of a reply."""
+    rules: str
+    """What the system message says of the form of a reply."""
 
     def offered(self) -> list[BaseTool]:
         """The tools that are bound beside the caller's."""
@@ -62,12 +61,10 @@ class Native:
     """Native tool calling: several calls in one turn, text beside them is a thought, text alone the answer."""
 
     binds = True
+    rules = ""
 
     def __init__(self, controls: Sequence[str]) -> None:
         self.controls = tuple(controls)
-
-    def rules(self) -> str:
-        return ""
 
     def offered(self) -> list[BaseTool]:
         return [_control_tool(name) for name in self.controls]
@@ -174,6 +171,7 @@ class InText:
     """What is asked and answered in text: nothing is bound."""
 
     binds = False
+    rules = ""
 
     def offered(self) -> list[BaseTool]:
         return []
@@ -199,15 +197,12 @@ class Json(InText):
         self._plain_words = plain_words
         specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
         actions = (["tool_call"] if specs else []) + ["finish", *controls]
-        self._rules = words.render(
+        self.rules = words.render(
             "rules",
             actions=" or ".join(f'"{action}"' for action in actions),
             controls="".join(words.render(name) + "\n" for name in controls),
             tools="\n".join(json.dumps(spec, ensure_ascii=False) for spec in specs) or "none",
         )
-
-    def rules(self) -> str:
-        return self._rules
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return as_text(messages, object_of)
@@ -230,9 +225,6 @@ class Reader(InText):
     def __init__(self, function: Callable[[AIMessage], Decision], controls: Sequence[str]) -> None:
         self._function = function
         self.controls = tuple(controls)
-
-    def rules(self) -> str:
-        return ""
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return as_text(messages, lambda message: message.text or object_of(message))

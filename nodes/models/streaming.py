@@ -12,7 +12,7 @@ from langgraph.graph.message import push_message
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.host import hears_tokens
-from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, sendable, wait_for_reply
+from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, wait_for_reply, with_whole_text
 from langgraph_reflexion.nodes.models.bindings import Model
 from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
 
@@ -44,7 +44,7 @@ def ask_for_object(
     """
     if not hears_tokens(config):
         return (yield from ask(model, messages, config, seconds=seconds, retries=retries, aside="decide"))
-    silent, prompt = quiet(config, "decide"), sendable(messages)
+    silent, prompt = quiet(config, "decide"), [with_whole_text(message) for message in messages]
 
     def sync() -> AIMessage:
         reply = _StreamedReply()

@@ -24,19 +24,14 @@ _TAG = re.compile(
 )
 
 
-def call_ids(turn: AIMessage) -> list[str]:
-    """The ids of a turn's calls, unreadable ones included."""
-    return [str(call["id"]) for call in (*turn.tool_calls, *turn.invalid_tool_calls) if call["id"] is not None]
-
-
-def has_ids(turn: AIMessage) -> bool:
-    """Whether each of a turn's calls can be answered."""
-    return all(call["id"] is not None for call in (*turn.tool_calls, *turn.invalid_tool_calls))
+def call_ids(turn: AIMessage) -> list[str | None]:
+    """The ids of a turn's calls, unreadable ones included; a call without one cannot be answered."""
+    return [call["id"] for call in (*turn.tool_calls, *turn.invalid_tool_calls)]
 
 
 def is_paired(messages: Sequence[AnyMessage]) -> bool:
     """Whether each call is answered once and right after, and nothing answers no call."""
-    waiting: list[str] = []
+    waiting: list[str | None] = []
     # Asked before each decision, of the whole conversation: `type` is a plain attribute, `isinstance` asks an ABC.
     for message in messages:
         kind = message.type
@@ -48,10 +43,9 @@ def is_paired(messages: Sequence[AnyMessage]) -> bool:
         elif waiting:
             return False
         elif kind == "ai":
-            turn = cast("AIMessage", message)
-            if not has_ids(turn):
+            waiting = call_ids(cast("AIMessage", message))
+            if None in waiting:
                 return False
-            waiting = call_ids(turn)
     return not waiting
 
 
@@ -64,7 +58,7 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     for message in messages:
         if isinstance(message, ToolMessage):
             continue
-        turn = with_ids(message) if isinstance(message, AIMessage) and not has_ids(message) else message
+        turn = with_ids(message) if isinstance(message, AIMessage) and None in call_ids(message) else message
         out.append(turn)
         for call in calls_in(turn):
             answer = next((result for result in rest if result.tool_call_id == call["id"]), None)
