@@ -15,9 +15,19 @@ from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put
 from langgraph_reflexion.memory.changes import moving, unless_embedding_fails
 from langgraph_reflexion.memory.credit import worth
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
-from langgraph_reflexion.memory.merging import of_any_tool, source_records
+from langgraph_reflexion.memory.merging import of_any_tool
 from langgraph_reflexion.memory.models import must_answer, wording
-from langgraph_reflexion.memory.records import FIELDS, LIVE, TRUST, Evidence, change_record, lesson_id, record, tool_of
+from langgraph_reflexion.memory.records import (
+    FIELDS,
+    LIVE,
+    TRUST,
+    Evidence,
+    change_record,
+    lesson_id,
+    record,
+    source_records,
+    tool_of,
+)
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction

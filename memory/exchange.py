@@ -23,12 +23,12 @@ from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, 
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
-from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.normalize import fold
 
 Place = str | os.PathLike[str] | TextIO
 
-WORDS = ("text", "when", "when_not", "why", "topic", "tags", "name", "expires_at")
+EDITABLE = (*TEXTS, "expires_at")
 """What of a lesson somebody may have edited in a file; the rest is its record."""
 
 _UNSEEN = re.compile(r"[^\n -~]")
@@ -108,7 +108,7 @@ def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
     for id, (item, now, evidence) in (yield from read_some(shelf, edited)).items():
         if edited[id].status == "quarantined" != now.status:
             continue
-        said = {name: value for name, value in record(edited[id]).items() if name in WORDS}
+        said = {name: value for name, value in record(edited[id]).items() if name in EDITABLE}
         before = {name: item.value.get(name) for name, value in said.items() if item.value.get(name) != value}
         change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before, after=said)
         key, value = change_record(evidence, change)
@@ -146,7 +146,7 @@ def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
     if wrong := out_of_bounds(lesson):
         raise ValueError(wrong)
     if untrusted:
-        lesson = Lesson(**{name: getattr(lesson, name) for name in WORDS}, kind=lesson.kind, origin="observed")
+        lesson = Lesson(**{name: getattr(lesson, name) for name in EDITABLE}, kind=lesson.kind, origin="observed")
     now = shelf.clock()
     update: dict[str, Any] = {
         "id": lesson.id or lesson_id(shelf.namespace, lesson),
@@ -167,7 +167,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _said(value: dict[str, Any]) -> list[Any]:
-    return [value.get(name) for name in WORDS]
+    return [value.get(name) for name in EDITABLE]
 
 
 def _short(lesson: Lesson) -> dict[str, Any]:

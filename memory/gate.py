@@ -6,8 +6,9 @@ The lists below are closed: they name forms of speech, not meanings. What a text
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.literals import gives_away, retold_detail
 from langgraph_reflexion.text.normalize import word_set
 from langgraph_reflexion.text.secrets import mask_secrets
@@ -17,6 +18,12 @@ MAX_LENGTH = 300
 
 MAX_READ = 4_000
 """Characters of a field that are read at all: nothing that long is kept."""
+
+MAX_TAGS = 16
+"""Tags that a lesson can have."""
+
+LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
+"""Characters a field is cut to; any other to `MAX_LENGTH`. A longer text is refused, not cut."""
 
 _EMOTION = re.compile(
     r"!{2,}|\b(?:sorry|apologi[sz]e|apologies|ashamed|embarrass(?:ed|ing)|frustrat(?:ed|ing)|terribl[ey]|awful|horribl[ey]"
@@ -101,16 +108,14 @@ _FIGURE = re.compile(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 
 def tidy(lesson: Lesson) -> Lesson:
     """The lesson with each text on one line, without secrets; what stands beside its text is cut to length."""
-    return lesson.model_copy(
-        update={
-            "text": _one_line(lesson.text) if len(lesson.text) <= MAX_READ else lesson.text,
-            "when": _cut(_one_line(lesson.when)),
-            "when_not": _cut(_one_line(lesson.when_not)),
-            "why": _cut(_one_line(lesson.why)),
-            "topic": _cut(_one_line(lesson.topic or ""), 64) or None,
-            "tags": list(dict.fromkeys(filter(None, (_cut(_one_line(tag), 64) for tag in lesson.tags))))[:16],
-        }
-    )
+    tidied: dict[str, Any] = {}
+    for name in TEXTS:
+        value, most = getattr(lesson, name), LENGTHS.get(name, MAX_LENGTH)
+        if isinstance(value, list):
+            tidied[name] = list(dict.fromkeys(filter(None, (_line(text, most) for text in value))))[:MAX_TAGS]
+        elif value and (name != "text" or len(value) <= MAX_READ):  # a longer one is refused as it is
+            tidied[name] = _line(value, most) or (None if name == "topic" else "")
+    return lesson.model_copy(update=tidied)
 
 
 def malformed(lesson: Lesson) -> str | None:
@@ -135,10 +140,9 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"
-    advises = _advises(text)
-    if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not advises):
+    if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not _advises(text)):
         return "it is about the agent's character or deeds: say what to do"
-    if _STORY.search(text) and not advises:
+    if _STORY.search(text) and not _advises(text):
         return "it is a retelling of the task: say what holds for other tasks"
     if _ANSWER.search(text) or (answer and gives_away(text, answer)):
         return "it gives an answer to the task: say how to find one"
@@ -165,9 +169,7 @@ def _advises(text: str) -> bool:
     )
 
 
-def _cut(text: str, length: int = MAX_LENGTH) -> str:
-    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
-
-
-def _one_line(text: str) -> str:
-    return mask_secrets(" ".join(text[:MAX_READ].split()))
+def _line(text: str, most: int) -> str:
+    """A text on one line without secrets, cut to length."""
+    text = mask_secrets(" ".join(text[:MAX_READ].split()))
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

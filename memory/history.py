@@ -24,7 +24,6 @@ from langgraph_reflexion.memory.records import (
     fingerprints,
     lesson_of_change,
     run_key,
-    source_key,
     taken_back,
 )
 from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_items, read_all, read_episode, read_one, read_some
@@ -288,7 +287,7 @@ def _taken_back(
         return [], []
     now, about = shelf.clock(), shelf.evidence_of(lesson.id)
     ops: list[Op] = [put(about, run_key(one["run"]), taken_back(one, now)) for one in counted]
-    ops += [put(about, source_key(one["source"], one["origin"]), taken_back(one, now)) for one in rested]
+    ops += [put(about, f"source/{one['origin']}/{one['source']}", taken_back(one, now)) for one in rested]
     status: LessonStatus | None = None
     if gone or any(one.status is not None for one in meant):
         left = evidence.statuses(but=meant)

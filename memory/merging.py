@@ -1,9 +1,9 @@
-"""Merge lessons that say the same, and find those that say the opposite. Nothing is destroyed."""
+"""Merge a new lesson into a known one that says the same. Nothing is destroyed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -22,66 +22,14 @@ from langgraph_reflexion.memory.records import (
     folded,
     lesson_in,
     record,
-    source_record,
+    source_records,
     tool_of,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about, nearest
+from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about
 from langgraph_reflexion.memory.values import Change, Written
-from langgraph_reflexion.schemas import Lesson, LessonStatus
-from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
+from langgraph_reflexion.schemas import TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.normalize import fold
 from langgraph_reflexion.text.tokens import tokens
-
-COMPARED = 12
-"""Lessons, those with the most words in common, that a new one is compared with: bounds the time of a write."""
-
-SAME_VECTORS = 0.95
-"""Similarity of vectors from which two lessons in other words may be one: near the top of what embedding models give
-for paraphrases, so that a model without an opinion merges nothing."""
-
-MANY = 3
-"""More lessons than this as near as that say that the model does not tell lessons apart."""
-
-
-def twin_of(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Item | None:
-    """The item that says the same already: under the same id, in another spelling, or nearly in the same words.
-
-    A superseded one of the same id counts only if no live one says the same.
-    """
-    same_id = items.get(new.id)
-    if same_id is not None and (new.name or same_id.value.get("status") != "superseded"):
-        return same_id
-    near = [item for item in _sharing(shelf, new, items, 2) if item.value.get("kind") == new.kind]
-    for item in near:
-        if fold(item.value["text"]) == fold(new.text) and item.key not in new.supersedes:
-            return item
-    if new.status != "candidate" or new.name is not None:  # under a name, other words are a correction
-        return same_id
-    bound = [item for item in near if item.key not in new.supersedes and _is_bound_alike(new, item.value)]
-    return next((item for item in bound[:COMPARED] if same(item.value["text"], new.text)), same_id)
-
-
-def twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:
-    """The item that says the same in other words, by the store's embedding model, where the words do not object."""
-    if new.name is not None or new.status != "candidate" or not shelf.vectors:
-        return None
-    near = yield from nearest(shelf, new.text)
-    close = [key for key, score in near.items() if SAME_VECTORS <= score <= 1.001]
-    if len(close) > MANY:
-        return None
-    for key in sorted(close, key=lambda key: (-near[key], key)):
-        item = items.get(key)
-        if item is None or key in new.supersedes or item.value.get("kind") != new.kind:
-            continue
-        if _is_live(item) and _is_bound_alike(new, item.value) and same_in_other_words(item.value["text"], new.text):
-            return item
-    return None
-
-
-def opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> list[str]:
-    """The ids of lessons that advise the opposite of a new one. Recall never shows the two together."""
-    near = [item for item in _sharing(shelf, new, items, 3) if item.key != new.id]
-    return [item.key for item in near[:COMPARED] if opposed(item.value["text"], new.text)]
 
 
 def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Written | None]:
@@ -89,6 +37,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
 
     Where nothing is new, nothing changes. `None` if the known record is damaged: the new lesson may replace it.
     """
+    run = next(iter(new.sources), None)
     evidence = (yield from evidence_about(shelf, [item.key]))[item.key]
     kept = lesson_in(item)
     if kept is None:
@@ -104,7 +53,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
     ]
     if old.status in LIVE and not doubt:
         update, failures = _update(kept, new, now, evidence.approved), _new_failures(new, item.value)
-        change = Change("", old.id, "merged", now, "writer", "", None, run_of(new), {})
+        change = Change("", old.id, "merged", now, "writer", "", None, run, {})
         if update or failures:
             better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
             before, after = ({name: one.model_dump(mode="json")[name] for name in update} for one in (kept, better))
@@ -115,7 +64,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
     elif old.status == "retired" and not doubt and (last := evidence.last_move) and last.by in ("policy", "evidence"):
         # A lesson that made room returns as if it were new; one that lost too often is on probation.
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
-        why, run = "it was learned again", run_of(new)
+        why = "it was learned again"
         ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
     yield from unless_embedding_fails(ops)
     merged = (yield from settled(shelf, [old.id]))[old.id].lesson
@@ -125,34 +74,17 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
     return Written("merged" if ops else "unchanged", merged, reason)
 
 
-def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, Any]]]:
-    """What says which episodes a lesson rests on, and how far each can be trusted."""
-    return [source_record(source, lesson.origin, at) for source in lesson.sources or [""]]
-
-
 def of_any_tool(when: str, tool: str | None) -> str:
     """An occasion that names a tool, with `a tool` in its place."""
     return re.sub(rf"(?:\bthe )?(?<!\w)`?{re.escape(tool)}`?(?!\w)(?: tool\b)?", "a tool", when) if tool else when
 
 
-def run_of(new: Lesson) -> str | None:
-    """The run that a lesson was offered by."""
-    return next(iter(new.sources), None)
-
-
-def _sharing(shelf: Shelf, new: Lesson, items: Mapping[str, Item], part: int) -> list[Item]:
-    """The live lessons that share at least one in `part` of a lesson's words, those with the most first."""
-    words = set(tokens(new.text))
-    found: Iterable[tuple[int, Item]] = shelf.index.sharing(words, (len(words) + part - 1) // part)
-    ranked = sorted(found, key=lambda pair: (-pair[0], pair[1].key))
-    return [items[known.key] for _, known in ranked if known.key in items and _is_live(items[known.key])]
-
-
-def _is_live(item: Item) -> bool:
+def is_live(item: Item) -> bool:
+    """Whether an item is a lesson that may be shown."""
     return item.value.get("status") in LIVE and isinstance(item.value.get("text"), str)
 
 
-def _is_bound_alike(new: Lesson, value: Mapping[str, Any]) -> bool:
+def is_bound_alike(new: Lesson, value: Mapping[str, Any]) -> bool:
     """Whether a record is bound to the same tool, or to none, as a lesson, and has the same name, or none."""
     trigger = value.get("trigger")
     tool = trigger.get("tool") if isinstance(trigger, dict) else None
@@ -179,15 +111,13 @@ def _better_words(old: Lesson, new: Lesson) -> dict[str, Any]:
     update: dict[str, Any] = {}
     if fold(old.text) != fold(new.text) and _informs(new.text) > _informs(old.text):
         update["text"] = new.text
-    for name in ("when", "when_not", "why", "topic"):
-        if not getattr(old, name) and getattr(new, name):
-            update[name] = getattr(new, name)
-    tags = _united(old.tags, new.tags)
-    return update | ({"tags": tags} if tags != old.tags else {})
-
-
-def _united(old: Collection[str], new: Collection[str]) -> list[str]:
-    return list(dict.fromkeys([*old, *new]))[:MOST]
+    for name in TEXTS:
+        ours, theirs = getattr(old, name), getattr(new, name)
+        if isinstance(ours, list):
+            update |= {name: united} if (united := list(dict.fromkeys([*ours, *theirs]))[:MOST]) != ours else {}
+        elif theirs and not ours:
+            update[name] = theirs
+    return update
 
 
 def _informs(text: str) -> tuple[int, int]:

@@ -246,9 +246,11 @@ _BY_CHANCE = ("at", "run", "why")
 """What of a conclusion from the evidence depends on who drew it."""
 
 
-def source_record(source: str, origin: Origin, at: datetime) -> tuple[str, dict[str, Any]]:
-    """The key and value that say: this lesson also rests on that episode."""
-    return source_key(source, origin), {"type": "source", "source": source, "origin": origin, "at": at.isoformat()}
+def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, Any]]]:
+    """The keys and values that say which episodes a lesson rests on, and how far each can be trusted."""
+    value = {"type": "source", "origin": lesson.origin, "at": at.isoformat()}
+    sources = lesson.sources or [""]
+    return [(f"source/{lesson.origin}/{source}", {**value, "source": source}) for source in sources]
 
 
 def run_record(
@@ -267,11 +269,6 @@ def run_record(
         **({"tried": True} if tried else {}),
     }
     return run_key(run), value
-
-
-def source_key(source: str, origin: str) -> str:
-    """Under which it lies that a lesson rests on an episode."""
-    return f"source/{origin}/{source}"
 
 
 def run_key(run: str) -> str:

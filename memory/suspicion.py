@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.normalize import decoded, has_invisible_characters, readings, visible
 
 _DROP = r"(?<!never )(?<!not )(?<!n't )\b(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
@@ -76,7 +76,10 @@ def suspicion(text: str) -> str | None:
         return reason
     if next(decoded(text), None) is not None:
         return ENCODED
-    return next((f"in disguise, {reason}" for other in readings(plain) if (reason := _poses_as_another(other))), None)
+    for other in readings(plain):  # links and encodings mean nothing in another reading
+        if (reason := _poses(other)) in (DROPS, ROLE, VOICE, FORGES, MARKS):
+            return f"in disguise, {reason}"
+    return None
 
 
 def suspicion_of(lesson: Lesson) -> str | None:
@@ -86,9 +89,9 @@ def suspicion_of(lesson: Lesson) -> str | None:
 
 
 def shown_texts(lesson: Lesson) -> list[str]:
-    """The fields of a lesson that hold words."""
-    texts = [lesson.text, lesson.when, lesson.when_not, lesson.why, lesson.topic, lesson.name, *lesson.tags]
-    return [text for text in texts if text]
+    """The texts of a lesson."""
+    values = [getattr(lesson, name) for name in TEXTS]
+    return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
 
 def _poses(text: str) -> str | None:
@@ -96,9 +99,3 @@ def _poses(text: str) -> str | None:
     if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):
         return DROPS
     return found
-
-
-def _poses_as_another(text: str) -> str | None:
-    """The same for another reading, in which links and marks mean nothing."""
-    reason = _poses(text)
-    return reason if reason in (DROPS, ROLE, VOICE, FORGES, MARKS) else None

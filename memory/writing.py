@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from langgraph.store.base import Item, Op
@@ -11,14 +12,27 @@ from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.credit import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
-from langgraph_reflexion.memory.merging import merge, opposites, run_of, source_records, twin_by_vectors, twin_of
+from langgraph_reflexion.memory.merging import is_bound_alike, is_live, merge
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import copied
-from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_of, change_record, lesson_id, record
-from langgraph_reflexion.memory.shelf import Read, Shelf, read_all, read_one, read_some, stocked
+from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record, source_records
+from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, read_one, read_some, stocked
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
-from langgraph_reflexion.schemas import Lesson, LessonStatus
+from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
+from langgraph_reflexion.text.normalize import fold
+from langgraph_reflexion.text.tokens import tokens
+
+COMPARED = 12
+"""Lessons, those with the most words in common, that a new one is compared with: bounds the time of a write."""
+
+SAME_VECTORS = 0.95
+"""Similarity of vectors from which two lessons in other words may be one: near the top of what embedding models give
+for paraphrases, so that a model without an opinion merges nothing."""
+
+MANY = 3
+"""More lessons than this as near as that say that the model does not tell lessons apart."""
 
 
 def add(
@@ -42,26 +56,45 @@ def add(
     if not doubt and (reason := refusal(tidied, task, answer)):
         return Written("refused", None, reason)
     items = yield from stocked(shelf)
-    if not doubt and lesson_id(shelf.namespace, tidied) not in items:
-        doubt = yield from guard_objection(shelf.policy.guard, tidied)
-    new = _fresh(shelf, tidied, "quarantined" if doubt else "candidate")
-    twin = twin_of(shelf, new, items) or (yield from twin_by_vectors(shelf, new, items))
+    now, expires = shelf.clock(), tidied.expires_at
+    if expires is None and shelf.policy.expires_after is not None:
+        expires = now + shelf.policy.expires_after
+    new = tidied.model_copy(
+        update={
+            "id": lesson_id(shelf.namespace, tidied),
+            "sources": [source for source in dict.fromkeys(lesson.sources) if source],
+            "created_at": now,
+            "updated_at": now,
+            "expires_at": expires,
+            "version": 1,
+        }
+    )
+    if not doubt and shelf.policy.guard is not None and new.id not in items:
+        doubt = yield from guard_objection(shelf.policy.guard, new)
+    new = new.model_copy(update={"status": "quarantined" if doubt else "candidate"})
+    twin, against = relatives(shelf, new, items)
+    if twin is None and shelf.vectors:
+        twin = yield from _twin_by_vectors(shelf, new, items)
     if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new, items.values())):
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     if twin is not None:
         written = yield from merge(shelf, twin, new, doubt)
         if written is not None:
-            if twin.value.get("status") not in LIVE and written.lesson is not None and written.lesson.status in LIVE:
-                ops = yield from _evictions(shelf, (yield from read_one(shelf, twin.key)))
-                yield from unless_embedding_fails(ops)
+            if not is_live(twin) and written.lesson is not None and written.lesson.status in LIVE:
+                found = yield from read_one(shelf, twin.key)
+                yield from unless_embedding_fails((yield from _evictions(shelf, found, run_of(new))))
             return written
-    if doubt:
-        yield from unless_embedding_fails(_new_record(shelf, new, doubt)[1])
-        return Written("quarantined", new, doubt)
-    if elders := _same_name(new, items.values()):
+    if elders := [] if doubt else _same_name(new, items.values()):
         new = new.model_copy(update={"supersedes": [*new.supersedes, *(elder.key for elder in elders)]})
-    yield from unless_embedding_fails((yield from _insertion(shelf, new, items)))
-    return (yield from _reconciled(shelf, new))
+    found, ops = _new_record(shelf, new, doubt or "")
+    if doubt:
+        yield from unless_embedding_fails(ops)
+        return Written("quarantined", new, doubt)
+    yield from unless_embedding_fails([*ops, *(yield from _consequences(shelf, found, items, against))])
+    there = yield from stocked(shelf)
+    if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
+        return Written("added", new)  # nobody else has added a lesson in the meantime
+    return (yield from _reconciled(shelf, new, there))
 
 
 def screen(text: str, foreign: Iterable[str] = (), own: Iterable[str] = ()) -> str | None:
@@ -74,55 +107,125 @@ def screen(text: str, foreign: Iterable[str] = (), own: Iterable[str] = ()) -> s
 
 def _distrust(lesson: Lesson, tidied: Lesson, task: str | None, foreign: list[str]) -> str | None:
     """Why a lesson's words are not to be trusted. They are read as they came, too: tidying hides a line's start."""
-    given = lesson.model_copy(update={name: getattr(lesson, name)[:MAX_READ] for name in ("text", "when", "when_not")})
-    reason = suspicion_of(given.model_copy(update={"why": ""})) or suspicion_of(tidied)
+    text, when, when_not = (one[:MAX_READ] for one in (lesson.text, lesson.when, lesson.when_not))
+    given = dict.fromkeys(one for one in (text, when, when_not, f"{when} {text}".strip()) if one.strip())
+    if reason := suspicion_of(tidied):
+        return reason
     own = [task] if task else []
-    return reason or next(filter(None, (copied(text, foreign, own) for text in _texts(given))), None)
+    return next((reason for one in given if (reason := suspicion(one) or copied(one, foreign, own))), None)
 
 
-def _texts(lesson: Lesson) -> list[str]:
-    """The texts of a lesson that a prompt shows, and its occasion and advice read together."""
-    together = f"{lesson.when} {lesson.text}" if lesson.when else ""
-    return [text for text in (lesson.text, lesson.when, lesson.when_not, together) if text]
+# ---------------------------------------------------------------- the lessons it is compared with
 
 
-def _insertion(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[list[Op]]:
-    """The writes for a new lesson and all that follows from it, as one batch: a crash leaves all of it or nothing."""
-    found, ops = _new_record(shelf, new)
-    run = found.evidence.changes[0].run
-    known = yield from read_some(shelf, [key for key in new.supersedes if key in items])
-    for elder in known.values():
+def relatives(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Item | None, list[str]]:
+    """The item that says the same as a new lesson, if one does, and the ids of those that advise the opposite.
+
+    The same is said under the same id, in another spelling, or in nearly the same words. A superseded lesson of the
+    same id counts only if no live one says the same. Recall never shows two together that advise the opposite.
+    """
+    words = set(tokens(new.text))
+    shared = shelf.index.sharing(words, (len(words) + 2) // 3)
+    ranked = sorted(((n, items[item.key]) for n, item in shared if item.key in items), key=lambda one: one[1].key)
+    near = [one for one in sorted(ranked, key=lambda one: -one[0]) if is_live(one[1])]
+    others = [item for _, item in near if item.key != new.id]
+    against = [item.key for item in others[:COMPARED] if opposed(item.value["text"], new.text)]
+    same_id = items.get(new.id)
+    if same_id is not None and (new.name or same_id.value.get("status") != "superseded"):
+        return same_id, against
+    of_kind = [item for n, item in near if 2 * n >= len(words) and item.value.get("kind") == new.kind]
+    of_kind = [item for item in of_kind if item.key not in new.supersedes]
+    spelled = (item for item in of_kind if fold(item.value["text"]) == fold(new.text))
+    if (twin := next(spelled, None)) is not None:
+        return twin, against
+    if new.status != "candidate" or new.name is not None:  # under a name, other words are a correction
+        return same_id, against
+    bound = [item for item in of_kind if is_bound_alike(new, item.value)]
+    return next((item for item in bound[:COMPARED] if same(item.value["text"], new.text)), same_id), against
+
+
+def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:
+    """The item that says the same in other words, by the store's embedding model, where the words do not object."""
+    if new.name is not None or new.status != "candidate":
+        return None
+    near = yield from nearest(shelf, new.text)
+    close = [key for key, score in near.items() if SAME_VECTORS <= score <= 1.001]
+    if len(close) > MANY:
+        return None
+    for key in sorted(close, key=lambda key: (-near[key], key)):
+        item = items.get(key)
+        if item is None or key in new.supersedes or item.value.get("kind") != new.kind or not is_live(item):
+            continue
+        if is_bound_alike(new, item.value) and same_in_other_words(item.value["text"], new.text):
+            return item
+    return None
+
+
+def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
+    """The live entries that a new one of the same kind and name replaces; one, unless many write at once."""
+    if not new.name:
+        return []
+    name = (new.kind, new.name)
+    return [item for item in items if is_live(item) and (item.value.get("kind"), item.value.get("name")) == name]
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def run_of(new: Lesson) -> str | None:
+    """The run that a lesson was offered by."""
+    return next(iter(new.sources), None)
+
+
+def _new_record(shelf: Shelf, new: Lesson, doubt: str) -> tuple[Read, list[Op]]:
+    """A new lesson as it will be read, and the writes that keep it."""
+    at = new.created_at or shelf.clock()
+    action: ChangeAction = "quarantined" if doubt else "added"
+    change = Change("", new.id, action, at, "writer", doubt, None, next(iter(new.sources), None))
+    # Its sources are kept with the evidence alone: two writers of one lesson must not overwrite each other's.
+    bare = record(new.model_copy(update={"sources": []}))
+    key, value = change_record(Evidence(), change, bare)
+    about = shelf.evidence_of(new.id)
+    ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(about, key, value)]
+    ops += [put(about, *source) for source in source_records(new, at)]
+    item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
+    return Read(item, new, Evidence(changes=(replace(change, id=value["id"]),))), ops
+
+
+def _consequences(shelf: Shelf, found: Read, items: Mapping[str, Item], against: list[str]) -> Plan[list[Op]]:
+    """The writes that follow from a new lesson: they go into its own batch, so that a crash leaves all or nothing."""
+    new, ops = found.lesson, list[Op]()
+    known = yield from read_some(shelf, [key for key in (*new.supersedes, *against) if key in items])
+    for key in dict.fromkeys(key for key in new.supersedes if key in known):
         why = f"{new.id} takes its place"
-        ops += moving(shelf, elder, "superseded", "superseded", by="writer", why=why, run=run)
-    rest = {key: item for key, item in items.items() if key not in new.supersedes}
-    ops += _opposition(shelf, found, (yield from read_some(shelf, opposites(shelf, new, rest))).values())
-    if sum(item.value.get("status") in LIVE for item in rest.values()) >= shelf.policy.max_kept:
-        ops += yield from _evictions(shelf, found)
+        ops += moving(shelf, known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
+    ops += _opposition(shelf, found, [known[key] for key in against if key in known and key not in new.supersedes])
+    live = sum(is_live(item) for key, item in items.items() if key not in new.supersedes)
+    if live >= shelf.policy.max_kept:
+        ops += yield from _evictions(shelf, found, run_of(new))
     return ops
 
 
 def _opposition(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
     """The writes that record, on both sides, that two lessons advise the opposite."""
     ops: list[Op] = []
-    run = run_of(new.lesson)
     for other in others:
         for found, against in ((new, other), (other, new)):
             why = f"{against.lesson.id} advises the opposite"
             if why not in {change.why for change in found.evidence.changes}:
-                ops += moving(shelf, found, None, "opposed", by="writer", why=why, run=run)
+                ops += moving(shelf, found, None, "opposed", by="writer", why=why, run=run_of(new.lesson))
     return ops
 
 
-def _reconciled(shelf: Shelf, new: Lesson) -> Plan[Written]:
-    """Look once more at what other writers added in the meantime.
+def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Written]:
+    """Take into account what other writers added in the meantime.
 
     Where one says the same, the elder stays with the evidence of both; of two under one name the later stays.
     """
-    items = yield from stocked(shelf)
     others = {key: item for key, item in items.items() if key != new.id}
-    twin, rivals = twin_of(shelf, new, others), [item.key for item in _same_name(new, others.values())]
+    twin, against = relatives(shelf, new, others)
+    rivals = [item.key for item in _same_name(new, others.values())]
     near = [*rivals, *([twin.key] if twin is not None else [])]
-    against = opposites(shelf, new, others)
     known = yield from settled(shelf, dict.fromkeys([new.id, *near, *against]))
     ours = known.get(new.id)
     if ours is None:
@@ -165,58 +268,16 @@ def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Ite
     return True
 
 
-def _fresh(shelf: Shelf, lesson: Lesson, status: LessonStatus) -> Lesson:
-    """The lesson as it is written for the first time."""
-    now = shelf.clock()
-    expires = lesson.expires_at
-    if expires is None and shelf.policy.expires_after is not None:
-        expires = now + shelf.policy.expires_after
-    return lesson.model_copy(
-        update={
-            "id": lesson_id(shelf.namespace, lesson),
-            "status": status,
-            "sources": [source for source in dict.fromkeys(lesson.sources) if source],
-            "created_at": now,
-            "updated_at": now,
-            "expires_at": expires,
-            "version": 1,
-        }
-    )
-
-
-def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
-    """The live entries that a new one of the same kind and name replaces; one, unless many write at once."""
-    name = (new.kind, new.name)
-    live = (item for item in items if item.value.get("status") in LIVE)
-    return [item for item in live if new.name and (item.value.get("kind"), item.value.get("name")) == name]
-
-
-def _new_record(shelf: Shelf, new: Lesson, doubt: str = "") -> tuple[Read, list[Op]]:
-    """A new lesson as it will be read, and the writes that keep it."""
-    at = new.created_at or shelf.clock()
-    action: ChangeAction = "quarantined" if doubt else "added"
-    run = run_of(new)
-    # Its sources are kept with the evidence alone: two writers of one lesson must not overwrite each other's.
-    bare = record(new.model_copy(update={"sources": []}))
-    key, value = change_record(Evidence(), Change("", new.id, action, at, "writer", doubt, None, run), bare)
-    about = shelf.evidence_of(new.id)
-    ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(about, key, value)]
-    ops += [put(about, *source) for source in source_records(new, at)]
-    item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
-    return Read(item, new, Evidence(changes=(change_of(value),))), ops
-
-
-def _evictions(shelf: Shelf, new: Read) -> Plan[list[Op]]:
+def _evictions(shelf: Shelf, new: Read, run: str | None) -> Plan[list[Op]]:
     """The writes that retire the least useful lessons above the cap, the new one among them, but no approved one."""
     found = {**(yield from read_all(shelf)), new.lesson.id: new}
     gone = {key for key in new.lesson.supersedes if key in found}
     live = [other for key, other in found.items() if other.lesson.status in LIVE and key not in gone]
     free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))
     cap = shelf.policy.max_kept
-    run, why = new.evidence.changes[0].run, f"{cap} lessons are kept"
     ops: list[Op] = []
     for other in free[: max(len(live) - cap, 0)]:
-        ops += moving(shelf, other, "retired", "retired", by="policy", why=why, run=run)
+        ops += moving(shelf, other, "retired", "retired", by="policy", why=f"{cap} lessons are kept", run=run)
     return ops
 
 

@@ -345,6 +345,10 @@ class Lesson(Value):
         return [value] if isinstance(value, str) else value or []
 
 
+TEXTS = ("text", "when", "when_not", "why", "topic", "tags", "name")
+"""The fields of a lesson that hold words: they are masked, cut to length, screened, and may be edited in a file."""
+
+
 class Episode(Value):
     """The record of one finished run. Its id is the run's."""
 
