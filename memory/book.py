@@ -180,6 +180,12 @@ class LessonBook:
 
     episode, aepisode = both(_episode)
 
+    def _episodes(self, limit: int | None = None) -> Plan[list[Episode]]:
+        """The records of all runs, or of so many, the newest first."""
+        return (yield from history.episodes(self._shelf, None if limit is None else whole(limit, "limit")))
+
+    episodes, aepisodes = both(_episodes)
+
     def _history(self, id: str) -> Plan[list[Change]]:
         """What happened to a lesson, in order; each change has an id that `undo` takes."""
         return (yield from history.history(self._shelf, an_id(id)))

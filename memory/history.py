@@ -26,7 +26,16 @@ from langgraph_reflexion.memory.records import (
     run_key,
     taken_back,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_items, read_all, read_episode, read_one, read_some
+from langgraph_reflexion.memory.shelf import (
+    Read,
+    Shelf,
+    episode_in,
+    evidence_items,
+    read_all,
+    read_episode,
+    read_one,
+    read_some,
+)
 from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, LessonStatus
 from langgraph_reflexion.text.tokens import tokens
@@ -86,7 +95,10 @@ FOR_COMPARISON = "left out to compare runs with it and without"
 
 def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     """All of that for one run, the latest where none is named. An unknown run is a `KeyError`."""
-    episode = yield from (read_episode(shelf, run_id) if run_id is not None else _latest(shelf))
+    if run_id is None:
+        episode = next(iter((yield from episodes(shelf, 1))), None)
+    else:
+        episode = yield from read_episode(shelf, run_id)
     if episode is None:
         raise KeyError(run_id)
     everything = yield from read_all(shelf)
@@ -100,7 +112,13 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
         "status": _end(episode),
         "stop_reason": episode.stop_reason,
         "score": episode.score,
+        "created_at": episode.created_at.isoformat() if episode.created_at is not None else None,
+        "seconds": episode.seconds,
         "failures": [{"step": one.step, "signal": one.signal, "evidence": one.evidence} for one in episode.failures],
+        "reflections": [
+            {"root_cause": one.root_cause, "explanation": one.explanation, "plan": one.patch_prompt}
+            for one in episode.reflections
+        ],
         "shown": [_told(one, everything.get(one), episode, behind) for one in episode.shown],
         "withheld": [_told(one, everything.get(one), episode, behind) for one in episode.withheld],
         "written": [one.lesson.id for one in everything.values() if episode.id in one.lesson.sources],
@@ -113,16 +131,17 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     }
 
 
+def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
+    """The recorded runs, the newest first."""
+    items = yield from every(shelf.episodes)
+    newest = sorted(items, key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
+    return [one for one in map(episode_in, newest) if one is not None][:limit]
+
+
 def added(lesson: Lesson) -> dict[str, float] | str:
     """What a lesson adds to the share of good runs, or that nobody can say."""
     found = uplift(lesson)
     return "unproven" if found is None else {name: round(value, 3) for name, value in found._asdict().items()}
-
-
-def _latest(shelf: Shelf) -> Plan[Episode | None]:
-    items = yield from every(shelf.episodes)
-    last = max(items, key=lambda item: (str(item.value.get("created_at")), item.key), default=None)
-    return (yield from read_episode(shelf, last.key)) if last is not None else None
 
 
 def _end(episode: Episode) -> str:

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from langgraph_reflexion import FaissStore, LessonBook
@@ -62,3 +63,19 @@ def test_ctrl_c_at_the_question_leaves_the_lesson_and_status_130(filled):
     assert b"interrupted" in os.read(ours, 1000)
     with FaissStore(filled) as store:
         assert LessonBook(store).has(first)
+
+
+@pytest.mark.req("N1")
+def test_the_page_is_served_to_whoever_has_its_link_until_ctrl_c(filled):
+    command = [COMMAND, "memory", "page", "--store", filled]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "Lessons of reflexion/reflexion_agent, until you press Ctrl-C:\n"
+        link = httpx.URL(process.stdout.readline().strip())
+        assert link.host == "127.0.0.1"
+        assert "<title>" in httpx.get(link).text
+        assert httpx.get(link.copy_with(query=None)).status_code == 403
+        lessons = httpx.get(link.join("lessons"), headers={"authorization": f"Bearer {link.params['token']}"})
+        assert len(lessons.json()) == 100
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130

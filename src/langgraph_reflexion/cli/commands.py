@@ -195,6 +195,8 @@ def _add_memory(commands: Commands) -> None:
     runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most so many (20)")
     explain = verb("explain", "show which lessons a run was shown and why, what it wrote, and what came of it")
     explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id; without it the latest")
+    page = verb("page", "show lessons and runs in a browser, and decide there: on this machine alone, until Ctrl-C")
+    page.add_argument("--port", metavar="N", type=port, default=0, help="a port; without it any that is free")
     verb("approve", "make a lesson active, so that no later loss takes it back", "ID")
     verb("retire", "show a lesson no more, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
     verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
@@ -295,6 +297,13 @@ def positive(text: str) -> int:
     """A whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """A port of this machine; 0 is any that is free."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 65535, got {text!r}")
     return int(text)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import Episode, Lesson, LessonBook, LessonError
+from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
 from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, note, open_store
 from langgraph_reflexion.memory import Change
@@ -64,16 +64,9 @@ class BookSession(Session):
             raise WrongUse(f"no lesson {given!r}: there are {self.describe_empty()}")
         raise WrongUse(f"there is no lesson {given!r} in {self.place}; `memory list` shows them")
 
-    def runs(self) -> list[Episode]:
-        """The recorded runs, the newest first."""
-        found: list[Episode] = []
-        while items := self.store.search((*self.namespace, "episodes"), limit=1000, offset=len(found)):
-            found += [Episode.model_validate(item.value) for item in items]
-        return sorted(found, key=lambda run: (str(run.created_at), run.id), reverse=True)
-
     def find_run(self, given: str) -> str | None:
         """The id of the run that an id or the beginning of one stands for."""
-        ids = [run.id for run in self.runs()]
+        ids = [run.id for run in self.book.episodes()]
         meant = [id for id in ids if id == given] or [id for id in ids if given and id.startswith(given)]
         if len(meant) > 1:
             raise WrongUse(f"{count_of(len(meant), 'run')} begin with {given!r}: {', '.join(meant[:3])}")
@@ -193,7 +186,7 @@ def _show_changes(session: BookSession, changes: list[Change]) -> int:
 
 
 def _runs(session: BookSession) -> int:
-    runs, lessons = session.runs(), session.book.lessons()
+    runs, lessons = session.book.episodes(), session.book.lessons()
     if not runs:
         session.note_empty(any_left=False)
     written = {run.id: [lesson.id for lesson in lessons if run.id in lesson.sources] for run in runs}
@@ -214,7 +207,7 @@ def _runs(session: BookSession) -> int:
 
 
 def _explain(session: BookSession) -> int:
-    runs = session.runs()
+    runs = session.book.episodes(1) if session.asked.run is None else session.book.episodes()
     if not runs:
         raise WrongUse(f"no run is recorded: there are {session.describe_empty()}")
     run = runs[0].id if session.asked.run is None else session.find_run(session.asked.run)
@@ -247,6 +240,22 @@ def _show_run(session: BookSession, found: dict[str, Any]) -> None:
     session.page.line(found["task"], "bold")
     for name, text in lines:
         session.page.line(text, lead=f"  {name + ':':<10}")
+
+
+def _page(session: BookSession) -> int:
+    try:
+        from langgraph_reflexion.server.local import serve
+    except ImportError as error:
+        raise WrongUse('`memory page` needs `pip install "langgraph-reflexion[page]"`') from error
+
+    def announce(url: str) -> None:
+        session.show({"url": url}, f"Lessons of {session.place}, until you press Ctrl-C:\n{url}")
+
+    try:
+        serve(session.book, session.asked.port, announce)
+    except OSError as error:
+        raise WrongUse(f"--port {session.asked.port}: {error.strerror or error}") from error
+    return 0
 
 
 # ------------------------------------------------------------ deciding
@@ -380,6 +389,7 @@ VERBS: dict[str, Verb] = {
     "history": _history,
     "runs": _runs,
     "explain": _explain,
+    "page": _page,
     "approve": _approve,
     "retire": _retire,
     "restore": _restore,

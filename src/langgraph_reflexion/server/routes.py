@@ -16,13 +16,15 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.book import FILTERS
+from langgraph_reflexion.memory.history import added
 from langgraph_reflexion.memory.namespaces import label
-from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.describing import TEXT, among, documented_route, number
+from langgraph_reflexion.server.page import page_file, refuse_other_sites
 from langgraph_reflexion.server.users import server_store, user_of, warning_of_open_store
 
 MOST = 1000
@@ -37,11 +39,11 @@ async def lessons(request: Request) -> Response:
     try:
         if asked.get("query"):
             found = await book.asearch(asked["query"], limit=limit, **filters)
-            return _json([{**_plain(match.lesson), "score": match.score} for match in found])
+            return _json([{**_lesson(match.lesson), "score": match.score} for match in found])
         some = await book.alessons(**filters)
     except ValueError as fault:
         raise HTTPException(422, str(fault)) from fault
-    return _json([_plain(lesson) for lesson in some[offset : offset + limit]])
+    return _json([_lesson(lesson) for lesson in some[offset : offset + limit]])
 
 
 async def lesson(request: Request) -> Response:
@@ -53,7 +55,7 @@ async def history(request: Request) -> Response:
     """A lesson's history."""
     book = await _book(request)
     changes = await _or_404(request, book.ahistory(request.path_params["id"]))
-    return _json([_plain(change) for change in changes])
+    return _json(changes)
 
 
 async def approve(request: Request) -> Response:
@@ -93,7 +95,13 @@ async def undo(request: Request) -> Response:
         raise _missing(request, str(what)) from None
     except ValueError as fault:
         raise HTTPException(422, str(fault)) from fault
-    return _json([_plain(change) for change in undone])
+    return _json(undone)
+
+
+async def runs(request: Request) -> Response:
+    """The recorded runs, the newest first."""
+    book = await _book(request, ("limit",))
+    return _json(await book.aepisodes(_number(request.query_params.get("limit", "100"), "limit")))
 
 
 async def run(request: Request) -> Response:
@@ -109,8 +117,14 @@ async def statistics(request: Request) -> Response:
 
 async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
     """The book of this agent, and of this user where the server authenticates; `known` may stand in the query."""
+    if request.method != "GET":
+        refuse_other_sites(request)
     if unknown := set(request.query_params) - set(known):
         raise HTTPException(422, f"{min(unknown)!r} is no parameter here, which takes {', '.join(known) or 'none'}")
+    if isinstance(
+        place := getattr(request.app.state, "memory", None), LessonBook
+    ):  # a store's file, on the command line
+        return place
     user = user_of(request)
     namespace = ("reflexion", request.path_params["agent"], *([label(user)] if user is not None else []))
     try:
@@ -124,7 +138,7 @@ async def _after(request: Request, action: Action) -> Response:
     book, id = await _book(request), request.path_params["id"]
     try:
         now = await _or_404(request, action(book, id))
-        return _json({**_plain(now), "hidden": await _or_404(request, book.ahidden(id))})
+        return _json({**_lesson(now), "hidden": await _or_404(request, book.ahidden(id))})
     except ValueError as fault:
         raise HTTPException(409, str(fault)) from fault
 
@@ -163,8 +177,8 @@ def _number(text: str, name: str) -> int:
     return min(int(text), MOST) if name == "limit" else int(text)
 
 
-def _plain(found: Lesson | Change) -> Any:
-    return to_jsonable_python(found)
+def _lesson(lesson: Lesson) -> Any:
+    return {**to_jsonable_python(lesson), "uplift": added(lesson)}
 
 
 def _json(data: Any) -> Response:
@@ -195,6 +209,9 @@ app = Starlette(
             query=CHOICE,
         ),
         documented_route(f"{BASE}/statistics", statistics, {200: "The numbers"}),
+        documented_route(f"{BASE}/page", page_file, {200: "The page; it asks the routes below"}),
+        *(Route(f"{BASE}/page.{kind}", page_file, include_in_schema=False) for kind in ("css", "js")),
+        documented_route(f"{BASE}/runs", runs, {200: "The runs"}, query={"limit": number(100, MOST)}),
         documented_route(f"{BASE}/runs/{{id}}", run, {200: "The run explained", 404: "There is no record of this run"}),
         documented_route(
             f"{BASE}/undo",

@@ -1,0 +1,82 @@
+"""The page's files and the routes on one store, behind a token, without a browser or a server."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import Episode, Failure, Lesson, LessonBook
+from langgraph_reflexion.server.local import local_app
+
+pytestmark = pytest.mark.req("N1")
+RULE = "Give the calendar a weekday, never a date."
+
+
+@pytest.fixture
+def book() -> LessonBook:
+    book = LessonBook(InMemoryStore(), ("reflexion", "planner"))
+    failure = Failure(signal="tool_error", evidence="ValueError: no weekday", step=1)
+    book.credit(Episode(id="run-1", task="Plan the meeting.", success=True, failures=[failure]))
+    book.add(Lesson(kind="rule", text=RULE, when="planning a meeting", sources=["run-1"]))
+    return book
+
+
+def asking(book: LessonBook, **headers: str) -> httpx.AsyncClient:
+    here = httpx.ASGITransport(app=local_app(book, "secret"))
+    return httpx.AsyncClient(transport=here, base_url="http://127.0.0.1:1/memory/planner", headers=headers)
+
+
+async def test_without_the_token_of_the_link_nothing_is_shown_or_changed(book: LessonBook) -> None:
+    [lesson] = book.lessons()
+    async with asking(book) as nobody:
+        for method, path in (("GET", "/page"), ("GET", "/lessons"), ("POST", f"/lessons/{lesson.id}/approve")):
+            assert (await nobody.request(method, path)).status_code == 403
+        assert (await nobody.get("/page", params={"token": "wrong"})).status_code == 403
+        assert RULE not in (await nobody.get("/page.js")).text
+        assert (await nobody.get("/page", params={"token": "secret"})).status_code == 200
+    assert book.lessons() == [lesson]
+
+
+async def test_the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_own(book: LessonBook) -> None:
+    async with asking(book, authorization="Bearer secret") as here:
+        files = [await here.get(path) for path in ("/page", "/page.css", "/page.js")]
+    for file in files:
+        assert "default-src 'none'; script-src 'self'" in file.headers["content-security-policy"]
+        assert file.headers["x-content-type-options"] == "nosniff"
+        assert "https://" not in file.text
+        assert "http://" not in file.text.replace("http://www.w3.org/2000/svg", "")
+    assert "innerHTML" not in files[2].text
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://elsewhere.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415),
+        ({"content-type": "text/plain"}, 415),
+        ({"origin": "http://127.0.0.1:1"}, 200),
+        ({"origin": "https://behind-a-proxy.example", "sec-fetch-site": "same-origin"}, 200),
+        ({"content-type": "application/json; charset=utf-8"}, 200),
+        ({}, 200),
+    ],
+)
+async def test_no_page_of_another_site_changes_a_lesson(book: LessonBook, headers: dict[str, str], status: int) -> None:
+    [lesson] = book.lessons()
+    async with asking(book, authorization="Bearer secret", **headers) as here:
+        assert (await here.post(f"/lessons/{lesson.id}/approve")).status_code == status
+        assert (await here.get("/lessons")).status_code == 200, "to read is another matter: the browser keeps it apart"
+    assert book.lessons()[0].status == ("active" if status == 200 else "candidate")
+
+
+@pytest.mark.req("J2", "D23")
+async def test_the_routes_give_what_the_page_shows(book: LessonBook) -> None:
+    async with asking(book, authorization="Bearer secret") as here:
+        [lesson] = (await here.get("/lessons")).json()
+        [run] = (await here.get("/runs", params={"limit": 5})).json()
+        explained = (await here.get("/runs/run-1")).json()
+    assert (lesson["text"], lesson["uplift"]) == (RULE, "unproven")
+    assert (run["id"], run["task"], run["failures"][0]["signal"]) == ("run-1", "Plan the meeting.", "tool_error")
+    assert explained["written"] == [lesson["id"]]
+    assert explained["created_at"] == run["created_at"].replace("Z", "+00:00")
