@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
+from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import gives_away, retold_detail
 from langgraph_reflexion.text.normalize import word_set
 from langgraph_reflexion.text.secrets import mask_secrets
@@ -25,13 +26,13 @@ MAX_TAGS = 16
 LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 """Characters a field is cut to; any other to `MAX_LENGTH`. A longer text is refused, not cut."""
 
-_EMOTION = re.compile(
+_EMOTION = lazy_pattern(
     r"!{2,}|\b(?:sorry|apologi[sz]e|apologies|ashamed|embarrass(?:ed|ing)|frustrat(?:ed|ing)|terribl[ey]|awful|horribl[ey]"
     r"|stupid(?:ly)?|dumb|idiot(?:ic)?|hate|regret(?:s|ted)?|unfortunately|sadly|disappoint(?:ed|ing)|ugh|oops|damn)\b"
     r"|抱歉|对不起|遗憾|愚蠢|羞愧|沮丧|糟糕透|太笨|后悔",
     re.IGNORECASE,
 )
-_CHARACTER = re.compile(
+_CHARACTER = lazy_pattern(
     r"\b(?:i(?: am|'m| was|'ve been| have been)"
     r"|(?:you|the (?:agent|assistant|ai|model)) (?:is|are|was|were|seems?|tends?)) "
     r"(?:(?:too|so|very|not|being|to be|a) )*(?:bad|poor|weak|careless|lazy|sloppy|hasty|stupid|inattentive"
@@ -39,13 +40,13 @@ _CHARACTER = re.compile(
     r"|\bmy (?:mistake|fault|carelessness|haste)\b|我(?:太|很|不够|总是)",
     re.IGNORECASE,
 )
-_OWN_DEEDS = re.compile(
+_OWN_DEEDS = lazy_pattern(
     r"^(?:i|my|we|our)\b|\b(?:i am|i was|i should|i need to|i must|i failed|i forgot|i tend)\b"
     r"|\bmy (?:reasoning|approach|answer|attempt)\b|我(?:应该|没有|忘|犯)",
     re.IGNORECASE,
 )
 _FAULTY = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"
-_STORY = re.compile(
+_STORY = lazy_pattern(
     r"\bin this (?:task|run|case|conversation|attempt|problem)\b|\bthis time\b"
     r"|\b(?:the|this) (?:task|question|problem) (?:was|asked|is about|asks)\b"
     r"|\bthe user (?:asked|wanted|said|requested)\b"
@@ -53,22 +54,22 @@ _STORY = re.compile(
     rf"|\bthe (?:answer|solution) was {_FAULTY}|这次(?:任务|尝试|运行)|本次任务|用户(?:要求|问了|说了)",
     re.IGNORECASE,
 )
-_ANSWER = re.compile(
+_ANSWER = lazy_pattern(
     r"\bthe (?:final |correct |right |expected )*(?:answer|solution)(?: (?:to|for|of) [^.]{1,60})? (?:is|was|equals)\b"
     rf"(?! {_FAULTY})|\bthe (?:final |correct |right |expected )*result (?:is|was|equals) [-+$€£]?\d"
     r"|(?:答案|结果)(?:是|为|应为|等于)(?!空|零|否|错|null|None)",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.;:!?。；！？])\s*")
-_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|we|our|us)\b|我", re.IGNORECASE)
-_INTENTION = re.compile(
+_SENTENCE = lazy_pattern(r"(?<=[.;:!?。；！？])\s*")
+_FIRST_PERSON = lazy_pattern(r"\b(?:i|me|my|mine|we|our|us)\b|我", re.IGNORECASE)
+_INTENTION = lazy_pattern(
     r"\b(?:i|we)(?:'ll| (?:should|shall|must|will|would|can|could|need to|have to|had to|ought to))\b([^.;!?]*)"
     r"|我(?:应该|应|该|要|必须|需要|会|得)([^。；！？]*)",
     re.IGNORECASE,
 )
 """What a text in the first person sets itself to do."""
 
-_PAST = re.compile(
+_PAST = lazy_pattern(
     r"^\W*(?:it|this|that|they|there|(?:the|a) [\w-]+(?: [\w-]+)?) (?:was|were|had|did|gave|came|\w{2,}ed)\b", re.I
 )
 """A sentence about something that is over."""
@@ -96,13 +97,13 @@ FILLER = word_set(
 )
 """Words in which a reminder to take care can be written: a text that holds no other says nothing that can be done."""
 
-_FILLER_CHINESE = re.compile(
+_FILLER_CHINESE = lazy_pattern(
     "下次|下回|以后|今后|再|要|更|仔细|认真|小心|注意|谨慎|努力|加油|专心|细心|一点|一些|些|点|地|的|请|必须|应该|多|做|得|好|"
     "更好|理解|用户|需求|题目|要求|保持|专注|提高|准确率|准确|正确|质量|需要|我|尝试|试|检查|思考|避免|犯错|错误|务必|一定|时|回答|答案|任务|和|并|不要|别|粗心|大意"
 )
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_LATIN_WORD = re.compile(r"[a-z][a-z'’]*")
-_FIGURE = re.compile(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
+_UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LATIN_WORD = lazy_pattern(r"[a-z][a-z'’]*")
+_FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 """A number that says what to do, and not how often or how much."""
 
 

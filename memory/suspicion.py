@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
+from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.normalize import decoded, has_invisible_characters, readings, visible
 
 _DROP = r"(?<!never )(?<!not )(?<!n't )\b(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
@@ -33,7 +34,7 @@ ENCODED = "it is encoded"
 HIDDEN = "it holds invisible characters"
 
 _PATTERNS = tuple(
-    (reason, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
+    (reason, lazy_pattern(pattern, re.IGNORECASE | re.MULTILINE))
     for reason, pattern in (
         (DROPS, rf"{_DROP}[^.\n]{{0,40}}{_EARLIER}[^.\n]{{0,25}}{_RULES}"),
         (DROPS, rf"{_DROP}[^.\n]{{0,20}}\b(?:everything|all|anything)\b[^.\n]{{0,25}}\b(?:above|before|earlier|told|said)\b"),
@@ -55,7 +56,7 @@ _PATTERNS = tuple(
         (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
     )
 )  # fmt: skip
-_SQUASHED_DROP = re.compile(
+_SQUASHED_DROP = lazy_pattern(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|every)*(?:previous|prior|above|earlier|preceding)(?:system)?(?:instructions?|prompts?|rules|guidelines)"
 )
 """The same order with all but its letters taken away."""

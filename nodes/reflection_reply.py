@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, cast, get_args
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
+from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.json_text import without_thinking
 
 LONGEST_FIELD = 2_000
 LONGEST_TAG = 200
 MOST_ENTRIES = 10
-_PLAN = re.compile(
+_PLAN = lazy_pattern(
     r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
 )
-_REASON = re.compile(r"^[\s>#*_-]*(?:a\s+)?(?:possible\s+)?reason[*_]*\s*[:：][*_]*", re.IGNORECASE)
+_REASON = lazy_pattern(r"^[\s>#*_-]*(?:a\s+)?(?:possible\s+)?reason[*_]*\s*[:：][*_]*", re.IGNORECASE)
 """The marks of a free reflection, with or without Markdown."""
 
 

@@ -189,7 +189,7 @@ def patterns_of(file: Path) -> Iterator[tuple[int, str]]:
     source = file.read_text(encoding="utf-8")
     for node in ast.walk(tree_of(file)):
         strings: list[ast.AST] = []
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re."):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("re.", "lazy_pattern")):
             strings = node.args[:1]
         elif isinstance(node, ast.Constant | ast.JoinedStr) and isinstance(getattr(node, "value", ""), str):
             strings = [node] if re.match("(?i)f?r", ast.get_source_segment(source, node) or "") else []

@@ -1,1 +1,22 @@
 """Text, without a model or a store: tokens, normalizing, literals, secrets, likeness, and JSON as models write it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+
+class _Lazy:
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._given = pattern, flags
+
+    def __getattr__(self, method: str) -> Any:
+        compiled = re.compile(*self._given)
+        for name in ("search", "match", "fullmatch", "finditer", "findall", "split", "sub"):
+            setattr(self, name, getattr(compiled, name))
+        return getattr(compiled, method)
+
+
+def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """A regular expression that is compiled when it is first used: compiling all of them makes an import slow."""
+    return cast("re.Pattern[str]", _Lazy(pattern, flags))

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
+from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.normalize import fold, word_set
 from langgraph_reflexion.text.tokens import characters, stem, tokens
 
@@ -19,20 +20,20 @@ SAME = 0.84
 SAME_BY_VECTORS = 0.6
 """Below this share of common words the store's vectors decide; above it words know better than vectors do."""
 
-_NEGATION = re.compile(
+_NEGATION = lazy_pattern(
     r"\b(?:never|not|don't|dont|do not|doesn't|cannot|can't|must not|mustn't|avoid|without|no longer|nor|stop|refrain|"
     r"bypass|instead of|rather than|forbid|refuse to)\b|"
     r"不要|不得|不能|不应|不可|不使用|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(
+_CLAUSE = lazy_pattern(
     r"[,;.!?:，；。！？：、\n]|\b(?:but|instead use|use instead|when|if|because|since|while|unless|until|so that)\b|"
     r"而要|而应",
     re.IGNORECASE,
 )
-_SEQUENCE = re.compile(r"\b(before|after|then)\b|(之前|以前|之后|以后|前先|后再|前|后|然后|再)", re.IGNORECASE)
+_SEQUENCE = lazy_pattern(r"\b(before|after|then)\b|(之前|以前|之后|以后|前先|后再|前|后|然后|再)", re.IGNORECASE)
 
-_PREFACE = re.compile(
+_PREFACE = lazy_pattern(
     r"""(?:[-*•]\s+|\d+[.)]\s+|(?:lesson|rule|note|tip)(?:\ learned)?:\s*
     |(?:in\ (?:the\ )?future|from\ now\ on|(?:in\ the\ )?next\ (?:time|attempt|trial|run)),?\s+
     |(?:i|we|you)\ (?:will|should|must|need\ to|have\ to)\s+

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
+from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.normalize import fold, word_set
 from langgraph_reflexion.text.tokens import tokens
@@ -26,7 +27,7 @@ MAX_TASK = 20_000
 
 MAIL = r"(?<![\w.+@-])[\w.+-]+[@＠][\w-]+(?:[.．][\w-]+)*[.．][^\W\d_]{2,}\b"
 
-_LITERAL = re.compile(
+_LITERAL = lazy_pattern(
     rf"""
     (?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://[^\s'"<>)\]]+ | \bwww\.[^\s'"<>)\]]+)
     | (?P<mail>{MAIL})
@@ -57,7 +58,7 @@ _LITERAL = re.compile(
 _MASKS = {"uuid": "<id>"}
 """What a literal becomes where it is not the name of its group; a file's name stays, as a module's does."""
 
-_GENERAL = re.compile(
+_GENERAL = lazy_pattern(
     r"(?:utf|sha|md|base|int|uint|float|ipv|http|python|gpt|iso|rfc|covid|h|x|s|ec|oauth|mp|web)-?_?\d+(?:[._-]\d+)*"
     r"|[$€£¥]?\d{1,3}%?|10+|1024|2048|4096|8080|65535|\d+-?(?:bit|byte|day|hour|minute|second|week|month|year)s?"
     r"|\d(?:st|nd|rd|th)|(?:readme|changelog|license)\.md|package\.json|pyproject\.toml|requirements\.txt"
@@ -66,7 +67,7 @@ _GENERAL = re.compile(
 )
 """Literals that are of no task in particular: standards, units, small numbers, usual file names."""
 
-_NAME = re.compile(r"(?:(?<=[\w,;:)] )|(?<=\b(?:Mr|Ms|Dr)\. ))[A-Z][a-z]{2,}(?:[- ][A-Z][a-z]{2,})*\b")
+_NAME = lazy_pattern(r"(?:(?<=[\w,;:)] )|(?<=\b(?:Mr|Ms|Dr)\. ))[A-Z][a-z]{2,}(?:[- ][A-Z][a-z]{2,})*\b")
 _NO_NAMES = word_set(
     """
     Mrs Prof Python Java Javascript Typescript Rust Ruby Perl Swift Kotlin Scala Haskell Golang Docker Linux Windows

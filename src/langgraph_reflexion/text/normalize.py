@@ -15,6 +15,8 @@ import unicodedata
 import urllib.parse
 from collections.abc import Iterator
 
+from langgraph_reflexion.text import lazy_pattern
+
 
 def normalize(text: str) -> str:
     """The text in one width (NFKC) and one case."""
@@ -33,7 +35,7 @@ def word_set(words: str) -> frozenset[str]:
 
 # ---------------------------------------------------------------- text in disguise
 
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy_pattern(
     "[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
     "|[\U000e0100-\U000e01ef]{2,}|(?<![\u3400-\u9fff])[\U000e0100-\U000e01ef]"
     "|[\u200c\u200d](?=[A-Za-z0-9\u4e00-\u9fff ])|(?<=[A-Za-z0-9\u4e00-\u9fff ])[\u200c\u200d]"
@@ -46,12 +48,12 @@ _LOOKALIKES = str.maketrans(
     "aeopcyxisdgioaevptukxiignrealpvoustcmdbywfhjkzbABEKMHOPCTXISJABEZHIKMNOPTYX",
 )
 _DIGITS_FOR_LETTERS = str.maketrans("01345789@$!+", "oieastbgasit")
-_MIXED = re.compile(r"[\w@$!+]+")
-_SPELLED_OUT = re.compile(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
-_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
-_CHARACTER_CODES = re.compile(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}")
+_MIXED = lazy_pattern(r"[\w@$!+]+")
+_SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
+_ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+_CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
+_ESCAPED = lazy_pattern(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
+_UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}")
 _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 
+from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import MAIL
 
 _PASSWORD = r"(?:password|passwd|passphrase|passcode|pwd|passwort|kennwort|mot de passe|contrase[ñn]a|senha|пароль)"
@@ -21,7 +22,7 @@ _QUOTE = r"\\{0,8}['\"]"
 """A quotation mark, however often JSON inside JSON has escaped it."""
 
 _WHOLE = tuple(
-    re.compile(pattern, re.DOTALL)
+    lazy_pattern(pattern, re.DOTALL)
     for pattern in (
         r"-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|$)",
         r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",
@@ -36,7 +37,7 @@ _WHOLE = tuple(
 """What is a secret by its shape, in full."""
 
 _VALUES = tuple(
-    (re.compile(pattern), kept)
+    (lazy_pattern(pattern), kept)
     for pattern, kept in (
         (r"(?i)([?&](?:sig|signature|x-amz-signature)=)[\w%+/-]{10,}", r"\1"),
         (r"(?i)((?<!\S)(?:-u|--user)\s+)[^\s:]{1,80}:[^\s/]\S*", r"\1"),
@@ -64,26 +65,26 @@ _VALUES = tuple(
 """What is a secret by what stands before it; that stays."""
 
 _MAILS = (
-    re.compile(rf"(?!git@){MAIL}"),
-    re.compile(
+    lazy_pattern(rf"(?!git@){MAIL}"),
+    lazy_pattern(
         r"(?<![\w.+-])[\w.+-]+ ?[\[({] ?(?i:at) ?[\])}] ?[\w-]+(?: ?[\[({] ?(?i:dot) ?[\])}] ?[\w-]+|\.[\w-]+)+"
     ),
-    re.compile(r"(?<![\w.+-])[\w.+-]+ AT [\w-]+(?: DOT [\w-]+)+\b"),
+    lazy_pattern(r"(?<![\w.+-])[\w.+-]+ AT [\w-]+(?: DOT [\w-]+)+\b"),
 )
-_RANDOM = re.compile(
+_RANDOM = lazy_pattern(
     r"(?<![\w-])(?=[A-Za-z0-9_-]*[a-z])(?=[A-Za-z0-9_-]*[A-Z])(?=(?:[A-Za-z_-]*\d){3})[A-Za-z0-9_-]{28,}\b"
 )
 """A long run of letters and digits that no word is."""
 
-_HEX = re.compile(
+_HEX = lazy_pattern(
     r"\b((?:commit|sha-?(?:1|256|512)|md5|hash|digest|checksum|revision|blob|tree|object|e-?tag|parent)\b"
     r"(?:\s+(?:is|of))?[\s:=@'\"`]{1,3})?\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{32,}\b",
     re.IGNORECASE,
 )
 """A long hexadecimal number is a key, unless a word before it says that it names some content."""
 
-_CARD = re.compile(r"(?<!\d)(?:\d(?:[ \u00a0\u2009\u202f–-]?\d){12,18}|\d{4}(?:\.\d{4}){3})(?!\d)")
-_ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{4}){2,7}(?:[ \u00a0]?[A-Z0-9]{1,3})?\b")
+_CARD = lazy_pattern(r"(?<!\d)(?:\d(?:[ \u00a0\u2009\u202f–-]?\d){12,18}|\d{4}(?:\.\d{4}){3})(?!\d)")
+_ACCOUNT = lazy_pattern(r"\b[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{4}){2,7}(?:[ \u00a0]?[A-Z0-9]{1,3})?\b")
 
 
 def mask_secrets(text: str) -> str:

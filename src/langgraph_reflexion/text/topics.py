@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
+from langgraph_reflexion.text import lazy_pattern
+
 TOPICS = ("coding", "maths", "analysis", "writing", "search")
 GENERAL = "general"
 """The topic of a task that has no keyword of the others."""
@@ -54,34 +56,34 @@ _CHINESE = MappingProxyType(
     }
 )
 _WORDS = {
-    topic: re.compile(rf"(?<![\w+#])(?:{_ENGLISH[topic]})(?![\w+#])|{_CHINESE[topic]}", re.IGNORECASE | re.VERBOSE)
+    topic: lazy_pattern(rf"(?<![\w+#])(?:{_ENGLISH[topic]})(?![\w+#])|{_CHINESE[topic]}", re.IGNORECASE | re.VERBOSE)
     for topic in TOPICS
 }
-_CODE = re.compile(
+_CODE = lazy_pattern(
     r"```|\bdef \w+\(|\bSELECT\b.+\bFROM\b|\bimport \w+|=>|\.(?:py|js|ts|java|go|rs|cpp|sql)\b"
     r"|(?<![\w.])(?!(?:sin|cos|tan|log|ln|exp|sqrt|[fghP])\()[\w.]+\(\w*\)"
 )
-_SUM = re.compile(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
+_SUM = lazy_pattern(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
 _BEGINNING = {
-    "coding": re.compile(
+    "coding": lazy_pattern(
         r"^\W*(?:please\s+)?(?:fix|debug|refactor|implement|code|(?:write|create|build|add)\s+(?:an?\s+|the\s+|some\s+)?"
         r"(?:\w+\s+){0,2}(?:functions?|programs?|scripts?|class|methods?|tests?|query|api|regex|code))\b|"
         r"^\W*(?:请)?(?:帮我)?(?:写|编写|实现|开发|修复)(?:一?[个段些条])?\s*[a-z+#]*\s*(?!关于)[\u4e00-\u9fff]{0,2}?"
         r"(?:函数|程序(?!员)|代码|脚本|查询|接口|正则)",
         re.IGNORECASE,
     ),
-    "maths": re.compile(
+    "maths": lazy_pattern(
         r"^\W*(?:please\s+)?(?:solve|calculate|compute|simplify|expand|prove|integrate)\b", re.IGNORECASE
     ),
-    "analysis": re.compile(
+    "analysis": lazy_pattern(
         r"^\W*(?:please\s+)?(?:analy[sz]e|compare|evaluate|assess)\b|^\W*(?:请)?(?:分析|比较|对比|评估)", re.I
     ),
-    "writing": re.compile(
+    "writing": lazy_pattern(
         r"^\W*(?:please\s+)?(?:write|draft|compose|rewrite|translate|summari[sz]e|proofread)\b|"
         r"^\W*(?:请)?(?:帮我)?(?:写|撰写|翻译|总结|润色|改写)",
         re.IGNORECASE,
     ),
-    "search": re.compile(
+    "search": lazy_pattern(
         r"^\W*(?:please\s+)?(?:search|find|look\s+up|who|where|when|which)\b|^\W*(?:请)?(?:搜索|查找|查询|查)", re.I
     ),
 }
