@@ -40,14 +40,14 @@ from langgraph_reflexion.graph.parts import (
     warn_of_unused_score,
 )
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.nodes.ask import ask
+from langgraph_reflexion.nodes.ask import ask, can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_look_back
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.models.bindings import plain
-from langgraph_reflexion.nodes.models.protocols import Json
+from langgraph_reflexion.nodes.models.protocols import Json, Reader
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
@@ -222,7 +222,11 @@ def _compile(
     given = partial(bound, store)
     observing = (tools, budget, actor.prompts)
     on_error = partial(emit_outcome_of_error, evaluator, budget)
-    nodes = (
+    # What these settings can never reach is not there, so the drawing shows this agent alone.
+    asks = tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Reader)
+    reflects = budget.limits.max_reflections > 0
+    unreachable = {*(() if asks else ("ask",)), *(() if reflects else ("reflect", "remember"))}
+    nodes: Sequence[Step] = (
         Step("begin", given(begin, actor, memory, budget)),
         WaitingStep("recall", given(recall, memory, tools, budget)),
         WaitingStep("decide", given(decide, actor, tools, budget)),
@@ -243,21 +247,15 @@ def _compile(
         ("tool", "observe"),
         ("remember", "recall"),
         ("wrap_up", "finish"),
-        ("finish", "learn" if waits else END),
     )
-    client = ["finish"] if tools.client else []
-    branches: list[Branch] = [
-        ("begin", routes.after_begin, ["recall", "reflect"]),
-        ("decide", routes.after_decide, ["tool", "ask", "check", "reflect", "decide", "wrap_up", *client]),
-        ("ask", routes.after_ask, ["tool", "decide", "wrap_up", "finish"]),
-        ("observe", routes.after_observe, ["decide", "check", "reflect", "wrap_up", "finish"]),
-        ("check", routes.after_check, ["finish", "reflect", "decide", "wrap_up"]),
-        ("reflect", routes.after_reflect, ["remember", "wrap_up"]),
-    ]
-    graph = build_graph(shapes_of(state_schema, evaluator.form), context_schema, nodes, edges, branches, on_error)
+    reached = [node for node in nodes if node.name not in unreachable]
+    graph = build_graph(
+        shapes_of(state_schema, evaluator.form), context_schema, reached, edges, _branches(routes, parts), on_error
+    )
     if learn is not None and waits:
         graph.add_node("learn", learn)
         graph.add_edge("learn", END)
+    graph.add_edge("finish", "learn" if waits else END)
     compiled = graph.compile(
         checkpointer=allow_our_types(checkpointer, evaluator.form),
         store=store,
@@ -269,3 +267,53 @@ def _compile(
         # that a parent's checkpointer may restore.
         compiled.config = {"metadata": {"lc_agent_name": actor.name}}
     return compiled
+
+
+def _branches(routes: Routes, parts: Parts) -> list[Branch]:
+    """Where each decision may lead, and the label that the drawing gives the way there."""
+    spent = "budget spent"
+    return [
+        ("begin", routes.after_begin, {"recall": "task", "reflect": "feedback"}),
+        (
+            "decide",
+            routes.after_decide,
+            {
+                "tool": "tool calls",
+                "ask": "question, approval",
+                "check": "answer",
+                "reflect": "invalid",
+                "decide": "replan" if "replan" in parts.actor.protocol.controls else "message added",
+                "wrap_up": "budget spent, model error",
+                **({"finish": "your own calls"} if parts.tools.client else {}),
+            },
+        ),
+        (
+            "ask",
+            routes.after_ask,
+            {"tool": "approved", "decide": "answered", "wrap_up": spent, "finish": "no one to ask"},
+        ),
+        (
+            "observe",
+            routes.after_observe,
+            {
+                "decide": "fine",
+                **({"check": "direct answer"} if parts.tools.direct else {}),
+                "reflect": "tool failure, loop",
+                "wrap_up": spent,
+                "finish": "handed off",
+            },
+        ),
+        (
+            "check",
+            routes.after_check,
+            {
+                "finish": "accepted",
+                "reflect": "rejected",
+                "decide": "rejected, no reflection left",
+                "wrap_up": "budget spent, no progress",
+            }
+            if parts.evaluator.checks or parts.evaluator.form is not None
+            else {"finish": "answer"},
+        ),
+        ("reflect", routes.after_reflect, {"remember": "lesson, plan", "wrap_up": "nothing to change"}),
+    ]

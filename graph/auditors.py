@@ -256,7 +256,7 @@ def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig],
         )
         deadline = limits.deadline or DEADLINE
         auditor = Auditor(agent, settings.prompts, limits.max_steps, deadline, books, uses_context)
-        graph.add_node(name, _node_with_agent(name, agent, partial(audit, auditor)))
+        graph.add_node(name, WaitingStep(name, partial(audit, auditor)))
         graph.add_edge(START, name)
         graph.add_edge(name, "conclude")
     graph.add_node("conclude", WaitingStep("conclude", partial(conclude, settings.on_done)))
@@ -270,15 +270,3 @@ def _is_readable(key: str) -> Callable[[str, Any], str | None]:
         return fault_in(answer, key)
 
     return readable
-
-
-def _node_with_agent(name: str, agent: Graph, audit: Callable[[Any, RunnableConfig], Waits[Any]]) -> RunnableCallable:
-    """A node in which LangGraph finds the agent, by its closures: Studio shows it, a checkpointer keeps its steps."""
-
-    def run(state: Any, config: RunnableConfig) -> Any:
-        return run_sync(audit(state, config)) if agent else None
-
-    async def arun(state: Any, config: RunnableConfig) -> Any:
-        return await run_async(audit(state, config)) if agent else None
-
-    return RunnableCallable(run, arun, name=name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import partial
 from typing import (
@@ -26,7 +26,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.graph import StateGraph
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
@@ -44,8 +44,8 @@ from langgraph_reflexion.state import HELD, Channels, Input, Named, Output, Reca
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 """A compiled graph."""
 
-Branch: TypeAlias = tuple[str, Callable[[Any], Any], list[str]]
-"""A node, the route that chooses what follows it, and every node that may follow."""
+Branch: TypeAlias = tuple[str, Callable[[Any], Any], Mapping[str, str]]
+"""A node, the route that chooses what follows it, and every node that may follow, with the label of the way there."""
 
 KEPT: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
 """Our types that a checkpoint holds; what they contain is saved as plain data."""
@@ -68,7 +68,10 @@ def build_graph(
     branches: Sequence[Branch],
     on_error: Callable[[RunnableConfig, Exception], None],
 ) -> StateGraph[Any, Any, Any, Any]:
-    """The graph, not yet compiled; `on_error` is called with an exception that ends a run."""
+    """The graph, not yet compiled; `on_error` is called with an exception that ends a run.
+
+    Edges from and to a node that is not there are left out.
+    """
     graph = StateGraph(
         cast("Any", shapes.state),
         context_schema=cast("Any", context_schema),
@@ -78,11 +81,26 @@ def build_graph(
     for node in nodes:
         node.on_error = on_error
         graph.add_node(cast("str", node.name), node)
+    there = {START, END, *graph.nodes}
     for source, target in edges:
-        graph.add_edge(source, target)
+        if {source, target} <= there:
+            graph.add_edge(source, target)
     for source, route, targets in branches:
-        graph.add_conditional_edges(source, Route(f"after_{source}", route, shapes.crossing), targets)
+        if source in there:
+            labels = {target: label for target, label in targets.items() if target in there}
+            named = Route(f"after_{source}", _labelled(route, labels), shapes.crossing)
+            graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     return graph
+
+
+def _labelled(route: Callable[[Any], Any], labels: Mapping[str, str]) -> Callable[[Any], Any]:
+    """The route, answering with the label of the next node: what a route answers with is what LangGraph draws."""
+
+    def labelled(state: Any) -> Any:
+        chosen = route(state)
+        return labels[chosen] if isinstance(chosen, str) else chosen
+
+    return labelled
 
 
 def bound(store: BaseStore | None, function: Callable[..., Any], *parts: Any) -> Callable[[Any, RunnableConfig], Any]:

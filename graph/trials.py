@@ -17,7 +17,7 @@ from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
-from langgraph_reflexion.graph.layout import allow_our_types, bound, build_graph, shapes_of
+from langgraph_reflexion.graph.layout import Branch, allow_our_types, bound, build_graph, shapes_of
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
@@ -176,16 +176,32 @@ def _compile(
     )
     edges = (
         (START, "begin"),
-        *((("recall", "attempt"), ("remember", "recall")) if remembers else ()),
+        ("recall", "attempt"),
+        ("remember", "recall"),
         ("wrap_up", "finish"),
         ("finish", END),
     )
-    branches = (
-        ("begin", routes.after_begin, [start, "reflect"]),
-        ("attempt", routes.after_attempt, ["check", "attempt", "reflect", "wrap_up", "finish"]),
-        ("check", routes.after_check, ["finish", "reflect", "attempt", "wrap_up"]),
-        ("reflect", routes.after_reflect, [after_reflection, "wrap_up"]),
-    )
+    spent = "budget spent, no progress"
+    branches: list[Branch] = [
+        ("begin", routes.after_begin, {start: "task", "reflect": "feedback"}),
+        (
+            "attempt",
+            routes.after_attempt,
+            {
+                "check": "edited answer" if in_place else "answer",
+                "reflect": "rejected, failed" if in_place else "failed",
+                "attempt": "failed, no reflection left",
+                "wrap_up": spent,
+                "finish": "accepted, question" if in_place else "question",
+            },
+        ),
+        (
+            "check",
+            routes.after_check,
+            {"finish": "accepted", "reflect": "rejected", "attempt": "rejected, no reflection left", "wrap_up": spent},
+        ),
+        ("reflect", routes.after_reflect, {after_reflection: "lesson, plan", "wrap_up": "nothing to change"}),
+    ]
     graph = build_graph(shapes_of(None, None), context_schema, nodes, edges, branches, on_error)
     compiled = graph.compile(checkpointer=allow_our_types(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph

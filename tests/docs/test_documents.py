@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.graph.state import CompiledStateGraph
 
 import langgraph_reflexion
@@ -162,6 +163,7 @@ def edges_drawn(flowchart: str) -> set[tuple[str, str]]:
 def whole_agent() -> CompiledStateGraph[Any, Any, Any, Any]:
     """An agent that uses every step."""
 
+    @tool(return_direct=True)
     def book(day: str) -> str:
         """Book a room."""
         return day

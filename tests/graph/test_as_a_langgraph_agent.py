@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
-from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, ask, call, calls, reflection, say
 from model_server import ModelServer
 
@@ -270,12 +270,38 @@ def test_a_question_is_an_interrupt_and_its_answer_a_resume() -> None:
 
 @pytest.mark.req("G1")
 def test_the_drawing_shows_every_node_and_each_way_between_them() -> None:
-    graph = searching().get_graph()
+    graph = searching(controls=["ask_user"]).get_graph()
     assert set(graph.nodes) == {"__start__", *NODES, "__end__"}
     drawn = graph.draw_mermaid()
     assert all(node in drawn for node in NODES)
     ways = {(edge.source, edge.target) for edge in graph.edges}
     assert {("decide", "tool"), ("tool", "observe"), ("reflect", "remember"), ("finish", "__end__")} <= ways
+
+
+@pytest.mark.req("N3")
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({}, {"ask"}),
+        ({"approve": ["search"]}, set()),
+        ({"protocol": "json"}, set()),
+        ({"protocol": "json", "controls": []}, {"ask"}),
+        ({"limits": Limits(max_reflections=0)}, {"ask", "reflect", "remember"}),
+    ],
+)
+def test_what_the_settings_can_never_reach_is_not_drawn(settings: dict[str, Any], missing: set[str]) -> None:
+    assert set(NODES) - set(searching(**settings).get_graph().nodes) == missing
+
+
+@pytest.mark.req("N3")
+def test_each_edge_of_a_decision_says_when_it_is_taken() -> None:
+    drawn = searching(checks=[lambda answer, _: bool(answer)], controls=["ask_user", "replan"]).get_graph()
+    labels = {(edge.source, edge.target): edge.data for edge in drawn.edges if edge.conditional}
+    assert all(labels.values())
+    assert labels["decide", "tool"] == "tool calls"
+    assert labels["check", "finish"] == "accepted"
+    assert ("check", "reflect") not in {(edge.source, edge.target) for edge in searching().get_graph().edges}
+    assert len(drawn.edges) == len({(edge.source, edge.target) for edge in drawn.edges}), "one arrow a direction"
 
 
 def test_the_schemas_show_messages_and_the_outcome_alone() -> None:
