@@ -52,7 +52,7 @@ from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
-from langgraph_reflexion.nodes.step import Step, WaitingStep
+from langgraph_reflexion.nodes.step import Step
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.schemas import Decision
@@ -228,18 +228,18 @@ def _compile(
     unreachable = {*(() if asks else ("ask",)), *(() if reflects else ("reflect", "remember"))}
     nodes: Sequence[Step] = (
         Step("begin", given(begin, actor, memory, budget)),
-        WaitingStep("recall", given(recall, memory, tools, budget)),
-        WaitingStep("decide", given(decide, actor, tools, budget)),
-        WaitingStep("tool", given(run_tool, tools, evaluator, actor.view, budget)),
-        WaitingStep("observe", given(observe_and_look_back, parts.reflector, actor, *observing))
+        Step("recall", given(recall, memory, tools, budget)),
+        Step("decide", given(decide, actor, tools, budget)),
+        Step("tool", given(run_tool, tools, evaluator, actor.view, budget)),
+        Step("observe", given(observe_and_look_back, parts.reflector, actor, *observing))
         if looks_back
         else Step("observe", given(observe, *observing)),
         Step("ask", given(ask, actor.protocol, tools, budget)),
-        WaitingStep("check", given(check, evaluator, actor, budget)),
-        WaitingStep("reflect", given(reflect, parts.reflector, actor, tools, memory, budget)),
-        WaitingStep("remember", given(remember, memory, evaluator, tools, budget)),
-        WaitingStep("wrap_up", given(wrap_up, parts.fallback, actor, budget)),
-        WaitingStep("finish", given(finish, actor, tools, evaluator, memory, budget, after_run)),
+        Step("check", given(check, evaluator, actor, budget)),
+        Step("reflect", given(reflect, parts.reflector, actor, tools, memory, budget)),
+        Step("remember", given(remember, memory, evaluator, tools, budget)),
+        Step("wrap_up", given(wrap_up, parts.fallback, actor, budget)),
+        Step("finish", given(finish, actor, tools, evaluator, memory, budget, after_run)),
     )
     edges = (
         (START, "begin"),

@@ -27,7 +27,7 @@ from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.begin import run_id
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.step import WaitingStep
+from langgraph_reflexion.nodes.step import Step
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
 from langgraph_reflexion.state import read_channels
@@ -141,13 +141,14 @@ class Audits:
 
     def _books(self, state: Any, config: RunnableConfig) -> Books:
         """Where the findings and memories of this run are kept."""
-        notebook, book, memory = self.settings.notebook, self.settings.book, self.settings.memory
+        notebook, given, memory = self.settings.notebook, self.settings.book, self.settings.memory
         namespace = state.get("namespace")
         if memory is None or namespace is None or not memory.policy.write:
-            return Books(notebook, book)
+            return Books(notebook, given)
+        book = memory.book_at(namespace, config)
         if notebook is None and self.settings.in_agent:
-            notebook = ErrorNotebook(memory.store(config), tuple(namespace), memory.clock)
-        return Books(notebook, book or memory.book_at(namespace, config))
+            notebook = ErrorNotebook(book.store, tuple(namespace), memory.clock)
+        return Books(notebook, given or book)
 
 
 class AfterRun(RunnableCallable):
@@ -256,10 +257,10 @@ def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig],
         )
         deadline = limits.deadline or DEADLINE
         auditor = Auditor(agent, settings.prompts, limits.max_steps, deadline, books, uses_context)
-        graph.add_node(name, WaitingStep(name, partial(audit, auditor)))
+        graph.add_node(name, Step(name, partial(audit, auditor)))
         graph.add_edge(START, name)
         graph.add_edge(name, "conclude")
-    graph.add_node("conclude", WaitingStep("conclude", partial(conclude, settings.on_done)))
+    graph.add_node("conclude", Step("conclude", partial(conclude, settings.on_done)))
     graph.add_edge("conclude", END)
     return graph.compile(name="after_run")
 

@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.calling import accepts
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.choice import model_named
-from langgraph_reflexion.nodes.step import WaitingStep
+from langgraph_reflexion.nodes.step import Step
 
 
 class Asked(TypedDict, total=False):
@@ -88,7 +88,7 @@ def create_distill_graph(
         return {"patterns": [Pattern(id=lesson.id, text=lesson.text, speaks_for=lesson.supersedes) for lesson in made]}
 
     graph = StateGraph(_State, context_schema=cast("Any", context_schema), input_schema=Asked, output_schema=Made)
-    graph.add_node("distill", WaitingStep("distill", distill))
+    graph.add_node("distill", Step("distill", distill))
     graph.add_edge(START, "distill")
     graph.add_edge("distill", END)
     return graph.compile(store=store, name=name)

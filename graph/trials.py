@@ -41,7 +41,7 @@ from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
-from langgraph_reflexion.nodes.step import Step, WaitingStep
+from langgraph_reflexion.nodes.step import Step
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named
 from langgraph_reflexion.nodes.worker import worker_of
@@ -164,15 +164,15 @@ def _compile(
     on_error = partial(emit_outcome_of_error, evaluator, budget)
     nodes = (
         Step("begin", given(begin, actor, memory, budget)),
-        *((WaitingStep("recall", given(recall, memory, tools, budget)),) if remembers else ()),
-        WaitingStep("attempt", given(attempt_and_check, trial, evaluator, actor, budget))
+        *((Step("recall", given(recall, memory, tools, budget)),) if remembers else ()),
+        Step("attempt", given(attempt_and_check, trial, evaluator, actor, budget))
         if in_place
-        else WaitingStep("attempt", given(attempt_node, trial, actor, budget)),
-        WaitingStep("check", given(check, evaluator, actor, budget)),
-        WaitingStep("reflect", given(reflect, parts.reflector, actor, tools, memory, budget)),
-        *((WaitingStep("remember", given(remember, memory, evaluator, tools, budget)),) if remembers else ()),
-        WaitingStep("wrap_up", given(wrap_up, parts.fallback, actor, budget)),
-        WaitingStep("finish", given(finish, actor, tools, evaluator, memory, budget, None)),
+        else Step("attempt", given(attempt_node, trial, actor, budget)),
+        Step("check", given(check, evaluator, actor, budget)),
+        Step("reflect", given(reflect, parts.reflector, actor, tools, memory, budget)),
+        *((Step("remember", given(remember, memory, evaluator, tools, budget)),) if remembers else ()),
+        Step("wrap_up", given(wrap_up, parts.fallback, actor, budget)),
+        Step("finish", given(finish, actor, tools, evaluator, memory, budget, None)),
     )
     edges = (
         (START, "begin"),

@@ -9,18 +9,14 @@ from typing import Any, TypeVar
 from langgraph_reflexion.schemas import Lesson
 
 T = TypeVar("T")
+V = TypeVar("V", str, str | None)
 
 
-def text(value: str, name: str) -> str:
-    """The text itself."""
-    if not isinstance(value, str):
+def text(value: V, name: str, *, optional: bool = False) -> V:
+    """A text, or None where it is `optional`."""
+    if not isinstance(value, str) and not (optional and value is None):
         raise ValueError(f"`{name}` is a text, got {value!r}")
     return value
-
-
-def maybe_text(value: str | None, name: str) -> str | None:
-    """A text, or none."""
-    return None if value is None else text(value, name)
 
 
 def an_id(value: str, name: str = "id") -> str:

@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
 from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, writing
 from langgraph_reflexion.memory.access import Plan, both, every, settle
-from langgraph_reflexion.memory.arguments import a_place, an_id, instance, maybe_text, names, text, whole
+from langgraph_reflexion.memory.arguments import a_place, an_id, instance, names, text, whole
 from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.index import Indexes
@@ -88,9 +88,9 @@ class LessonBook:
         `task` and `answer` are what it must not retell; `foreign` is what tools, files, pages and errors said in the
         run: a lesson in their words is set aside. So is one with a `doubt`, a reason of the caller's own.
         """
-        where = maybe_text(task, "task"), maybe_text(answer, "answer")
+        where = text(task, "task", optional=True), text(answer, "answer", optional=True)
         names(foreign, "foreign")
-        why = list(foreign), maybe_text(doubt, "doubt")
+        why = list(foreign), text(doubt, "doubt", optional=True)
         return (yield from writing.add(self._shelf, lesson, *where, *why))
 
     add, aadd = both(_add)
@@ -111,7 +111,7 @@ class LessonBook:
         """
         if failure is not None:
             instance(Failure, failure, "failure")
-        given = text(task, "task"), names(tools, "tools"), failure, maybe_text(topic, "topic")
+        given = text(task, "task"), names(tools, "tools"), failure, text(topic, "topic", optional=True)
         return (yield from recall.recall(self._shelf, *given, names(exclude, "exclude")))
 
     recall, arecall = both(_recall)
@@ -197,7 +197,7 @@ class LessonBook:
 
         Where no run is named, it is the latest.
         """
-        return (yield from history.explain(self._shelf, maybe_text(run_id, "run_id")))
+        return (yield from history.explain(self._shelf, text(run_id, "run_id", optional=True)))
 
     explain, aexplain = both(_explain)
 

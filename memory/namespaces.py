@@ -30,10 +30,15 @@ def filled_in(namespace: Namespace, context: Any, user: str | None = None) -> Na
     """The namespace with its fields filled from the context, as for a run; `None` where one has no value."""
     labels = []
     for pattern in namespace:
-        filled = _filled(pattern, context, user)
-        if not filled:
+        names = FIELD.findall(pattern)
+        values = {name: user if name == "user_id" and user is not None else field_of(context, name) for name in names}
+        if any(value is None or str(value) == "" for value in values.values()):
             return None
-        labels.append(filled)
+        # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.
+        border = "~~" if len(names) > 1 else ""
+        for name, value in values.items():  # a label holds no braces, so none is filled twice
+            pattern = pattern.replace(f"{{{name}}}", label(value) + border)
+        labels.append(pattern)
     return tuple(labels)
 
 
@@ -61,17 +66,6 @@ def label(value: object) -> str:
     if text == "langgraph":
         return f"~{ord('l'):02x}anggraph"  # No store takes that label at the root.
     return _UNFIT.sub(lambda found: "".join(f"~{byte:02x}" for byte in _bytes(found.group())), text)
-
-
-def _filled(pattern: str, context: Any, user: str | None) -> str | None:
-    """The label with its fields filled; `None` where one of them has no value."""
-    names = FIELD.findall(pattern)
-    values = {name: user if name == "user_id" and user is not None else field_of(context, name) for name in names}
-    if any(value is None or str(value) == "" for value in values.values()):
-        return None
-    # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.
-    border = "~~" if len(names) > 1 else ""
-    return FIELD.sub(lambda found: label(values[found.group(1)]) + border, pattern)
 
 
 def _bytes(text: str) -> bytes:

@@ -84,7 +84,8 @@ def add(
                 found = yield from read_one(shelf, twin.key)
                 yield from unless_embedding_fails((yield from _evictions(shelf, found, run_of(new))))
             return written
-    if elders := [] if doubt else _same_name(new, items.values()):
+    if new.name and not doubt:
+        elders = _same_name(new, items.values())
         new = new.model_copy(update={"supersedes": [*new.supersedes, *(elder.key for elder in elders)]})
     found, ops = _new_record(shelf, new, doubt or "")
     if doubt:
@@ -163,8 +164,6 @@ def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Pl
 
 def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
     """The live entries that a new one of the same kind and name replaces; one, unless many write at once."""
-    if not new.name:
-        return []
     name = (new.kind, new.name)
     return [item for item in items if is_live(item) and (item.value.get("kind"), item.value.get("name")) == name]
 
@@ -181,7 +180,7 @@ def _new_record(shelf: Shelf, new: Lesson, doubt: str) -> tuple[Read, list[Op]]:
     """A new lesson as it will be read, and the writes that keep it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if doubt else "added"
-    change = Change("", new.id, action, at, "writer", doubt, None, next(iter(new.sources), None))
+    change = Change("", new.id, action, at, "writer", doubt, None, run_of(new))
     # Its sources are kept with the evidence alone: two writers of one lesson must not overwrite each other's.
     bare = record(new.model_copy(update={"sources": []}))
     key, value = change_record(Evidence(), change, bare)
@@ -195,11 +194,13 @@ def _new_record(shelf: Shelf, new: Lesson, doubt: str) -> tuple[Read, list[Op]]:
 def _consequences(shelf: Shelf, found: Read, items: Mapping[str, Item], against: list[str]) -> Plan[list[Op]]:
     """The writes that follow from a new lesson: they go into its own batch, so that a crash leaves all or nothing."""
     new, ops = found.lesson, list[Op]()
-    known = yield from read_some(shelf, [key for key in (*new.supersedes, *against) if key in items])
-    for key in dict.fromkeys(key for key in new.supersedes if key in known):
-        why = f"{new.id} takes its place"
-        ops += moving(shelf, known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
-    ops += _opposition(shelf, found, [known[key] for key in against if key in known and key not in new.supersedes])
+    if concerned := [key for key in (*new.supersedes, *against) if key in items]:
+        known = yield from read_some(shelf, concerned)
+        for key in dict.fromkeys(key for key in new.supersedes if key in known):
+            why = f"{new.id} takes its place"
+            ops += moving(shelf, known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
+        others = [known[key] for key in against if key in known and key not in new.supersedes]
+        ops += _opposition(shelf, found, others)
     live = sum(is_live(item) for key, item in items.items() if key not in new.supersedes)
     if live >= shelf.policy.max_kept:
         ops += yield from _evictions(shelf, found, run_of(new))
@@ -224,7 +225,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     """
     others = {key: item for key, item in items.items() if key != new.id}
     twin, against = relatives(shelf, new, others)
-    rivals = [item.key for item in _same_name(new, others.values())]
+    rivals = [item.key for item in _same_name(new, others.values())] if new.name else []
     near = [*rivals, *([twin.key] if twin is not None else [])]
     known = yield from settled(shelf, dict.fromkeys([new.id, *near, *against]))
     ours = known.get(new.id)

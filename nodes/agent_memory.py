@@ -60,12 +60,9 @@ class AgentMemory:
         return self.book_at(namespace, config) if allowed and namespace is not None else None
 
     def book_at(self, namespace: Sequence[str], config: RunnableConfig) -> LessonBook:
-        """The book of a namespace."""
-        return LessonBook(self.store(config), tuple(namespace), self.policy, self.clock, self.indexes)
-
-    def store(self, config: RunnableConfig) -> BaseStore:
-        """The agent's own store, else the running graph's, else one in memory for the agent's life."""
-        return self.own or runtime_of(config).store or self.fallback
+        """The book of a namespace, in the agent's own store, else the running graph's, else the agent's fallback."""
+        store = self.own or runtime_of(config).store or self.fallback
+        return LessonBook(store, tuple(namespace), self.policy, self.clock, self.indexes)
 
 
 def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool = False) -> Waits[Any]:

@@ -7,7 +7,7 @@ sent its result. `invoke` and `ainvoke` differ only in how they wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -22,7 +22,7 @@ STEPS_OF_A_RUN = 25
 
 
 class Step(Runnable[Any, Any]):
-    """A node that never waits: `ainvoke` calls it in place too."""
+    """A node: a function of state and config that returns an update, or a generator of what it waits for."""
 
     on_error: Callable[[RunnableConfig, Exception], None] | None = None
     """Called with an exception that ends the run, before it is raised."""
@@ -39,7 +39,8 @@ class Step(Runnable[Any, Any]):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         config = config or {}
         try:
-            return _written(self._run(input, config))
+            update = self.function(read_channels(input), config)
+            return write_channels(run_sync(update) if isinstance(update, Generator) else update)
         except Exception as error:
             self._report(config, error)
             raise
@@ -47,39 +48,15 @@ class Step(Runnable[Any, Any]):
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         config = config or {}
         try:
-            return _written(await self._arun(input, config))
+            update = self.function(read_channels(input), config)
+            return write_channels(await run_async(update) if isinstance(update, Generator) else update)
         except Exception as error:
             self._report(config, error)
             raise
 
-    def _run(self, input: Any, config: RunnableConfig) -> Any:
-        return self.function(read_channels(input), config)
-
-    async def _arun(self, input: Any, config: RunnableConfig) -> Any:
-        return self.function(read_channels(input), config)
-
     def _report(self, config: RunnableConfig, error: Exception) -> None:
         if self.on_error is not None and not isinstance(error, GraphBubbleUp):
             self.on_error(config, error)
-
-
-class WaitingStep(Step):
-    """A node that waits: its function returns a generator of what it waits for."""
-
-    def _run(self, input: Any, config: RunnableConfig) -> Any:
-        return run_sync(self.function(read_channels(input), config))
-
-    async def _arun(self, input: Any, config: RunnableConfig) -> Any:
-        return await run_async(self.function(read_channels(input), config))
-
-
-def _written(update: Any) -> Any:
-    """What a node returned, as the channels take it."""
-    if isinstance(update, dict):
-        return write_channels(update)
-    if isinstance(update, list):
-        return [write_channels(part) if isinstance(part, dict) else part for part in update]
-    return update
 
 
 class Route(Runnable[Any, Any]):
@@ -95,15 +72,12 @@ class Route(Runnable[Any, Any]):
         return self.choose(read_channels(state))
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.choose(_route_input(input, config))
+        state = read_channels(input)
+        if "tally" not in state:
+            raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
+        if not is_running(config or {}):  # as in `update_state`: the steps left are those of the run to come
+            state["remaining_steps"] = STEPS_OF_A_RUN
+        return self.choose(state)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.choose(_route_input(input, config))
-
-
-def _route_input(values: Any, config: RunnableConfig | None) -> dict[str, Any]:
-    """What a route reads. If nothing runs, as in `update_state`, the steps left are those of the run to come."""
-    read = read_channels(values)
-    if "tally" not in read:
-        raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
-    return read if is_running(config or {}) else {**read, "remaining_steps": STEPS_OF_A_RUN}
+        return self.invoke(input, config)

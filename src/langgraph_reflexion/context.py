@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -174,18 +175,22 @@ class Context(BaseModel):
     )
 
 
+UTC_NOW = partial(datetime.now, UTC)
+"""The clock where the caller gives none."""
+
+
 def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
     """The caller's clock, whose times can be set beside those that a store holds; without one, the time."""
-    if clock is None:
-        return lambda: datetime.now(UTC)
+    if clock is None or clock is UTC_NOW:
+        return UTC_NOW
     if not callable(clock):
         raise ValueError(f"`clock` is a function of nothing that gives an aware datetime, got {clock!r}")
 
     def now() -> datetime:
-        told = clock()
-        if not isinstance(told, datetime) or told.tzinfo is None:
-            raise ValueError(f"`clock` gives an aware datetime, such as datetime.now(UTC), got {told!r}")
-        return told
+        time = clock()
+        if not isinstance(time, datetime) or time.tzinfo is None:
+            raise ValueError(f"`clock` gives an aware datetime, such as datetime.now(UTC), got {time!r}")
+        return time
 
     return now
 

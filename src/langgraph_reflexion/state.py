@@ -308,8 +308,12 @@ def read_channels(values: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def write_channels(update: Mapping[str, Any]) -> Update:
-    """A node's update as the channels take it: plain data, the fields of `run` in `run`."""
+def write_channels(update: Any) -> Any:
+    """What a node returned as the channels take it: plain data, the fields of `run` in `run`."""
+    if isinstance(update, list):
+        return [write_channels(part) for part in update]
+    if not isinstance(update, dict):  # nothing, or a `Command`
+        return update
     rest: Update = {}
     run: Update = {}
     for name, value in update.items():
