@@ -83,6 +83,8 @@ def reply_of(message: AIMessage) -> Reply:
 
 def with_whole_text(message: M, **fields: Any) -> M:
     """The message with these fields and without lone surrogates, which no provider takes."""
+    if not fields and isinstance(message.content, str) and message.content.isascii():
+        return message  # most messages: the whole conversation comes by before each decision
     whole = {name: _whole_in(value) for name, value in {"content": message.content, **fields}.items()}
     changed = {name: value for name, value in whole.items() if getattr(message, name) != value}
     return message.model_copy(update=changed) if changed else message
@@ -169,10 +171,11 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
         return None
     provider = reply.response_metadata.get("model_provider")
     if provider == "openai" or any(
-        isinstance(message, AIMessage)
+        _endings(message)
+        for message in reversed(earlier)
+        if message.type == "ai"
+        and message.response_metadata
         and message.response_metadata.get("model_provider") == provider
-        and _endings(message)
-        for message in earlier
     ):
         return "the reply was cut off in the middle: it ends without a finish reason"
     return None
@@ -183,7 +186,7 @@ def media_in(reply: AIMessage) -> list[str]:
     return [block["type"] for block in reply.content_blocks if block["type"] in _MEDIA]
 
 
-def _endings(reply: AIMessage) -> set[str]:
+def _endings(reply: BaseMessage) -> set[str]:
     """Why the reply ended, in whatever place a provider says it."""
     metadata = reply.response_metadata or {}
     details = metadata.get("incomplete_details")
