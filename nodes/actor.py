@@ -62,6 +62,8 @@ class Actor:
     """Put on its messages, where the caller named the agent."""
     hold_answers: bool = False
     """Whether an answer is streamed only once it is accepted."""
+    raises_faults: bool = False
+    """Whether a model's error is raised, for whoever is around the call, and does not end the run."""
 
     def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
         """The agent's model without tools, for anything but a decision."""
@@ -109,13 +111,14 @@ def ask_for_decision(
         except Exception as fault:
             raise_control_flow(fault)
             kind = model_fault(fault)
-            if kind == "setting":
+            if kind == "overflow" and not harder:
+                harder = True
+            elif kind == "setting" or (actor.raises_faults and budget.overspent(state) is None):
                 if native and lacks_tools(fault):
                     fault.add_note("A model that cannot call tools needs protocol='json'.")
                 raise
-            if kind != "overflow" or harder:
+            else:
                 return prompt, fault
-            harder = True
 
 
 def _prompt(

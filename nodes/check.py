@@ -43,7 +43,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
     success_score = budget.limits.success_score
     verdicts: list[Verdict] = []
     spent: Spent = [0, 0, 0, 0]
-    value: Any = text
+    value: Any = text if (given := state.get("structured_response")) is None else given
     edited: str | None = None
     form = evaluator.form
     if form is not None:

@@ -16,6 +16,7 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages, push_message
 from langgraph.types import Command
+from pydantic_core import to_jsonable_python as as_data
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.nodes.actor import Actor
@@ -32,7 +33,7 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, together
 from langgraph_reflexion.nodes.wrap_up import best_of, has_unfinished_work, wrap_up_without_model
 from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
-from langgraph_reflexion.state import CHANNELS, State, Update, last_turn, read_channels, task_in
+from langgraph_reflexion.state import CHANNELS, State, Update, Waiting, last_turn, read_channels, task_in
 
 LONGEST_TASK = 4_000
 """Characters of a task that an episode keeps."""
@@ -166,7 +167,12 @@ def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -
         return [*out, waiting["message"]]
     if ending.stop_reason in ("accepted", "unchecked"):  # a tool's direct answer stands in the conversation already
         return out
-    return [*out, AIMessage(waiting["text"], id=f"{state['about']['id']}-end", name=actor.name)]
+    return [*out, end_message(state, waiting, actor.name)]
+
+
+def end_message(state: State, waiting: Waiting, name: str | None) -> AIMessage:
+    """The last message of a run that no answer of the model ends."""
+    return AIMessage(waiting["text"], id=f"{state['about']['id']}-end", name=name)
 
 
 def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending) -> Outcome:
@@ -179,7 +185,7 @@ def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending)
         status=ending.status,
         stop_reason=ending.stop_reason,
         answer=chosen.answer if chosen is not None else None,
-        structured=form.plain(structured) if form is not None and structured is not None else None,
+        structured=form.plain(structured) if form is not None and structured is not None else as_data(structured),
         score=chosen.score if chosen is not None else None,
         reason=state["reason"] or _shortcoming(state),
         attempts=attempts,

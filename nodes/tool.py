@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -11,7 +12,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.nodes.actor import View
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
@@ -48,12 +49,10 @@ def run_tool(
         why = f"Denied: the tool {call['name']!r} is not allowed here and did not run."
         return {"messages": [error_message(call, why, "permission")]}
     if sent["blocked"] is not None:
-        why = f"Not run again: this very call was repeated without anything new. Its last result was: {sent['blocked']}"
-        return {"messages": [ToolMessage(why, tool_call_id=call["id"], name=call["name"])]}
+        return {"messages": [blocked_message(call, sent["blocked"])]}
     resumed_at = budget.now() if was_resumed(config) else None
     state = view.now(config) if tools.needs_state(call["name"]) else {}
-    result = yield from _run(tools, budget, call, state, config, resumed_at)
-    result = yield from _checked(evaluator, budget, call, result, config, resumed_at)
+    result = yield from _run(tools, evaluator, budget, call, state, config, resumed_at)
     update = _update_for(view, call, result, config)
     if sent["edited"]:
         update = _as_edited(call, update)
@@ -70,58 +69,82 @@ def _whole_turn(
     answered, messages = {answer.tool_call_id for answer in answers}, list[Any]()
     for call in turn.tool_calls if turn is not None else []:
         if call["id"] not in answered:
-            result = yield from _run(tools, budget, call, view.of(state), config)
-            result = yield from _checked(evaluator, budget, call, result, config)
+            result = yield from _run(tools, evaluator, budget, call, view.of(state), config)
             update = _update_for(view, call, result, config)
             messages += update["messages"] if isinstance(update, dict) else update
     return {"messages": messages}
 
 
 def _run(
-    tools: Toolbox, budget: Budget, call: ToolCall, state: Any, config: RunnableConfig, resumed_at: float | None = None
+    tools: Toolbox,
+    evaluator: Evaluator,
+    budget: Budget,
+    call: ToolCall,
+    state: Any,
+    config: RunnableConfig,
+    resumed_at: float | None = None,
 ) -> Waits[Any]:
     """The tool's result, or the exception that outlasted its retries."""
     tools.must_be_given(call["name"], state, config)
+    return (
+        yield from run_call(
+            evaluator,
+            budget,
+            call,
+            tools.node.tools_by_name.get(call["name"]),
+            partial(tools.run, call, state, config),
+            partial(_time_left, budget, config, resumed_at),
+            may_retry=resumed_at is None,
+        )
+    )
+
+
+def run_call(
+    evaluator: Evaluator,
+    budget: Budget,
+    call: ToolCall,
+    tool: BaseTool | None,
+    wait_for: Callable[[float | None], Wait],
+    left: Callable[[], float | None],
+    *,
+    may_retry: bool = True,
+) -> Waits[Any]:
+    """What a call gives, or the exception that outlasted its retries; `left` gives the seconds left of the run.
+
+    A result that the caller's check of this tool refuses comes as an error message. It is not tried again.
+    """
     attempt = 0
     while True:
-        left = _time_left(budget, config, resumed_at)
-        limits = (budget.limits.tool_timeout, left)
-        seconds = min((limit for limit in limits if limit is not None), default=None)
+        limits = (budget.limits.tool_timeout, left())
         try:
-            return (yield tools.run(call, state, config, seconds))
+            result = yield wait_for(min((limit for limit in limits if limit is not None), default=None))
         except Exception as fault:
             raise_control_flow(fault)
             if is_bad_resume(fault):
                 raise
-            if _needs_await(tools.node.tools_by_name.get(call["name"]), fault):
+            if _needs_await(tool, fault):
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
-            if attempt == budget.limits.tool_retries or not is_transient(fault) or resumed_at is not None:
+            if attempt == budget.limits.tool_retries or not is_transient(fault) or not may_retry:
                 return fault
-            wait = pause_before(fault, attempt)
-            left = _time_left(budget, config, resumed_at)
-            if wait > LONGEST_PAUSE or (left is not None and wait >= left):
+            wait, seconds = pause_before(fault, attempt), left()
+            if wait > LONGEST_PAUSE or (seconds is not None and wait >= seconds):
                 return fault
             yield pause(wait)
             attempt += 1
+        else:
+            return (yield from _checked(evaluator, budget, call, result, left()))
 
 
-def _checked(
-    evaluator: Evaluator,
-    budget: Budget,
-    call: ToolCall,
-    result: Any,
-    config: RunnableConfig,
-    resumed_at: float | None = None,
-) -> Waits[Any]:
-    """The result, or an error message if the caller's check of this tool refuses it. It is not tried again."""
+def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
+    """The result, or an error message if the caller's check of this tool refuses it."""
     check = evaluator.tool_checks.get(call["name"])
     if check is None or not isinstance(result, ToolMessage) or result.status == "error":
         return result
-    verdict = yield from check.verdict(result.text, call, Meter(), _time_left(budget, config, resumed_at))
+    verdict = yield from check.verdict(result.text, call, Meter(), seconds)
     if decided(verdict, budget.limits.success_score) is not False:
         return result
     complaint = complaints([verdict], budget.limits.success_score)
-    return error_message(call, f"Error: refused by {complaint}\nThe result was: {result.text}", "exception")
+    return error_message(call, f"Error: refused by {complaint}\nThe result was: {result.text}", "exception", "check")
 
 
 def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
@@ -149,7 +172,7 @@ def _time_left(budget: Budget, config: RunnableConfig, resumed_at: float | None)
 def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:
     """What is written of a result: messages, the fields of a `Command`, a handoff for `finish`."""
     if isinstance(result, Exception):
-        return {"messages": [error_message(call, f"Error: {describe(result)}", tool_error_class(result), result)]}
+        return {"messages": [message_of_error(call, result)]}
     if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
         # Made elsewhere, by an agent behind the tool for example: whichever call it answered there, it answers this.
         result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
@@ -215,9 +238,23 @@ def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
     return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"], id=f"handed-{call['id']}")
 
 
-def error_message(call: ToolCall, why: str, error_class: ErrorClass, fault: BaseException | None = None) -> ToolMessage:
-    """The answer to a call that failed; the artifact, which no model sees, says how."""
-    how = {"error_class": error_class, "exception": type(fault).__name__ if fault is not None else ""}
+def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:
+    """The answer to a call that raised."""
+    return error_message(call, f"Error: {describe(fault)}", tool_error_class(fault), type(fault).__name__)
+
+
+def blocked_message(call: ToolCall, result: str) -> ToolMessage:
+    """The answer to a call that is not run again, with its last result."""
+    why = f"Not run again: this very call was repeated without anything new. Its last result was: {result}"
+    return ToolMessage(why, tool_call_id=call["id"], name=call["name"])
+
+
+def error_message(call: ToolCall, why: str, error_class: ErrorClass, exception: str = "") -> ToolMessage:
+    """The answer to a call that failed; the artifact, which no model sees, says how.
+
+    Without an exception the words are our own, and a lesson may repeat them.
+    """
+    how = {"error_class": error_class, "exception": exception}
     return ToolMessage(bounded(why), tool_call_id=call["id"], name=call["name"], status="error", artifact=how)
 
 

@@ -165,12 +165,15 @@ class Evaluator:
     """Checks of what a tool gives, by the tool's name."""
 
 
-def named_tool_checks(checks: Any, tools: Collection[str]) -> dict[str, NamedCheck]:
-    """The caller's checks of tools, by name; an unknown tool, or what cannot take (result, call), is an error here."""
+def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, NamedCheck]:
+    """The caller's checks of tools, by name; an unknown tool, or what cannot take (result, call), is an error here.
+
+    `tools` is None where they are not known yet.
+    """
     if not isinstance(checks, Mapping):
         raise ValueError(f"`tool_checks` must map names of tools to functions of (result, call), got {checks!r}")
     for name, check in checks.items():
-        if name not in tools:
+        if tools is not None and name not in tools:
             known = ", ".join(sorted(tools)) or "none"
             raise ValueError(f"`tool_checks` names {name!r}, and the tools are: {known}")
         if not callable(check) or not accepts(check, None, None):

@@ -27,6 +27,7 @@ FLOORS: tuple[set[str], ...] = (
     {"cli", "evals", "server"},
     {"checks"},
     {"testing"},
+    {"middleware"},
     {"graph"},
     {"nodes"},
     {"memory"},

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from langgraph_reflexion.graph import after_run, create_reflexion_agent, create_trial_graph
     from langgraph_reflexion.memory import ErrorNotebook, LessonBook
     from langgraph_reflexion.memory.store import FaissStore, NgramEmbeddings
+    from langgraph_reflexion.middleware import ReflexionMiddleware
     from langgraph_reflexion.schemas import (
         Attempt,
         Decision,
@@ -40,6 +41,7 @@ __all__ = [
     "PromptError",
     "Reflection",
     "ReflexionError",
+    "ReflexionMiddleware",
     "Run",
     "StoreError",
     "Verdict",
@@ -60,6 +62,7 @@ _MODULES = {
     "NgramEmbeddings": "memory.store",
     "PromptError": "errors",
     "ReflexionError": "errors",
+    "ReflexionMiddleware": "middleware",
     "StoreError": "errors",
     "after_run": "graph",
     "create_reflexion_agent": "graph",
