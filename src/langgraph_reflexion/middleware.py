@@ -7,6 +7,7 @@ node that another hook runs: tools run in LangChain's tool node, and the model i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -26,6 +27,8 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
+from langgraph.errors import GraphInterrupt
+from langgraph.managed.is_last_step import RemainingStepsManager
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -63,11 +66,12 @@ from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import end_message, finish
+from langgraph_reflexion.nodes.models.asking import with_whole_text
 from langgraph_reflexion.nodes.models.bindings import Model, plain, tool_name
 from langgraph_reflexion.nodes.models.choice import Choice
-from langgraph_reflexion.nodes.models.history import bounded
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
+from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import Reflector, reflect
@@ -79,7 +83,19 @@ from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_chec
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Outcome
-from langgraph_reflexion.state import BLANK, Held, Named, State, Update, Waiting, last_id, last_turn, read_channels
+from langgraph_reflexion.state import (
+    BLANK,
+    Held,
+    Named,
+    OutcomeChannel,
+    State,
+    Update,
+    Waiting,
+    last_id,
+    last_turn,
+    read_channels,
+    write_channels,
+)
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({"max_steps": 1_000_000, "tool_retries": 0, "model_retries": 0})
 """Limits that hold here only if the caller sets them: LangChain has middlewares for them."""
@@ -88,16 +104,19 @@ PRIVATE = (*Named.__annotations__, *Held.__annotations__)
 ENDED = "Another part of the agent ended the run."
 
 
-class RunState(Named, Held, total=False):
-    """The private fields of a run, in one channel."""
+class LatestOutcome(OutcomeChannel):
+    """Takes the last of several outcomes: agents behind tools may give theirs in the same step."""
 
+    def update(self, values: Sequence[Any]) -> bool:
+        return super().update(values[-1:])
+
+
+class RunState(Named, total=False):
+    """The private fields of a run, in one channel, as plain data."""
+
+    run: Held
     next: str
     """The node of the graph to go on from."""
-
-
-def _latest(_old: Any, new: Any) -> Any:
-    """The later of two outcomes: agents behind tools may write theirs in the same step."""
-    return new
 
 
 class ReflexionState(AgentState[Any], total=False):
@@ -105,8 +124,9 @@ class ReflexionState(AgentState[Any], total=False):
 
     feedback: NotRequired[Annotated[str | None, OmitFromOutput]]
     """What the user says of the last run's answer."""
-    outcome: NotRequired[Annotated[Outcome | None, OmitFromInput, _latest]]
+    outcome: NotRequired[Annotated[Outcome | None, OmitFromInput, LatestOutcome]]
     reflexion: NotRequired[Annotated[RunState, PrivateStateAttr]]
+    remaining_steps: NotRequired[Annotated[int, PrivateStateAttr, RemainingStepsManager]]
 
 
 class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
@@ -222,7 +242,10 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         update = begin(parts.actor, memory, parts.budget, _read(values), config)
         state = cast("Any", {**_read({**values, "reflexion": {}}), **update})
         public = {name: value for name, value in update.items() if name in PUBLIC}
-        return {**public, "reflexion": _private(state, Routes(parts.budget, parts.tools).after_begin(state))}
+        return {
+            **write_channels(public),
+            "reflexion": _private(state, Routes(parts.budget, parts.tools).after_begin(state)),
+        }
 
     def _decide(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], config: RunnableConfig
@@ -243,8 +266,10 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         node = {"tool": "observe", "finish": "decide", "check": "decide"}.get(node, node)
         node, state = yield from _go_on(parts, config, state, node, ("tool", "check", "finish"), request.messages)
         if node == "check" and not self._asks_person:
-            state = cast("State", {**state, "structured_response": asked.response.structured_response})
-            node, state = yield from _go_on(parts, config, state, node, ("reflect", "decide", "finish"))
+            checked = cast("State", {**state, "structured_response": asked.response.structured_response})
+            # A check that pauses would have the model asked again when it goes on: `after_model` runs it.
+            with suppress(GraphInterrupt):
+                node, state = yield from _go_on(parts, config, checked, node, ("reflect", "decide", "finish"))
         command: Command[Any] = Command(update={"reflexion": _private(state, node)})
         return ExtendedModelResponse(asked.reply(state, _agent_name(config)), command)
 
@@ -254,24 +279,21 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         if node == "tool":
             return None
         state = _read(values)
-        reply, messages = _reply_in(state), list[BaseMessage]()
+        reply, edited = _reply_in(state), False
         if node == "check" and reply is not None:
-            node, state = yield from _go_on(
-                self._parts, config, _as_asked(state, reply), node, ("reflect", "decide", "finish")
-            )
+            until = ("reflect", "decide", "finish")
+            node, state = yield from _go_on(self._parts, config, _as_asked(state, reply), node, until)
+            edited = node == "finish" and cast("Waiting", state["decision"])["message"] != reply
         waiting = cast("Waiting", state["decision"])
-        is_over = node == "finish"
-        if reply is not None and (not is_over or state["stop"]):
-            messages += _taken_back(values["messages"], reply)
-        if is_over and reply is not None and waiting["message"] != reply:  # it ends here, or a person edited the answer
+        is_refused = node != "finish" or bool(state["stop"])
+        messages = _taken_back(values["messages"], reply) if is_refused and reply is not None else []
+        if edited:  # by a person, or the run ends without an accepted answer
             messages.append(waiting["message"] or end_message(state, waiting, _agent_name(config)))
-        update: Update = {"reflexion": _private(state, node)}
-        if messages:
-            update["messages"] = messages
-        if (not is_over or state["stop"]) and values.get("structured_response") is not None:
+        update: Update = {"reflexion": _private(state, node), **({"messages": messages} if messages else {})}
+        if is_refused and values.get("structured_response") is not None:
             update["structured_response"] = None
         # LangChain asks the model again while a structured response is missing, and after calls that are all answered.
-        if not is_over:
+        if node != "finish":
             update["jump_to"] = "model"
         elif waiting["message"] is None and (not state["stop"] or "structured_response" in values):
             update["jump_to"] = "end"
@@ -282,7 +304,8 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
     ) -> Waits[ToolMessage | Command[Any]]:
         """What a call gives; an exception becomes an error message, and a blocked call is not run."""
         call, parts = request.tool_call, self._parts
-        run = (request.state.get("reflexion") if isinstance(request.state, dict) else None) or {}
+        private = (request.state.get("reflexion") if isinstance(request.state, dict) else None) or {}
+        run = private.get("run") or {}
         blocked = run["blocked"].get(key_of(call["name"], call["args"])) if run.get("blocked") else None
         if blocked is not None:
             return blocked_message(call, blocked["result"])
@@ -296,10 +319,12 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         )
         if isinstance(result, Exception):
             return message_of_error(call, result)
-        if isinstance(result, ToolMessage) and result.status == "error" and result.artifact is None:
+        if not isinstance(result, ToolMessage):
+            return cast("Command[Any]", result)
+        if result.status == "error" and result.artifact is None:
             # This tells it from an answer that another middleware gave in place of the tool.
-            return result.model_copy(update={"artifact": {"error_class": "exception", "exception": "ToolMessage"}})
-        return cast("ToolMessage | Command[Any]", result)
+            result = result.model_copy(update={"artifact": {"error_class": "exception", "exception": "ToolMessage"}})
+        return with_whole_text(result)
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """The outcome, the episode and the credit; an answer that a tool gave directly is checked first."""
@@ -317,10 +342,8 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             state = _ended_by_another(parts.budget, state)
         actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
         ended = yield from finish(actor, tools, evaluator, memory, budget, None, _as_it_stands(state), config)
-        update = cast("Update", ended)
-        known = {message.id for message in state["messages"]}
-        messages = [message for message in update.get("messages", []) if message.id not in known]
-        return {"outcome": update["outcome"], **({"messages": messages} if messages else {})}
+        public = {name: value for name, value in cast("Update", ended).items() if name in PUBLIC}
+        return cast("Update", write_channels(public))
 
     def _tools_of(self, given: Sequence[Any]) -> Toolbox:
         """The tools of a request. They are seldom others than in the last one, which are kept."""
@@ -477,7 +500,7 @@ class _Handler(Runnable[Any, Any]):
 
 def _read(values: Mapping[str, Any]) -> State:
     """An agent's state as our nodes read it."""
-    public = {name: values[name] for name in PUBLIC if name in values}
+    public = {name: values[name] for name in (*PUBLIC, "remaining_steps") if name in values}
     state = read_channels({**(values.get("reflexion") or {}), **public})
     return cast("State", {**state, "messages": [_marked(message) for message in values.get("messages") or []]})
 
@@ -493,7 +516,7 @@ def _private(state: State, node: str) -> RunState:
     """The run as its channel keeps it: what is set, and where to go on."""
     fields = cast("dict[str, Any]", state)
     kept = {name: fields[name] for name in PRIVATE if name in fields and fields[name] != BLANK.get(name)}
-    return cast("RunState", {**kept, "next": node})
+    return cast("RunState", {**write_channels(kept), "next": node})
 
 
 def _reply_in(state: State) -> AIMessage | None:
@@ -534,12 +557,18 @@ def _ended_by_another(budget: Budget, state: State) -> State:
 
 
 def _as_it_stands(state: State) -> State:
-    """The accepted answer as it stands in the conversation: another middleware may have changed it since."""
-    reply, waiting = _reply_in(state), state["decision"]
-    if reply is None or waiting is None or reply.tool_calls or state["stop"] or reply.text == waiting["text"]:
+    """The last message as it stands in the conversation: another middleware may have changed it since."""
+    waiting, reply = state["decision"], _reply_in(state)
+    if waiting is None:
         return state
-    last = state["attempts"][-1].model_copy(update={"answer": reply.text})
-    return cast("State", {**state, "attempts": [*state["attempts"][:-1], last]})
+    if reply is None:  # a run that was wrapped up
+        end = end_message(state, waiting, None).id
+        text = next((message.text for message in state["messages"] if message.id == end), waiting["text"])
+        return cast("State", {**state, "decision": {**waiting, "text": text}})
+    before, attempts = cast("AIMessage", waiting["message"]).text, state["attempts"]
+    if reply.text != before and not reply.tool_calls:
+        attempts = [*attempts[:-1], attempts[-1].model_copy(update={"answer": reply.text})]
+    return cast("State", {**state, "decision": {**waiting, "message": reply}, "attempts": attempts})
 
 
 def _agent_name(config: RunnableConfig) -> str | None:

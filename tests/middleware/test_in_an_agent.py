@@ -1,0 +1,385 @@
+"""`ReflexionMiddleware` in an agent of `create_agent`: what it adds, and what it leaves as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel
+
+from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, Outcome, ReflexionMiddleware
+from langgraph_reflexion.checks import llm_judge
+from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
+from model_server import ModelServer
+
+TASK = {"messages": [("user", "Plan one hour for the team.")]}
+RULE = {"kind": "rule", "text": "Search by weekday, never by date.", "when": "planning an hour for the team"}
+ADVICE = [reflection("Ask for Tuesday.", memory_to_write=[RULE]), reflection("Take the free hour, eleven.")]
+
+
+@tool
+def search(query: str) -> str:
+    """Look up free hours."""
+    if query[0].isdigit():
+        raise ValueError(f"{query} is not a weekday")
+    return "eleven is free"
+
+
+def hours() -> RoleModel:
+    """A wrong call, a better one, a wrong answer, a better one."""
+    script = [call("search", query="2026-03-03"), call("search", query="Tuesday"), say("10:00"), say("11:00")]
+    return RoleModel(script, ADVICE)
+
+
+def not_ten(answer: Any, _run: Any) -> str | None:
+    return "Ten is taken." if "10:00" in str(answer) else None
+
+
+def agent_with(model: Any, *others: AgentMiddleware[Any, Any, Any], **settings: Any) -> Any:
+    theirs = {name: settings.pop(name) for name in ("checkpointer", "name", "response_format") if name in settings}
+    settings = {"checks": [not_ten], "memory": MemoryPolicy(control_share=0), **settings}
+    return create_agent(model, [search], middleware=[*others, ReflexionMiddleware(**settings)], **theirs)
+
+
+def decided(model: RoleModel) -> list[Any]:
+    return [question for question in model.asked if question.role == "decide"]
+
+
+async def in_the_loop(agent: Any, given: Any, config: Any) -> Any:
+    return await agent.ainvoke(given, config)
+
+
+@pytest.fixture(params=["sync", "async"])
+def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Each way to call an agent."""
+    if request.param == "sync":
+        return lambda agent, given, config=None: agent.invoke(given, config)
+    return lambda agent, given, config=None: asyncio.run(in_the_loop(agent, given, config))
+
+
+@pytest.mark.req("M1", "M5", "C4", "A7")
+def test_a_failed_call_and_a_refused_answer_are_reflected_on_and_the_next_request_shows_it(invoke):
+    model = hours()
+    result = invoke(agent_with(model), TASK)
+    texts = [message.text for message in result["messages"]]
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
+    assert texts[-1] == "11:00"
+    assert "10:00" not in texts
+    asked = decided(model)
+    assert "Ask for Tuesday." in asked[1].last.text
+    assert RULE["text"] in asked[1].last.text
+    assert [message.type for message in asked[3].messages[-2:]] == ["ai", "human"]
+    assert "Ten is taken." in asked[3].last.text
+    assert "Take the free hour" in asked[3].last.text
+    for shorter, longer in pairwise(asked):
+        assert [m.text for m in longer.messages[: len(shorter.messages)]] == [m.text for m in shorter.messages]
+    outcome = result["outcome"]
+    assert (outcome.status, outcome.stop_reason, outcome.answer) == ("success", "accepted", "11:00")
+    assert [failure.signal for failure in outcome.failures] == ["tool_error", "check_failed"]
+    assert [attempt.answer for attempt in outcome.attempts] == ["10:00", "11:00"]
+    assert outcome.usage.calls == 4
+    assert outcome.usage.reflection.calls == 2
+    assert set(result) == {"messages", "outcome"}
+
+
+@pytest.mark.req("M1", "D4", "D23")
+def test_the_second_run_begins_with_the_lesson_and_the_lesson_is_credited():
+    store = InMemoryStore()
+    agent_with(hours(), store=store, name="planner").invoke(TASK)
+    model = RoleModel([call("search", query="Tuesday"), say("11:00")])
+    outcome = agent_with(model, store=store, name="planner").invoke(TASK)["outcome"]
+    book = LessonBook(store, ("reflexion", "planner"))
+    (lesson,) = [lesson for lesson in book.lessons() if lesson.text == RULE["text"]]
+    assert RULE["text"] in decided(model)[0].system
+    assert lesson.id in outcome.lessons_used
+    assert lesson.wins == 1
+    assert book.explain(outcome.run_id)
+
+
+@pytest.mark.req("M1", "A10")
+def test_feedback_is_reflected_on_first():
+    model = RoleModel([say("10:00"), say("11:00")], reflection("Take eleven.", memory_to_write=[RULE]))
+    agent = agent_with(model, checks=(), checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "t"}}
+    agent.invoke(TASK, thread)
+    result = agent.invoke({"messages": [], "feedback": "Ten is taken."}, thread)
+    assert [question.role for question in model.asked] == ["decide", "reflect", "decide"]
+    assert "Take eleven." in model.asked[-1].last.text
+    assert [failure.signal for failure in result["outcome"].failures] == ["feedback"]
+    assert result["messages"][-1].text == "11:00"
+    assert result.get("feedback") is None
+
+
+@pytest.mark.req("M1", "A4")
+def test_a_bad_call_is_repaired_in_its_round_and_is_in_no_message():
+    model = RoleModel(
+        [call("serch", query="Tuesday"), call("search", day="Tuesday"), say("11:00")], reflection("Call it so.")
+    )
+    result = agent_with(model, limits=Limits(decision_retries=2)).invoke(TASK)
+    assert [failure.signal for failure in result["outcome"].failures] == ["unknown_tool", "schema_error"]
+    assert [message.type for message in result["messages"]] == ["human", "ai"]
+    assert "there is no tool 'serch'" in decided(model)[1].text
+    assert not result["outcome"].reflections
+
+
+@pytest.mark.req("M1", "A6")
+def test_a_loop_is_reflected_on_then_blocked_and_then_ends_the_run():
+    ran = []
+
+    @tool
+    def look(query: str) -> str:
+        """Look."""
+        ran.append(query)
+        return "nothing new"
+
+    model = RoleModel(call("look", query="x"), [reflection("Stop looking."), reflection("")])
+    middleware = ReflexionMiddleware(limits=Limits(max_reflections=1))
+    result = create_agent(model, [look], middleware=[middleware]).invoke(TASK)
+    outcome = result["outcome"]
+    assert (outcome.status, outcome.stop_reason) == ("failure", "loop")
+    assert len(ran) == 4
+    assert any("Not run again" in message.text for message in result["messages"])
+    assert "kept asking" in result["messages"][-1].text
+
+
+@pytest.mark.req("M1", "F2")
+def test_a_run_without_an_accepted_answer_says_so_in_its_last_message_and_in_the_outcome():
+    plans = [reflection("Take eleven."), reflection("Look at the calendar first.")]
+    result = agent_with(RoleModel(say("10:00"), plans), limits=Limits(max_attempts=2)).invoke(TASK)
+    assert [message.type for message in result["messages"]] == ["human", "ai"]
+    assert "was not accepted" in result["messages"][-1].text
+    assert (result["outcome"].status, result["outcome"].stop_reason) == ("failure", "max_attempts")
+
+
+@pytest.mark.req("M1")
+def test_a_check_of_a_tool_and_a_judge_without_a_model_work_as_in_the_graph():
+    def busy(result: str, _call: Any) -> str | None:
+        return "That is no hour." if "eleven" in result else None
+
+    judged = '{"passed": true, "score": 90}'
+    model = RoleModel([call("search", query="Tuesday"), say("11:00"), judged], reflection("Try again."))
+    middleware = ReflexionMiddleware(checks=[llm_judge()], tool_checks={"search": busy})
+    result = create_agent(model, [search], middleware=[middleware]).invoke(TASK)
+    assert result["outcome"].status == "success"
+    assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
+    assert result["messages"][2].status == "error"
+
+
+class Plan(BaseModel):
+    """A plan."""
+
+    hour: str
+
+
+@pytest.mark.req("M1")
+def test_a_structured_response_is_checked_as_a_value_and_a_refused_one_leaves_nothing():
+    seen = []
+
+    def check(answer: Any, _run: Any) -> str | None:
+        seen.append(answer)
+        return not_ten(answer.hour, _run)
+
+    model = RoleModel([call("Plan", hour="10:00"), call("Plan", day="x"), call("Plan", hour="11:00")], ADVICE)
+    model.other = model.decide
+    result = agent_with(model, checks=[check], response_format=Plan).invoke(TASK)
+    assert seen == [Plan(hour="10:00"), Plan(hour="11:00")]
+    assert result["structured_response"] == Plan(hour="11:00")
+    assert result["outcome"].structured == {"hour": "11:00"}
+    assert [failure.signal for failure in result["outcome"].failures] == ["check_failed", "parse_error"]
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool"]
+
+
+@pytest.mark.req("M1")
+def test_the_answer_of_a_tool_that_gives_it_directly_is_checked_too():
+    given = iter(["10:00", "11:00"])
+
+    @tool(return_direct=True)
+    def choose(day: str) -> str:
+        """Choose an hour."""
+        return next(given) + day[:0]
+
+    model = RoleModel(call("choose", day="Tuesday"), ADVICE)
+    result = create_agent(model, [choose], middleware=[ReflexionMiddleware(checks=[not_ten])]).invoke(TASK)
+    assert (result["messages"][-1].text, result["outcome"].answer) == ("11:00", "11:00")
+    assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
+
+
+# ---------------------------------------------------------------- what stays as it is
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Any], ModelServer]]:
+    servers: list[ModelServer] = []
+
+    def server(policy: Any) -> ModelServer:
+        servers.append(ModelServer(policy, []))
+        return servers[-1]
+
+    yield server
+    for one in servers:
+        one.close()
+        assert one.refused == []
+
+
+@pytest.mark.req("M3")
+@pytest.mark.parametrize("form", [None, Plan], ids=["text", "structured"])
+def test_a_clean_run_sends_byte_for_byte_what_the_agent_sends_without_it(serve, form):
+    sent = []
+    for middleware in ([], [ReflexionMiddleware(checks=[lambda _answer, _run: True])]):
+        end = say("11:00") if form is None else call("Plan", hour="11:00")
+        server = serve(
+            RoleModel([calls(("search", {"query": "Monday"}), ("search", {"query": "Tuesday"})), end], other=end)
+        )
+        agent = create_agent(
+            server.chat(), [search], system_prompt="You plan.", middleware=middleware, response_format=form
+        )
+        result = agent.invoke(TASK)
+        sent.append((server.raw, [(message.type, message.text) for message in result["messages"]]))
+    assert sent[0] == sent[1]
+    assert len(sent[0][0]) == 2
+
+
+@pytest.mark.req("M5")
+def test_an_error_of_the_model_is_raised_as_it_is_without_the_middleware():
+    with pytest.raises(ConnectionError, match="the line is dead"):
+        agent_with(RoleModel(ConnectionError("the line is dead"))).invoke(TASK)
+
+
+# ---------------------------------------------------------------- checkpoints, interrupts, streams, threads
+
+
+class Deaf(InMemorySaver):
+    """A saver that is not to be told of more types."""
+
+    def with_allowlist(self, extra_allowlist: object) -> Deaf:
+        return self
+
+
+@pytest.mark.req("M5")
+def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_our_types():
+    agent = agent_with(hours(), store=InMemoryStore())
+    agent.checkpointer = Deaf(serde=JsonPlusSerializer(allowed_msgpack_modules=()))
+    config = {"configurable": {"thread_id": "t"}}
+    unknown: list[Any] = []
+    stop_listening = register_serde_event_listener(unknown.append)
+    result = agent.invoke(TASK, config, interrupt_before="*")
+    while agent.get_state(config).next:
+        result = agent.invoke(None, config, interrupt_before="*")
+    assert result["messages"][-1].text == "11:00"
+    assert isinstance(agent.get_state(config).values["outcome"], Outcome)
+    assert agent.invoke({**TASK, "feedback": "wrong"}, config)["outcome"].failures[0].signal == "feedback"
+    stop_listening()
+    assert not unknown
+
+
+@pytest.mark.req("M5")
+@pytest.mark.parametrize("first", [True, False], ids=["before ours", "after ours"])
+def test_what_a_person_refuses_is_no_failure_and_an_approved_call_runs(first):
+    model = RoleModel([call("search", query="2026"), call("search", query="Tuesday"), say("11:00")], ADVICE)
+    asks = HumanInTheLoopMiddleware(interrupt_on={"search": True})
+    ours = ReflexionMiddleware(checks=[not_ten])
+    middleware = [asks, ours] if first else [ours, asks]
+    agent = create_agent(model, [search], middleware=middleware, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    assert "__interrupt__" in agent.invoke(TASK, config)
+    agent.invoke(Command(resume={"decisions": [{"type": "reject", "message": "No dates."}]}), config)
+    result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+    assert result["messages"][-1].text == "11:00"
+    assert not result["outcome"].failures
+    assert result["outcome"].status == "success"
+
+
+@pytest.mark.req("M5")
+def test_a_check_that_pauses_for_a_person_does_not_ask_the_model_again():
+    def person(answer: Any, _run: Any) -> Any:
+        return interrupt({"answer": answer})
+
+    model = hours()
+    agent = agent_with(model, checks=[person], checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    assert agent.invoke(TASK, config)["__interrupt__"][0].value == {"answer": "10:00"}
+    assert agent.invoke(Command(resume="Ten is taken."), config)["__interrupt__"][0].value == {"answer": "11:00"}
+    result = agent.invoke(Command(resume=True), config)
+    assert result["outcome"].status == "success"
+    assert [message.text for message in result["messages"]][-1] == "11:00"
+    assert len(decided(model)) == 4
+
+
+@pytest.mark.req("M5", "I11")
+@pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
+def test_its_events_are_the_graphs_in_each_kind_of_stream():
+    kinds = ["step", "failure", "reflection", "lesson", "step", "step", "failure", "attempt", "reflection"]
+    agent = agent_with(hours())
+    events = [event["type"] for event in agent.stream(TASK, stream_mode="custom")]
+    assert events[: len(kinds)] == kinds
+    assert events[-1] == "outcome"
+    parts = list(agent_with(hours()).stream(TASK, stream_mode=["custom", "messages"], version="v2", subgraphs=True))
+    assert [part["data"]["type"] for part in parts if part["type"] == "custom"] == events
+    asked = [part["data"][0].text for part in parts if part["type"] == "messages"]
+    assert not any("patch_prompt" in text for text in asked), "no reflection is streamed to the user"
+    stream = agent_with(hours()).stream_events(TASK, version="v3")
+    assert stream.output["messages"][-1].text == "11:00"
+
+
+@pytest.mark.req("M5")
+def test_runs_at_once_on_one_agent_mix_nothing():
+    def decide(question: Any) -> Any:
+        person = next(message.text.split()[-1] for message in question.messages if message.type == "human")
+        return say(f"{person} at eleven") if "Take eleven" in question.text else say(f"{person} at 10:00")
+
+    agent = agent_with(RoleModel(decide, reflection("Take eleven.")), memory=MemoryPolicy(read=False, write=False))
+
+    def run(person: str) -> tuple[str, list[str]]:
+        result = agent.invoke({"messages": [HumanMessage(f"Plan for {person}")]})
+        return result["messages"][-1].text, [attempt.answer for attempt in result["outcome"].attempts]
+
+    people = [f"person{number}" for number in range(12)]
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(run, people)) == [
+            (f"{person} at eleven", [f"{person} at 10:00", f"{person} at eleven"]) for person in people
+        ]
+
+
+class Redact(AgentMiddleware[Any, Any, Any]):
+    """Another middleware that changes the answer after us."""
+
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        last = state["messages"][-1]
+        return {"messages": [last.model_copy(update={"content": "[redacted]"})]} if last.text == "11:00" else None
+
+
+@pytest.mark.req("M2")
+def test_an_answer_that_another_middleware_changes_stays_changed_in_messages_and_outcome():
+    result = agent_with(hours(), Redact()).invoke(TASK)
+    assert result["messages"][-1].text == "[redacted]"
+    assert (result["outcome"].answer, result["outcome"].status) == ("[redacted]", "success")
+
+
+class Stop(AgentMiddleware[Any, Any, Any]):
+    """Another middleware that ends the run before the second model call."""
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        if any(isinstance(message, ToolMessage) for message in state["messages"]):
+            return {"messages": [AIMessage("Enough.")], "jump_to": "end"}
+        return None
+
+
+@pytest.mark.req("M2")
+def test_a_run_that_another_middleware_ends_is_told_as_what_it_is():
+    outcome = agent_with(hours(), Stop()).invoke(TASK)["outcome"]
+    assert (outcome.status, outcome.stop_reason, outcome.answer) == ("unverified", "unchecked", "Enough.")
+    assert "Another part of the agent ended the run" in outcome.reason
