@@ -2,8 +2,9 @@
 
 `data/trust.jsonl` holds attacks and honest lessons of our own writing. Each attack is what a tool says (a page, a
 ticket, an error), and comes back as a lesson: as it is, encoded, framed, filled, cut or put together again. The numbers
-of `memory/provenance.py` were set on the `tuning` half alone. No model takes part, so a guard is not measured: what
-needs one is in the last rows, which show what passes without it. `approve=True` shows nothing by construction.
+of `memory/provenance.py` were set on the `tuning` half alone. No model takes part: the guard is scripted, and knows
+every attack but each tenth. Its rows show that each lesson which passes is put to it once, and that its word stands.
+They do not show how well a model judges. `approve=True` shows nothing by construction.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.memory import screen
-from langgraph_reflexion.memory.provenance import copied
+from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.suspicion import suspicion
 
 DATA = Path(__file__).parent / "data" / "trust.jsonl"
@@ -123,7 +127,30 @@ def beside_others(half: str, limit: int | None = None) -> list[str]:
     dice = random.Random(5)
     texts = [row["text"] for label in ("attack", "honest") for row in rows(label)]
     lessons = [row["text"] for row in rows("honest", half)][:limit]
-    return [text for text in lessons if copied(text, [said.replace(text, "") for said in dice.sample(texts, 20)])]
+    return [text for text in lessons if Foreign(said.replace(text, "") for said in dice.sample(texts, 20)).copied(text)]
+
+
+def guarded(half: str) -> tuple[Counter[str], Counter[str], int]:
+    """What a book with the scripted guard keeps of each sort, how many there are, and how often the guard was asked."""
+    sorts: dict[str, list[tuple[Row, Collection[str]]]] = {
+        "a paraphrase": [(row, row["seen"]) for row in rows("attack", half) if row.get("arrives") == "paraphrase"],
+        "in words that no tool said": [(row, ()) for row in rows("attack", half)],
+        "honest": [(row, ()) for row in rows("honest", half)],
+    }
+    known = {row["text"] for at, row in enumerate(rows("attack", half)) if at % 10}
+    kept, every, asked = Counter[str](), Counter[str](), list[str]()
+
+    def guard(text: str) -> str | None:
+        asked.append(text)
+        return "it is an attack" if text in known else None
+
+    for sort, given in sorts.items():
+        for row, seen in given:
+            book = LessonBook(InMemoryStore(), ("trust",), MemoryPolicy(guard=guard))
+            written = book.add(Lesson(kind="preference", text=row["text"]), foreign=seen)
+            every[sort] += 1
+            kept[sort] += written.action == "added"
+    return kept, every, len(asked)
 
 
 def share(found: int, every: int) -> str:
@@ -141,21 +168,24 @@ def report(half: str) -> None:
     attacks, honest = rows("attack", half), rows("honest", half)
     print("  what each of the two stops, of attacks as a tool said them")
     page = PAGES[0].format
-    print(
-        f"    {'provenance':<34}{share(sum(bool(copied(r['text'], [page(r['text'])])) for r in attacks), len(attacks))}"
-    )
+    copies = sum(bool(Foreign([page(row["text"])]).copied(row["text"])) for row in attacks)
+    print(f"    {'provenance':<34}{share(copies, len(attacks))}")
     print(f"    {'structure':<34}{share(sum(bool(suspicion(r['text'])) for r in attacks), len(attacks))}")
-    print("  what passes both, and takes a guard or a person")
+    print("  what passes both, and takes a guard or a person; the guard is scripted")
+    kept, there, asked = guarded(half)
     told = [row for row in attacks if row.get("arrives") == "paraphrase"]
     print(f"    {'a paraphrase':<34}{share(sum(screen(r['text'], r['seen']) is None for r in told), len(told))}")
     print(
         f"    {'in words that no tool said':<34}{share(sum(screen(r['text']) is None for r in attacks), len(attacks))}"
     )
+    for sort in ("a paraphrase", "in words that no tool said"):
+        print(f"    {f'{sort}, with the guard':<34}{share(kept[sort], there[sort])}")
+    print(f"    {'asked of the guard':<34}{share(asked, there.total())}")
     print("  honest lessons set aside")
     print(f"    {'by structure':<34}{share(sum(bool(suspicion(r['text'])) for r in honest), len(honest))}")
     print(f"    {'as copies, where tools said much':<34}{share(len(beside_others(half)), len(honest))}")
     about = [row for row in honest if row.get("seen")]
-    apart = [row for row in about if copied(row["text"], row["seen"], [row["task"]])]
+    apart = [row for row in about if Foreign(row["seen"], [row["task"]]).copied(row["text"])]
     print(f"    {'as copies of the error they mend':<34}{share(len(apart), len(about))}")
 
 

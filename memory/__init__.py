@@ -8,7 +8,7 @@ from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.namespaces import label, resolve_namespace
 from langgraph_reflexion.memory.notebook import ErrorNotebook
-from langgraph_reflexion.memory.provenance import copied
+from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.shelf import topic_for
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
@@ -21,6 +21,7 @@ from langgraph_reflexion.text.topics import topic_of
 __all__ = [
     "Change",
     "ErrorNotebook",
+    "Foreign",
     "Found",
     "Indexes",
     "LessonBook",
@@ -28,7 +29,6 @@ __all__ = [
     "Selection",
     "Written",
     "concrete",
-    "copied",
     "count_tokens",
     "finding_of",
     "fingerprint",

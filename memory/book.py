@@ -16,6 +16,7 @@ from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.namespaces import place_in
+from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
@@ -80,7 +81,7 @@ class LessonBook:
         *,
         task: str | None = None,
         answer: str | None = None,
-        foreign: Collection[str] = (),
+        foreign: Foreign | Collection[str] = (),
         doubt: str | None = None,
     ) -> Plan[Written]:
         """Offer a lesson, which is kept as a candidate at most; a known one gains the evidence.
@@ -89,8 +90,9 @@ class LessonBook:
         run: a lesson in their words is set aside. So is one with a `doubt`, a reason of the caller's own.
         """
         where = text(task, "task", optional=True), text(answer, "answer", optional=True)
-        names(foreign, "foreign")
-        why = list(foreign), text(doubt, "doubt", optional=True)
+        if not isinstance(foreign, Foreign):
+            names(foreign, "foreign")
+        why = foreign, text(doubt, "doubt", optional=True)
         return (yield from writing.add(self._shelf, lesson, *where, *why))
 
     add, aadd = both(_add)

@@ -18,7 +18,7 @@ from langgraph_reflexion.memory.access import Plan, both, every, put
 from langgraph_reflexion.memory.arguments import an_id, text, whole
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
 from langgraph_reflexion.memory.namespaces import place_in
-from langgraph_reflexion.memory.provenance import copied
+from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.text.normalize import fold
 
@@ -56,14 +56,18 @@ class ErrorNotebook:
         An unknown category or severity, or an empty description, is a `ValueError`.
         """
         tidy, known = finding_of(finding), (yield from self._read())[0]
-        kept = self._made(tidy, known, text(session, "session"), None, uuid4().hex[:16], ())
+        kept = self._made(tidy, known, text(session, "session"), None, uuid4().hex[:16], Foreign(()))
         yield from self._keep(known, [kept])
         return kept
 
     add, aadd = both(_add)
 
     def _record(
-        self, session: str, score: float | None, found: Collection[Mapping[str, Any]], foreign: Collection[str] = ()
+        self,
+        session: str,
+        score: float | None,
+        found: Collection[Mapping[str, Any]],
+        foreign: Foreign | Collection[str] = (),
     ) -> Plan[list[Finding]]:
         """Keep what an auditor found in one run; recorded twice under a session, it is kept once.
 
@@ -72,12 +76,13 @@ class ErrorNotebook:
         if score is not None and not _is_score(score):
             raise ValueError(f"`score` is a number from 0 to 100 or None, got {score!r}")
         known, sessions = yield from self._read()
+        said = as_foreign(foreign)
         made: dict[str, Finding] = {}
         for given in found:
             tidy = finding_of(given)
             id = _id_of(session, tidy)
             if id not in made and all(one["id"] != id for one in known):
-                made[id] = self._made(tidy, [*known, *made.values()], session, score, id, foreign)
+                made[id] = self._made(tidy, [*known, *made.values()], session, score, id, said)
         new = bool(session) and session not in {one["session"] for one in sessions}
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
         yield from self._keep(known, list(made.values()), about if new else None)
@@ -194,9 +199,9 @@ class ErrorNotebook:
         return [finding for finding in reversed((yield from self._read())[0]) if wanted is None or wanted(finding)]
 
     def _made(
-        self, tidy: Finding, known: list[Finding], session: str, score: float | None, id: str, foreign: Collection[str]
+        self, tidy: Finding, known: list[Finding], session: str, score: float | None, id: str, foreign: Foreign
     ) -> Finding:
-        copies = (copied(tidy[name], foreign) for name in ("suggestion", "description"))
+        copies = (foreign.copied(tidy[name]) for name in ("suggestion", "description"))
         doubt = suspicion_of_finding(tidy) or next(filter(None, copies), None)
         return {
             **tidy,

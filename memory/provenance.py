@@ -9,8 +9,10 @@ person (docs/memory.md has the figures).
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from langgraph_reflexion.text.normalize import decoded, readings, visible
 from langgraph_reflexion.text.tokens import PARTICLES, STOP_WORDS, stem
@@ -19,20 +21,26 @@ COVERED = 0.6
 """Share of a foreign sentence, by the weight of its words, that stands together in a copy of it. This and the numbers
 below were set on the tuning half of benchmarks/redteam.py; the other half shows what they give."""
 
-CONTENT = 3
-"""Content words of a copy that is known again inside another sentence: fewer are shared by an error and its remedy."""
+CONTENT = 2
+"""Content words that a copy inside another sentence has at least."""
 
-WHOLE = 2.5
-"""Weight of the shortest sentence that is known again inside another one where hardly a word of it is missing."""
+LEAST = 3.2
+"""What such a copy weighs at least: less is shared by an error and its remedy."""
 
 RUN = 6.0
 """Weight of a stretch of one foreign sentence that is a copy however long the sentence is."""
 
-EQUAL = 0.8
-"""Share of a shorter sentence that stands in a copy of it, which says little beside: `The date must be ISO`."""
+EQUAL = 0.7
+"""Share of a foreign sentence's words, in any order, in a sentence that says little beside: `The date must be ISO`."""
 
 BESIDE = 1.35
 """How much heavier than that sentence the copy of it may be."""
+
+WHOLE = 0.95
+"""The same share where the copy may say as much again beside it."""
+
+FRAMED = 2.0
+"""How much heavier the copy of a whole sentence may be."""
 
 SHORTEST = 1.3
 """Weight of the shortest sentence of which there are copies: a content word and a stop word."""
@@ -53,57 +61,113 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 
 COPIED = "it is copied from what a tool said"
 
+_Unit = tuple[float, tuple[str, ...]]
 
-def copied(text: str, foreign: Iterable[str], own: Iterable[str] = ()) -> str | None:
-    """Why a text is not its author's: a sentence of these `foreign` texts stands in it; or `None`.
+
+class _Index(NamedTuple):
+    """Sentences and clauses, each with its weight, and the places of those in which a word stands."""
+
+    units: list[_Unit]
+    places: dict[str, list[int]]
+
+
+class Foreign:
+    """What tools, files, pages and errors said in a run, read once to be compared with many texts.
 
     What the user said too, in `own`, is not foreign.
     """
-    plain = visible(text)
-    versions = [_words(one) for one in dict.fromkeys((plain, *map(visible, decoded(plain)), *readings(plain)))]
-    vocabularies = [frozenset(version) for version in versions]
-    clauses = [_words(unit) for sentence in _SENTENCE.split(plain) for unit in _units(sentence)]
-    owned = [_words(visible(one)) for one in own]
-    pieces: set[int] = set()
-    for words in _foreign_units(foreign):
-        weight = _weight(words)
-        shared = [_weight(word for word in words if word in vocabulary) for vocabulary in vocabularies]
-        near = [version for version, has in zip(versions, shared, strict=True) if has >= min(WHOLE, EQUAL * weight)]
-        if weight < SHORTEST or not near or any(_holds(one, words) or _equals(one, words) for one in owned):
-            continue
-        if any(_holds(version, words) for version in near) or any(_equals(clause, words) for clause in clauses):
-            return COPIED
-        run = _shared_run(versions[0], words)
-        if _weight(versions[0][place] for place in run) >= EQUAL * weight:
-            pieces.update(run)
-    return COPIED if _is_put_together(versions[0], pieces) else None
+
+    def __init__(self, texts: Iterable[str], own: Iterable[str] = ()) -> None:
+        self._stems: dict[str, str] = {}  # of a long page most words occur often
+        self._weights: dict[str, float] = {}
+        self._said = self._index(texts)
+        self._own = self._index(own)
+
+    def copied(self, text: str) -> str | None:
+        """Why a text is not its author's: a foreign sentence stands in it; or `None`."""
+        if not self._said.units or not text.strip():
+            return None
+        plain = visible(text)
+        disguised = (*decoded(plain), *readings(plain), *readings(text))
+        return COPIED if any(map(self._is_copy, dict.fromkeys((plain, *map(visible, disguised))))) else None
+
+    def _is_copy(self, text: str) -> bool:
+        words = self._words(text)
+        parts = [words, *(self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence))]
+        pieces: set[int] = set()
+        for weight, unit in self._near(words, self._said):
+            run = _shared_run(words, unit)
+            if self._holds([words[place] for place in run], weight) or any(
+                self._equals(part, weight, unit) for part in parts
+            ):
+                if not self._is_own(weight, unit):
+                    return True
+            elif self._weight(words[place] for place in run) >= EQUAL * weight and not self._is_own(weight, unit):
+                pieces.update(run)
+        return self._weight(words[place] for place in pieces) >= max(LEAST, EQUAL * self._weight(words))
+
+    def _index(self, texts: Iterable[str]) -> _Index:
+        index = _Index([], defaultdict(list))
+        for unit in dict.fromkeys(tuple(self._words(text)) for text in _units(texts)):
+            if (weight := self._weight(unit)) >= SHORTEST:
+                for word in set(unit):
+                    index.places[word].append(len(index.units))
+                index.units.append((weight, unit))
+        return index
+
+    def _near(self, words: Sequence[str], index: _Index) -> Iterator[_Unit]:
+        """The sentences and clauses that share enough words with a text to be looked at."""
+        shared: dict[int, float] = defaultdict(float)
+        for word in set(words):
+            weight = self._weights[word]
+            for place in index.places.get(word, ()):
+                shared[place] += weight
+        for place, found in shared.items():
+            if found >= min(LEAST / 2, COVERED * index.units[place][0]):  # a word may stand there twice
+                yield index.units[place]
+
+    def _holds(self, run: Sequence[str], weight: float) -> bool:
+        """Whether a stretch of a text holds most of a foreign sentence's words, and enough of them."""
+        content = sum(self._weights[word] for word in run if self._weights[word] > STOP_WEIGHT)
+        return content >= CONTENT and self._weight(run) >= max(LEAST, min(RUN, COVERED * weight))
+
+    def _equals(self, part: Sequence[str], weight: float, unit: Sequence[str]) -> bool:
+        """Whether a clause is a foreign sentence and says little beside, or is the whole of one in a short frame."""
+        heavier = self._weight(part) / weight
+        if heavier > FRAMED:
+            return False
+        found = self._weight(word for word in unit if word in part)
+        return found >= (EQUAL if heavier <= BESIDE else WHOLE) * weight
+
+    def _is_own(self, weight: float, unit: Sequence[str]) -> bool:
+        """Whether the user said a foreign sentence, too."""
+        return any(
+            self._holds([own[place] for place in _shared_run(own, unit)], weight) or self._equals(own, weight, unit)
+            for _, own in self._near(unit, self._own)
+        )
+
+    def _words(self, text: str) -> list[str]:
+        words = _WORD.findall(text.casefold())
+        for word in words:
+            if word not in self._stems:
+                self._stems[word] = found = word if word in STOP_WORDS else stem(word)
+                is_stop = found in STOP_WORDS or found in PARTICLES
+                self._weights[found] = STOP_WEIGHT if is_stop else 1.0 if len(found) > 1 or found.isascii() else 0.5
+        return [self._stems[word] for word in words]
+
+    def _weight(self, words: Iterable[str]) -> float:
+        return sum(map(self._weights.__getitem__, words))
 
 
-def _holds(text: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether most of a foreign sentence's words, and enough of them, stand near each other in a text."""
-    run, weight = [text[place] for place in _shared_run(text, words)], _weight(words)
-    whole = weight >= WHOLE and _weight(run) >= 0.95 * weight
-    return whole or (_content(run) >= CONTENT and _weight(run) >= min(RUN, COVERED * weight))
+def as_foreign(texts: Foreign | Iterable[str], own: Iterable[str] = ()) -> Foreign:
+    """Foreign texts, read if they are not yet."""
+    return texts if isinstance(texts, Foreign) else Foreign(texts, own)
 
 
-def _equals(clause: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether a clause is a foreign sentence, give or take a word."""
-    weight = _weight(words)
-    if weight < SHORTEST or _weight(clause) > BESIDE * weight:
-        return False
-    return list(clause) == list(words) or _weight(clause[at] for at in _shared_run(clause, words)) >= EQUAL * weight
-
-
-def _is_put_together(text: Sequence[str], pieces: set[int]) -> bool:
-    """Whether a text consists of several short foreign sentences, whose places in it are known."""
-    words = [text[place] for place in pieces]
-    return _content(words) >= CONTENT and _weight(words) >= EQUAL * _weight(text)
-
-
-def _shared_run(text: Sequence[str], words: Sequence[str]) -> list[int]:
-    """The places of the heaviest stretch of a text in which words are neighbours as in a foreign sentence."""
+def _shared_run(text: Sequence[str], unit: Sequence[str]) -> list[int]:
+    """The places of the longest stretch of a text in which words are neighbours as in a foreign sentence."""
     wanted = set(text)
-    places = [(place, word) for place, word in enumerate(words) if word in wanted]
+    places = [(place, word) for place, word in enumerate(unit) if word in wanted]
     neighbours = {
         (word, other)
         for i, (place, word) in enumerate(places)
@@ -120,49 +184,23 @@ def _shared_run(text: Sequence[str], words: Sequence[str]) -> list[int]:
         if place - before > 2 * REACH:
             runs.append([])
         runs[-1].append(place)
-    return max(runs, key=lambda run: _weight(text[place] for place in run))
+    return max(runs, key=len)
 
 
-def _weight(words: Iterable[str]) -> float:
-    return sum(STOP_WEIGHT if _is_stop(word) else _size(word) for word in words)
-
-
-def _content(words: Iterable[str]) -> float:
-    return sum(_size(word) for word in words if not _is_stop(word))
-
-
-def _is_stop(word: str) -> bool:
-    return word in STOP_WORDS or word in PARTICLES
-
-
-def _size(word: str) -> float:
-    return 1.0 if word.isascii() or len(word) > 1 else 0.5
-
-
-def _foreign_units(foreign: Iterable[str]) -> Iterator[list[str]]:
-    """The words of each foreign sentence, and of each of its clauses."""
+def _units(texts: Iterable[str]) -> Iterator[str]:
+    """Each sentence of these texts, decoded too, and each of its clauses."""
     left = MAX_FOREIGN
-    stems: dict[str, str] = {}  # of a long page most words occur often
-    for one in foreign:
-        text = visible(one[:left])
+    for given in texts:
+        text = visible(given[:left])[:MAX_FOREIGN]
         left -= len(text)
         for version in (text, *map(visible, decoded(text))):
             for sentence in _SENTENCE.split(version):
-                yield from (_words(unit, stems) for unit in _units(sentence))
+                yield from _clauses(sentence)
         if left <= 0:
             return
 
 
-def _units(sentence: str) -> list[str]:
+def _clauses(sentence: str) -> list[str]:
     """A sentence and, where it has several, its clauses."""
     clauses = [clause for clause in _CLAUSE.split(sentence) if clause.strip()]
     return [sentence, *clauses] if len(clauses) > 1 else clauses
-
-
-def _words(text: str, stems: dict[str, str] | None = None) -> list[str]:
-    stems = {} if stems is None else stems
-    words = _WORD.findall(text.casefold())
-    for word in words:
-        if word not in stems:
-            stems[word] = word if word in STOP_WORDS else stem(word)
-    return [stems[word] for word in words]

@@ -14,7 +14,7 @@ from langgraph_reflexion.memory.credit import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import is_bound_alike, is_live, merge
 from langgraph_reflexion.memory.models import guard_objection
-from langgraph_reflexion.memory.provenance import copied
+from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record, source_records
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, read_one, read_some, stocked
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
@@ -40,7 +40,7 @@ def add(
     lesson: Lesson,
     task: str | None,
     answer: str | None,
-    foreign: Iterable[str] = (),
+    foreign: Foreign | Iterable[str] = (),
     doubt: str | None = None,
 ) -> Plan[Written]:
     """Keep a lesson as a candidate if it passes the gate; set it aside where its words are not to be trusted.
@@ -52,7 +52,7 @@ def add(
     tidied = tidy(lesson)
     if reason := malformed(tidied):
         return Written("refused", None, reason)
-    doubt = _distrust(lesson, tidied, task, list(foreign)) or doubt
+    doubt = _distrust(lesson, tidied, as_foreign(foreign, [task] if task else [])) or doubt
     if not doubt and (reason := refusal(tidied, task, answer)):
         return Written("refused", None, reason)
     items = yield from stocked(shelf)
@@ -98,22 +98,21 @@ def add(
     return (yield from _reconciled(shelf, new, there))
 
 
-def screen(text: str, foreign: Iterable[str] = (), own: Iterable[str] = ()) -> str | None:
+def screen(text: str, foreign: Foreign | Iterable[str] = ()) -> str | None:
     """Why a text (a lesson, a patch, a plan) must not reach a model, or `None`.
 
-    `foreign` is what tools, files, pages and errors said in this run, `own` what the user said.
+    `foreign` is what tools, files, pages and errors said in this run.
     """
-    return suspicion(text) or (copied(text, foreign, own) if text.strip() else None)
+    return suspicion(text) or as_foreign(foreign).copied(text)
 
 
-def _distrust(lesson: Lesson, tidied: Lesson, task: str | None, foreign: list[str]) -> str | None:
+def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
     """Why a lesson's words are not to be trusted. They are read as they came, too: tidying hides a line's start."""
     text, when, when_not = (one[:MAX_READ] for one in (lesson.text, lesson.when, lesson.when_not))
     given = dict.fromkeys(one for one in (text, when, when_not, f"{when} {text}".strip()) if one.strip())
     if reason := suspicion_of(tidied):
         return reason
-    own = [task] if task else []
-    return next((reason for one in given if (reason := suspicion(one) or copied(one, foreign, own))), None)
+    return next((reason for one in given if (reason := screen(one, foreign))), None)
 
 
 # ---------------------------------------------------------------- the lessons it is compared with

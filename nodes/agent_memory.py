@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.driver import Wait, Waits
-from langgraph_reflexion.memory import Indexes, LessonBook, label, resolve_namespace
+from langgraph_reflexion.memory import Foreign, Indexes, LessonBook, label, resolve_namespace
 from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import runtime_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
-from langgraph_reflexion.state import State, shown_in
+from langgraph_reflexion.state import State, shown_in, task_in
 
 logger = logging.getLogger(__name__)
 
@@ -77,10 +77,19 @@ def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool =
         return None
 
 
-def foreign_texts(trusted_tools: Collection[str], state: State) -> list[str]:
-    """What tools said in this run, the newest first, except trusted ones: advice in their words is set aside."""
+def foreign_in(state: State, trusted_tools: Collection[str]) -> Foreign:
+    """What tools said in this run, except trusted ones: advice in their words is set aside.
+
+    What the user said in the conversation, too, is not foreign.
+    """
+    users = (message.text for message in reversed(state["messages"]) if isinstance(message, HumanMessage))
+    return Foreign(foreign_texts(shown_in(state), trusted_tools), [task_in(state), *users])
+
+
+def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str] = ()) -> list[str]:
+    """What tools said in a conversation, the newest first."""
     texts: list[str] = []
-    for message in reversed(shown_in(state)):
+    for message in reversed(messages):
         if isinstance(message, ToolMessage):
             details = message.artifact if isinstance(message.artifact, dict) else {}
             # The agent wrote it (a denied call, a refused `Command`), or a person did.

@@ -16,7 +16,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import Selection, concrete, likeness, screen, spares_a_reflection
 from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_texts
+from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_in
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
@@ -141,18 +141,16 @@ def _screened(
     reflection: the book records why they were set aside.
     """
     assert read.reflection is not None
-    foreign, own = foreign_texts(memory.policy.trusted_tools, state), [task_in(state)]
+    foreign = foreign_in(state, memory.policy.trusted_tools)
     reflection, word, reason = read.reflection, None, ""
     memos = [
-        memo
-        for memo in reflection.memory_to_write
-        if not screen(memo.text, foreign, own) and not is_shown(state, memo.text)
+        memo for memo in reflection.memory_to_write if not screen(memo.text, foreign) and not is_shown(state, memo.text)
     ]
-    distrust = screen(reflection.patch_prompt, foreign, own)
+    distrust = screen(reflection.patch_prompt, foreign)
     without = {
         "patch_prompt": "" if distrust else reflection.patch_prompt,
-        "fix_strategy": [fix for fix in reflection.fix_strategy if not screen(fix.text, foreign, own)],
-        "lessons": [text for text in reflection.lessons if not screen(text, foreign, own)],
+        "fix_strategy": [fix for fix in reflection.fix_strategy if not screen(fix.text, foreign)],
+        "lessons": [text for text in reflection.lessons if not screen(text, foreign)],
     }
     if distrust:
         word, reason = "set aside", f" {distrust}."

@@ -10,8 +10,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import LessonBook, Written, refusal, topic_for
-from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_texts
+from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, topic_for
+from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_in
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -40,7 +40,7 @@ def remember(
         return update
     book = memory.book(state, config, writing=True)
     tool = failure.tool if failure.tool is not None and tools.has(failure.tool) else None
-    topic = topic_for(task_in(state), memory.policy)
+    topic, foreign = topic_for(task_in(state), memory.policy), foreign_in(state, memory.policy.trusted_tools)
     for reflection in new:
         run_only = "memory is not written" if book is None else _too_unsure(memory, reflection)
         for memo in reflection.memory_to_write:
@@ -56,7 +56,7 @@ def remember(
                 confidence=reflection.confidence,
                 sources=[state["about"]["id"]],
             )
-            result = yield from _keep(memory, budget, state, config, book, lesson, run_only)
+            result = yield from _keep(memory, budget, state, config, book, lesson, foreign, run_only)
             if result is not None and result.action == "quarantined":
                 refused.add(memo.text)
             elif result is not None and result.action in KEPT and result.lesson is not None:
@@ -84,7 +84,7 @@ def remember_success(
     if reflection is None:
         return written
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
-    topic = topic_for(task_in(state), memory.policy)
+    topic, foreign = topic_for(task_in(state), memory.policy), foreign_in(state, memory.policy.trusted_tools)
     for text in _wordings(state, reflection):
         lesson = Lesson(
             kind="strategy",
@@ -96,7 +96,7 @@ def remember_success(
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
         )
-        result = yield from _keep(memory, budget, state, config, book, lesson, report_refusals=False)
+        result = yield from _keep(memory, budget, state, config, book, lesson, foreign, report_refusals=False)
         if result is not None and result.action in KEPT and result.lesson is not None:
             return list(dict.fromkeys([*written, result.lesson.id]))
     return written
@@ -186,6 +186,7 @@ def _keep(
     config: RunnableConfig,
     book: LessonBook | None,
     lesson: Lesson,
+    foreign: Foreign,
     run_only: str = "",
     *,
     report_refusals: bool = True,
@@ -204,7 +205,6 @@ def _keep(
     if run_only or book is None:
         book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock)
     answer = state["attempts"][-1].answer if state["attempts"] else None
-    foreign = foreign_texts(memory.policy.trusted_tools, state)
     add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=foreign)
     result: Written | None = yield from best_effort("remember", add, budget.left(state), writing=True)
     if run_only and (result is None or result.action != "quarantined"):

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langgraph_reflexion.driver import Wait, Waits, either
-from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.memory import ErrorNotebook, Foreign, LessonBook
+from langgraph_reflexion.nodes.agent_memory import foreign_texts
 from langgraph_reflexion.nodes.auditing.evidence import (
     Memories,
     Report,
@@ -95,8 +96,8 @@ def audit_errors(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[
         question = errors_question(auditor.prompts, messages, start, session, state["failures"])
         reply = yield from _ask(auditor, question, config)
         report = read_report(reply.text, labels_of(messages, start), tools_called(messages))
-        foreign = [*_tool_texts(messages), *reply.tool_texts]
         books, task = auditor.books(state, config), task_of(messages[start:])
+        foreign = Foreign(_foreign_texts(messages, reply, books.lessons), _user_texts(messages))
         findings = yield from _keep_findings(books, session, report, foreign, task)
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
         return {"errors": _failure("The error auditor", fault)}
@@ -112,8 +113,8 @@ def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Wait
         question = memories_question(auditor.prompts, messages, start, session, known)
         reply = yield from _ask(auditor, question, config)
         found = read_memories(reply.text)
-        user = [message.text for message in messages[start:] if isinstance(message, HumanMessage)]
-        foreign = [*_tool_texts(messages), *reply.tool_texts]
+        user = _user_texts(messages[start:])
+        foreign = _foreign_texts(messages, reply, book)
         memories = yield from _keep_memories(book, session, found, user, foreign)
         forgotten = yield from _forget(book, known, found.forget, user)
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
@@ -173,11 +174,15 @@ def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply
     refused = [f"{call.tool}: {call.evidence[:200]}" for call in outcome.failures if call.signal == "unknown_tool"]
     if outcome.status != "success":
         raise _NoAnswerError(f"{outcome.stop_reason}: {outcome.reason}")
-    return Reply(outcome.answer or "", _tool_texts(result["messages"]), refused, outcome.usage)
+    return Reply(outcome.answer or "", foreign_texts(result["messages"]), refused, outcome.usage)
 
 
-def _tool_texts(messages: Sequence[AnyMessage]) -> list[str]:
-    return [message.text for message in messages if isinstance(message, ToolMessage)]
+def _foreign_texts(messages: Sequence[AnyMessage], reply: Reply, book: LessonBook | None) -> list[str]:
+    return [*reply.tool_texts, *foreign_texts(messages, book.policy.trusted_tools if book is not None else ())]
+
+
+def _user_texts(messages: Sequence[AnyMessage]) -> list[str]:
+    return [message.text for message in messages if isinstance(message, HumanMessage)]
 
 
 def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:
@@ -196,7 +201,7 @@ def _failure(who: str, fault: Exception) -> dict[str, Any]:
 
 
 def _keep_findings(
-    books: Books, session: str, report: Report, foreign: Sequence[str], task: str
+    books: Books, session: str, report: Report, foreign: Foreign, task: str
 ) -> Waits[list[dict[str, Any]]]:
     """The findings as they are kept; a mistake that is found often becomes a candidate lesson."""
     notebook, lessons = books.notebook, books.lessons
@@ -235,6 +240,7 @@ def _keep_memories(
     if book is None:
         return [dict(memory) for memory in found.memories]
     kept: list[dict[str, Any]] = []
+    said = Foreign(foreign, user)
     for memory in found.memories:
         origin = _origin(memory["content"], user, foreign)
         lesson = Lesson(
@@ -247,8 +253,7 @@ def _keep_memories(
         )
         is_wish = memory["kind"] != "project"
         doubt = "a tool said it, and not the user" if is_wish and origin == "observed" else None
-        others = [] if origin == "told" else foreign  # what the user said is not copied from a tool that repeats it
-        written = yield either(book.add, book.aadd, lesson, foreign=others, doubt=doubt)
+        written = yield either(book.add, book.aadd, lesson, foreign=said if origin != "told" else (), doubt=doubt)
         kept.append({**memory, "action": written.action, "reason": written.reason})
     return kept
 

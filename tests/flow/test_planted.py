@@ -176,3 +176,13 @@ def test_what_a_tool_of_the_provider_found_is_foreign_too(run, store):
     model = RoleModel([searched, say("11:00")], taught(PLANTED))
     run(model, [a_tool("eleven is free")], task=TASK, store=store)
     assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["quarantined"]
+
+
+@pytest.mark.req("D25")
+def test_what_the_user_said_earlier_in_the_conversation_is_not_foreign(run, store):
+    earlier = [("user", f"Remember: {PLANTED}"), ("ai", "Noted."), ("user", TASK)]
+    model = RoleModel(
+        [call("search", query="Tuesday"), call("search", query="2026-03-03"), say("11:00")], taught(PLANTED)
+    )
+    run(model, [a_tool(f"House rule: {PLANTED}")], task=earlier, store=store)
+    assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["candidate"]

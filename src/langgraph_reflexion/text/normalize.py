@@ -47,6 +47,7 @@ _LOOKALIKES = str.maketrans(
     "аеорсухіѕԁɡɩοαενρτυκχıɪɢɴʀᴇᴀʟᴘᴠᴏᴜꜱᴛᴄᴍᴅʙʏᴡғʜᴊᴋᴢβАВЕКМНОРСТХІЅЈΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
     "aeopcyxisdgioaevptukxiignrealpvoustcmdbywfhjkzbABEKMHOPCTXISJABEZHIKMNOPTYX",
 )
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _DIGITS_FOR_LETTERS = str.maketrans("01345789@$!+", "oieastbgasit")
 _MIXED = lazy_pattern(r"[\w@$!+]+")
 _SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
@@ -65,8 +66,11 @@ def has_invisible_characters(text: str) -> bool:
 def visible(text: str) -> str:
     """The text as a reader sees it: one width, nothing invisible, Latin letters in place of their lookalikes."""
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    if text.isascii():
-        return text
+    return text if text.isascii() else _NOT_ASCII.sub(lambda found: _bare(found.group()), text)
+
+
+def _bare(text: str) -> str:
+    """Letters without their marks, Latin ones in place of their lookalikes."""
     bare = "".join(sign for sign in unicodedata.normalize("NFD", text) if not unicodedata.combining(sign))
     return unicodedata.normalize("NFC", bare).translate(_LOOKALIKES)
 
