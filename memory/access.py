@@ -16,7 +16,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.driver import Wait, adrive, drive
+from langgraph_reflexion.driver import Wait, run_async, run_sync
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -54,16 +54,6 @@ GIVE_WAY: list[Op] = []
 """What a plan yields that has thought for a while: it asks for nothing, and others on the loop have their turn."""
 
 
-def work(store: BaseStore, plan: Plan[T]) -> T:
-    """Run a plan to its end the sync way."""
-    return drive(plan, lambda request: _answer(store, request))
-
-
-async def awork(store: BaseStore, plan: Plan[T]) -> T:
-    """Run a plan to its end without blocking; a store without async methods is called in a thread."""
-    return await adrive(plan, lambda request: _aanswer(store, request))
-
-
 def both(
     method: Callable[Concatenate[S, P], Plan[T]],
 ) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
@@ -71,11 +61,11 @@ def both(
 
     @functools.wraps(method)
     def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return work(self.store, method(self, *args, **kwargs))
+        return run_sync(method(self, *args, **kwargs), lambda request: _answer(self.store, request))
 
     @functools.wraps(method)
     async def later(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await awork(self.store, method(self, *args, **kwargs))
+        return await run_async(method(self, *args, **kwargs), lambda request: _aanswer(self.store, request))
 
     name = method.__name__.removeprefix("_")
     signature = inspect.signature(method)

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_reflexion.nodes.models.prompt import HEADINGS, after_failure
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced
+from langgraph_reflexion.nodes.models.prompt import after_failure, by_kind, one_line
+from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Reflection
 from langgraph_reflexion.state import FailureTurn, State, last_id
@@ -52,8 +52,8 @@ def shown_reflection(state: State, reflection: Reflection) -> Reflection:
 
 def older_memos(state: State, prompts: Prompts) -> str:
     """What the reflections before the last few want remembered, for the next attempt of a trial; may be empty."""
-    lines = _memo_lines([memo for turn in state["patch"][:-KEPT_TURNS] for memo in turn["memos"]])
-    return prompts.render("learned", lessons="\n".join(lines)) if lines else ""
+    memos = [memo for turn in state["patch"][:-KEPT_TURNS] for memo in turn["memos"]]
+    return prompts.render("learned", lessons=_list(memos)) if memos else ""
 
 
 def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: Prompts) -> list[AnyMessage]:
@@ -85,22 +85,16 @@ def _shortened(turn: FailureTurn) -> FailureTurn:
 
 
 def _render(turn: FailureTurn, state: State, prompts: Prompts) -> str:
-    recalled = [found for found in state["recalled"] if found.lesson.id in turn["lessons"]]
-    parts = [turn["cause"], after_failure(recalled, prompts, state["failures"][: turn["failure"]])]
+    parts = [turn["cause"]]
+    if turn["lessons"]:
+        recalled = [found for found in state["recalled"] if found.lesson.id in turn["lessons"]]
+        parts.append(after_failure(recalled, prompts, state["failures"][: turn["failure"]]))
     if turn["patch"]:
-        parts.append(prompts.render("patch", patch=f"- {_one_line(turn['patch'])}"))
-    if lines := _memo_lines(turn["memos"]):
-        parts.append(prompts.render("learned", lessons="\n".join(lines)))
+        parts.append(prompts.render("patch", patch=f"- {one_line(turn['patch'])}"))
+    if turn["memos"]:
+        parts.append(prompts.render("learned", lessons=_list(turn["memos"])))
     return "\n\n".join(part for part in parts if part)
 
 
-def _memo_lines(memos: Sequence[dict[str, str]]) -> list[str]:
-    lines: list[str] = []
-    for kind, heading in HEADINGS.items():
-        texts = [_one_line(bounded(memo["text"], LONGEST_MEMO)) for memo in memos if memo["kind"] == kind]
-        lines += [f"{heading}:", *(f"- {text}" for text in texts)] if texts else []
-    return lines
-
-
-def _one_line(text: str) -> str:
-    return fenced(" ".join(text.split()))
+def _list(memos: Sequence[dict[str, str]]) -> str:
+    return by_kind([(memo["kind"], one_line(bounded(memo["text"], LONGEST_MEMO))) for memo in memos])

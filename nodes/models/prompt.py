@@ -118,29 +118,34 @@ def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence
     if not lessons:
         return ""
     cause = causes[-1].evidence if causes else "see below"
-    return words.render("lessons_after", lessons=_list(lessons), cause=_one_line(bounded(cause, LONGEST_CAUSE)))
+    return words.render("lessons_after", lessons=_list(lessons), cause=one_line(bounded(cause, LONGEST_CAUSE)))
+
+
+def by_kind(texts: Sequence[tuple[str, str]]) -> str:
+    """Texts, each with its kind, as a list under a heading for each kind."""
+    lines: list[str] = []
+    for kind, heading in HEADINGS.items():
+        of_kind = [f"- {text}" for of, text in texts if of == kind]
+        lines += [f"{heading}:", *of_kind] if of_kind else []
+    return "\n".join(lines)
 
 
 def _list(lessons: Sequence[Lesson]) -> str:
-    lines: list[str] = []
-    for kind, heading in HEADINGS.items():
-        of_kind = [lesson for lesson in lessons if lesson.kind == kind]
-        if of_kind:
-            lines += [f"{heading}:", *(_line(lesson) for lesson in of_kind)]
-    return "\n".join(lines)
+    return by_kind([(lesson.kind, _line(lesson)) for lesson in lessons])
 
 
 def _line(lesson: Lesson) -> str:
     when, unless = _occasion(lesson.when, "When: ", ""), _occasion(lesson.when_not, "Not when: ", "Not: ")
     record = record_text(lesson)
-    return f"- {lesson.id}: {_one_line(lesson.text)}{when}{unless}" + (f" ({record})" if record else "")
+    return f"{lesson.id}: {one_line(lesson.text)}{when}{unless}" + (f" ({record})" if record else "")
 
 
 def _occasion(text: str, label: str, shorter: str) -> str:
     """When a lesson holds, or not, under its label; a text that begins with `when` needs a shorter one."""
-    text = _one_line(text).rstrip(" .。")
+    text = one_line(text).rstrip(" .。")
     return f" {shorter if _SAYS_WHEN.match(text) else label}{text}." if text else ""
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Somebody else's text on one line, unable to open or close a tag of a prompt."""
     return fenced(" ".join(text.split()))

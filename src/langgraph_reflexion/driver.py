@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -33,18 +34,8 @@ def either(sync: Callable[P, Any], later: Callable[P, Awaitable[Any]], *args: P.
     return Wait(lambda: sync(*args, **kwargs), lambda: later(*args, **kwargs))
 
 
-def run_sync(steps: Waits[T]) -> T:
-    """Run a generator to its end the sync way."""
-    return drive(steps, lambda wait: wait.sync())
-
-
-async def run_async(steps: Waits[T]) -> T:
-    """Run a generator to its end the async way."""
-    return await adrive(steps, lambda wait: wait.later())
-
-
-def drive(steps: Generator[Y, Any, T], wait: Callable[[Y], Any]) -> T:
-    """Run a generator, sending it what `wait` returns or raises for each value it yields."""
+def run_sync(steps: Generator[Y, Any, T], wait: Callable[[Y], Any] = methodcaller("sync")) -> T:
+    """Run a generator to its end the sync way, sending it what `wait` returns or raises for each value it yields."""
     try:
         wanted = next(steps)
         while True:
@@ -59,8 +50,8 @@ def drive(steps: Generator[Y, Any, T], wait: Callable[[Y], Any]) -> T:
         return value
 
 
-async def adrive(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[Any]]) -> T:
-    """Run a generator, sending it what `wait` gives or raises, awaited, for each value it yields."""
+async def run_async(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[Any]] = methodcaller("later")) -> T:
+    """The same the async way."""
     try:
         wanted = next(steps)
         while True:
