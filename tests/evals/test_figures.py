@@ -38,6 +38,11 @@ def test_the_interval_of_a_share_is_wilsons():
     assert wilson(0, 0) == (0, 100)
 
 
+def test_repeated_tasks_that_all_went_alike_still_have_an_interval():
+    repeats = [Result(setup="cot", task=f"t{task}", repeat=repeat) for repeat in (1, 2, 3) for task in range(10)]
+    assert make_row("cot", repeats, trials=2).interval == wilson(0, 10)
+
+
 def test_two_runs_are_paired_by_task():
     first, second = results("cot", 1, None, None, None, 1), results("react", 1, 1, 2, 1, None, 1)
     found = compare_results(first, second)

@@ -85,8 +85,9 @@ def _share(results: Sequence[Result], trials: int) -> float:
 def _interval(results: Sequence[Result]) -> Interval:
     """95 %: Wilson's, or, where tasks were repeated and results hang together, by resampling tasks."""
     rates = list(_solve_rates(results).values())
-    if len(rates) == len(results):
-        return wilson(sum(result.solved_at is not None for result in results), len(results))
+    # Where all tasks went alike, every sample of them is the same, which says nothing about other tasks.
+    if len(rates) == len(results) or len(set(rates)) == 1:
+        return wilson(sum(rates), len(rates))
     return _resampled(rates)
 
 
@@ -98,7 +99,7 @@ def _solve_rates(results: Sequence[Result]) -> dict[str, float]:
     return {task: mean(solved) for task, solved in found.items()}
 
 
-def wilson(hits: int, count: int) -> Interval:
+def wilson(hits: float, count: int) -> Interval:
     """The 95 % interval of a share, in per cent."""
     if not count:
         return 0.0, 100.0
