@@ -313,7 +313,7 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
                 "wrap_up": "budget spent, no progress",
             }
             if parts.evaluator.checks or parts.evaluator.form is not None
-            else {"finish": "answer"},
+            else {"finish": "unchecked"},
         ),
         ("reflect", routes.after_reflect, {"remember": "lesson, plan", "wrap_up": "nothing to change"}),
     ]

@@ -28,6 +28,10 @@ ALIKE = (
 BUSY = ((540, 570), (600, 660), (720, 750), (780, 840))
 """Minutes of the day: 09:00-09:30, 10:00-11:00, 12:00-12:30, 13:00-14:00."""
 
+HELLO = f"I am a script that finds a free hour on a day. Ask me, for instance: {TASK} Or say: … and book it."
+UNDERSTOOD = re.compile(r"hour|time|day|meeting|calendar|free|busy|book|look|\d", re.IGNORECASE)
+"""Words of a request that the script knows what to do with; to anything else it says what it is."""
+
 LESSON = "Give the calendar a plain weekday name, never a date."
 PATCH = "Call busy_times again with the weekday alone, then pick the one free hour."
 
@@ -40,8 +44,16 @@ def busy_times(day: str) -> str:
     return ", ".join(f"{clock(start)}-{clock(end)}" for start, end in BUSY)
 
 
-def is_free(answer: Any, _run: Run) -> str | None:
+@tool
+def book(hour: str) -> str:
+    """Book the meeting room for an hour, such as 11:00."""
+    return f"booked {hour}"
+
+
+def is_free(answer: Any, run: Run) -> str | None:
     """Refuse an hour that is not on the hour, not within the limits, or not free; the complaint says which."""
+    if run.messages and not _is_request(run.messages):
+        return None
     found = re.search(r"\b(\d{1,2}):(\d{2})\b", str(answer))
     if found is None:
         return "The answer names no time."
@@ -62,6 +74,9 @@ def clock(minute: int) -> str:
 class ScriptedPlanner(BaseChatModel):
     """No language model: fixed rules that make one mistake, and do not make it where the prompt advises against it."""
 
+    careful: bool = False
+    """Makes no mistake at all."""
+
     @property
     def _llm_type(self) -> str:
         return "scripted-planner"
@@ -77,12 +92,12 @@ class ScriptedPlanner(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=_reply(messages))])
+        return ChatResult(generations=[ChatGeneration(message=_reply(messages, self.careful))])
 
     async def _agenerate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=_reply(messages))])
+        return ChatResult(generations=[ChatGeneration(message=_reply(messages, self.careful))])
 
     def _stream(
         self,
@@ -91,7 +106,7 @@ class ScriptedPlanner(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        message = _reply(messages)
+        message = _reply(messages, self.careful)
         for word in re.findall(r"\S+\s*", message.text) or [""]:
             chunk = ChatGenerationChunk(message=AIMessageChunk(content=word))
             if run_manager is not None:
@@ -101,28 +116,42 @@ class ScriptedPlanner(BaseChatModel):
         yield ChatGenerationChunk(message=last.model_copy(update={"chunk_position": "last"}))
 
 
-def _reply(messages: Sequence[BaseMessage]) -> AIMessage:
+def _reply(messages: Sequence[BaseMessage], careful: bool) -> AIMessage:
     text = "\n".join(message.text for message in messages)
-    message = _reflection() if "patch_prompt" in text else _decision(messages, text)
+    is_warned = careful or LESSON in text or PATCH in text
+    message = _reflection() if "patch_prompt" in text else _decision(messages, text, is_warned)
     size = len(text) // 4
     message.usage_metadata = {"input_tokens": size, "output_tokens": 20, "total_tokens": size + 20}
     return message
 
 
-def _decision(messages: Sequence[BaseMessage], text: str) -> AIMessage:
+def _decision(messages: Sequence[BaseMessage], text: str, is_warned: bool) -> AIMessage:
+    if not _is_request(messages):
+        return AIMessage(HELLO)
     # Only what the user said has an id: a failure turn has none, and sets no task.
     since = max((i for i, message in enumerate(messages) if message.type == "human" and message.id), default=0)
-    seen = next(
-        (m.text for m in messages[since:] if isinstance(m, ToolMessage) and m.status == "success"),
-        "",
-    )
-    if seen:
-        return AIMessage(f"{_free_hour(seen)} is free.")
-    warned = LESSON in text or PATCH in text
-    dates = re.findall(r"\d{4}-\d{2}-\d{2}", text)
-    day = "Tuesday" if warned else dates[0] if dates else "2026-03-03"
-    calls = sum(bool(getattr(message, "tool_calls", None)) for message in messages)
-    return AIMessage("", tool_calls=[tool_call(name="busy_times", args={"day": day}, id=f"look-{calls}-{day}")])
+    results = [message for message in messages[since:] if isinstance(message, ToolMessage)]
+    busy = next((one.text for one in results if one.name == "busy_times" and one.status == "success"), None)
+    if busy is None:
+        dates = re.findall(r"\d{4}-\d{2}-\d{2}", text)
+        return _call(messages, "busy_times", day="Tuesday" if is_warned else dates[0] if dates else "2026-03-03")
+    hour = _free_hour(busy)
+    booking = next((one for one in results if one.name == "book"), None)
+    if booking is None:
+        wanted = re.search(r"\bbook\b", messages[since].text)
+        return _call(messages, "book", hour=hour) if wanted else AIMessage(f"{hour} is free.")
+    if booking.status == "error":
+        return AIMessage(f"{hour} is free, and not booked.")
+    return AIMessage(f"{booking.text.removeprefix('booked ')} is booked.")
+
+
+def _is_request(messages: Sequence[BaseMessage]) -> bool:
+    return any(message.type == "human" and message.id and UNDERSTOOD.search(message.text) for message in messages)
+
+
+def _call(messages: Sequence[BaseMessage], name: str, **args: str) -> AIMessage:
+    before = sum(bool(getattr(message, "tool_calls", None)) for message in messages)
+    return AIMessage("", tool_calls=[tool_call(name=name, args=args, id=f"{name}-{before}-{'-'.join(args.values())}")])
 
 
 def _free_hour(busy: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
-from langgraph_reflexion.context import MemoryPolicy
+from pydantic import Field
+
+from langgraph_reflexion.context import Context, MemoryPolicy
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.graph.agent import create_reflexion_agent
-from langgraph_reflexion.graph.demo import ScriptedPlanner, busy_times, is_free
+from langgraph_reflexion.graph.demo import ScriptedPlanner, book, busy_times, is_free
 from langgraph_reflexion.graph.distilling import create_distill_graph
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.nodes.models.choice import model_named
@@ -16,17 +18,35 @@ from langgraph_reflexion.nodes.models.choice import model_named
 MODEL = "LANGGRAPH_REFLEXION_MODEL"
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 BY_USER = MemoryPolicy(by_user=True)
-"""Each user's lessons apart where the server authenticates, else all of them together."""
+"""Each user's lessons apart: of whom the server authenticates, else of the context's `user_id`."""
+
+
+class DemoContext(Context):
+    """The context of the demo, which Studio shows as a form."""
+
+    model: Literal["hasty", "careful"] | None = Field(
+        default=None, description="`hasty` makes a mistake until a lesson tells it better; `careful` makes none."
+    )
 
 
 def demo() -> Graph:
-    """The appointment of the demo, with a scripted model: no key, no network."""
-    return create_reflexion_agent(ScriptedPlanner(), [busy_times], checks=[is_free], memory=BY_USER, name="demo")
+    """The appointment of the demo, with a scripted model: no key, no network. To book it needs an approval."""
+    return create_reflexion_agent(
+        {"hasty": ScriptedPlanner(), "careful": ScriptedPlanner(careful=True)},
+        [busy_times, book],
+        checks=[is_free],
+        approve=["book"],
+        memory=BY_USER,
+        context_schema=DemoContext,
+        name="demo",
+    )
 
 
 def agent() -> Graph:
     """The same appointment with the model that LANGGRAPH_REFLEXION_MODEL names, made when it is first asked."""
-    return create_reflexion_agent(_model_at_hand, [busy_times], checks=[is_free], memory=BY_USER, name="agent")
+    return create_reflexion_agent(
+        _model_at_hand, [busy_times, book], checks=[is_free], approve=["book"], memory=BY_USER, name="agent"
+    )
 
 
 def distill() -> Graph:

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.context import MemoryPolicy, field_of
 from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.memory import Foreign, Indexes, LessonBook, label, resolve_namespace
 from langgraph_reflexion.nodes.calling import within
@@ -43,15 +43,17 @@ class AgentMemory:
         """The namespace of a run; None, with a warning, where a field of it is not filled."""
         if not (self.policy.read or self.policy.write):
             return None
-        user = user_of(config)
-        namespace = resolve_namespace(self.policy, self.agent, runtime_of(config).context, user)
+        user, context = user_of(config), runtime_of(config).context
+        namespace = resolve_namespace(self.policy, self.agent, context, user)
         if namespace is None:
             logger.warning(
                 "No memory for this run: the context does not fill every field of the namespace %s",
                 self.policy.namespace,
             )
             return None
-        return [*namespace, label(user)] if self.policy.by_user and user is not None else [*namespace]
+        if self.policy.by_user and (user := user or field_of(context, "user_id")):
+            return [*namespace, label(str(user))]
+        return [*namespace]
 
     def book(self, state: Any, config: RunnableConfig, *, writing: bool = False) -> LessonBook | None:
         """The book of this run; None if it has no memory, or shows no lessons, or keeps none where it is `writing`."""

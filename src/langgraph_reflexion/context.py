@@ -112,7 +112,9 @@ class MemoryPolicy(_Settings):
     read: bool = Field(default=True, description="Show lessons.")
     write: bool = Field(default=True, description="Keep lessons, episodes and records.")
     by_user: bool = Field(
-        default=False, description="On a server with authentication, a namespace below this one for each user."
+        default=False,
+        description="A namespace below this one for each user: whom the server authenticates, else the context's "
+        "`user_id`.",
     )
 
     @field_validator("namespace", mode="before")

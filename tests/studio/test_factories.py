@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
 
 from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.errors import ModelError
@@ -90,6 +92,32 @@ def test_a_server_that_authenticates_nobody_keeps_the_default_namespace() -> Non
     demo.store = store
     demo.invoke(ASKED, by(""))
     assert places(store) == {("reflexion", "demo", "lessons")}
+
+
+@pytest.mark.req("N3")
+def test_without_authentication_the_form_says_whose_memory_it_is() -> None:
+    demo, store = studio.demo(), InMemoryStore()
+    demo.store = store
+    demo.invoke(ASKED, context=studio.DemoContext(user_id="ada"))
+    demo.invoke(ASKED, by("eve"), context=studio.DemoContext(user_id="ada"))
+    assert places(store) == {("reflexion", "demo", "ada", "lessons"), ("reflexion", "demo", "eve", "lessons")}
+
+
+@pytest.mark.req("N3")
+def test_the_demo_says_what_it_is_and_books_only_after_an_approval() -> None:
+    demo = studio.demo()
+    demo.checkpointer = InMemorySaver()
+    thread: Any = {"configurable": {"thread_id": "one"}}
+    hello = demo.invoke({"messages": [("user", "hello")]}, thread)
+    assert hello["outcome"].status == "success"
+    assert "Ask me, for instance" in hello["messages"][-1].text
+    careful = studio.DemoContext(model="careful")
+    asked = demo.invoke({"messages": [("user", f"{TASK} And book it.")]}, thread, context=careful)
+    [request] = asked["__interrupt__"][0].value["action_requests"]
+    assert (request["name"], request["args"]) == ("book", {"hour": "11:00"})
+    result = demo.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread, context=careful)
+    assert result["messages"][-1].text == "11:00 is booked."
+    assert not result["outcome"].failures
 
 
 def test_without_by_user_a_server_changes_nothing_about_the_namespace() -> None:

@@ -88,7 +88,7 @@ def test_what_is_approved_is_shown_and_what_hides_a_lesson_is_said(looked_into: 
         ("GET", "/lessons?limit=many", 422, "'many'"),
         ("GET", "/lessons?kind=poem", 422, "'poem'"),
         ("GET", "/lessons?knid=rule", 422, "'knid'"),
-        ("GET", "/statistics?user_id=ada", 422, "'user_id' is no parameter here, which takes none"),
+        ("GET", "/statistics?user_id=ada", 422, "'user_id' is no parameter here, which takes user"),
     ],
 )
 def test_what_cannot_be_is_answered_in_a_sentence(looked_into: str, method: str, path: str, status: int, told: str):
@@ -104,7 +104,25 @@ def test_each_user_sees_their_own_lessons_and_nobody_elses(signed_in: str, clien
         assert dora.get("/lessons").json() == []
         assert dora.get(f"/lessons/{lesson['id']}").status_code == 404
         assert dora.delete(f"/lessons/{lesson['id']}").status_code == 404
-        assert stranger.get("/lessons").status_code == 401
+        assert cleo.get("/lessons", params={"user": "dora"}).json() == [lesson], "the server says who it is"
+        assert [stranger.get(path).status_code for path in ("/lessons", "/page", "/page.js")] == [401] * 3
+
+
+@pytest.mark.req("N1", "N3")
+def test_without_authentication_the_page_is_there_for_each_user_that_is_named(looked_into: str, client: Client):
+    context = {"user_id": "gwen", "model": "hasty"}
+    client(looked_into).runs.wait(
+        None, "demo", input={"messages": [{"role": "user", "content": TASK}]}, context=context
+    )
+    with asking(looked_into) as here:
+        page = here.get("/page", params={"user": "gwen"})
+        assert (page.status_code, "default-src 'none'" in page.headers["content-security-policy"]) == (200, True)
+        [lesson] = here.get("/lessons", params={"user": "gwen"}).json()
+        [run] = here.get("/runs", params={"user": "gwen"}).json()
+        assert lesson["sources"] == [run["id"]]
+        away = {"origin": "https://elsewhere.example"}
+        refused = here.post(f"/lessons/{lesson['id']}/approve", params={"user": "gwen"}, headers=away)
+        assert refused.status_code == 403
 
 
 def test_the_servers_own_page_describes_the_routes(looked_into: str):
@@ -112,7 +130,7 @@ def test_the_servers_own_page_describes_the_routes(looked_into: str):
     assert {"get", "delete"} == set(paths["/memory/{agent}/lessons/{id}"])
     assert paths["/memory/{agent}/runs/{id}"]["get"]["tags"] == ["Memory"]
     ours = [about for path, methods in paths.items() if path.startswith("/memory/") for about in methods.values()]
-    assert len(ours) == 10
+    assert len(ours) == 12
     assert all(about["summary"] and about["responses"] and about["parameters"][0]["name"] == "agent" for about in ours)
     asked = paths["/memory/{agent}/lessons"]["get"]["parameters"]
     assert {"query", "limit", "offset", "status"} < {one["name"] for one in asked}

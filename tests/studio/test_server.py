@@ -51,7 +51,8 @@ def test_studio_can_draw_each_node_and_show_the_forms(graph: str, shipped: str, 
     (assistant,) = here.assistants.search(graph_id=graph)
     drawing = here.assistants.get_graph(assistant["assistant_id"])
     assert {node["id"] for node in drawing["nodes"]} == NODES | {"__start__", "__end__"}
-    assert {(edge["source"], edge["target"]) for edge in drawing["edges"]} >= {("begin", "recall"), ("decide", "tool")}
+    labels = {(edge["source"], edge["target"]): edge.get("data") for edge in drawing["edges"]}
+    assert (labels["begin", "recall"], labels["decide", "tool"]) == ("task", "tool calls")
     schemas = here.assistants.get_schemas(assistant["assistant_id"])
     assert {"messages", "feedback"} == set(schemas["input_schema"]["properties"])
     assert {"user_id", "model"} == set(schemas["context_schema"]["properties"])

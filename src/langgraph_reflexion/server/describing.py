@@ -42,6 +42,12 @@ def documented_route(
         "parameters": [
             *({"in": "path", "name": name, "required": True, "schema": TEXT} for name in re.findall(r"{(\w+)}", path)),
             *({"in": "query", "name": name, "schema": dict(schema)} for name, schema in (query or {}).items()),
+            {
+                "in": "query",
+                "name": "user",
+                "schema": TEXT,
+                "description": "Whose, where the server authenticates nobody",
+            },
         ],
         "responses": {str(status): {"description": answer} for status, answer in answers.items()},
     }

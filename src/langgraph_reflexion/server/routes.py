@@ -1,7 +1,7 @@
 """Memory over HTTP: what an agent of this server has learned, and what a person decides over it.
 
-Each user of a server that authenticates sees their own lessons, as their runs do. The first line of an endpoint's
-docstring is its summary on the server's OpenAPI page.
+Each user of a server that authenticates sees their own lessons, as their runs do; elsewhere `?user=` names one. The
+first line of an endpoint's docstring is its summary on the server's OpenAPI page.
 """
 
 from __future__ import annotations
@@ -116,17 +116,21 @@ async def statistics(request: Request) -> Response:
 
 
 async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
-    """The book of this agent, and of this user where the server authenticates; `known` may stand in the query."""
+    """The book of this agent and of the user, whom the server authenticates or else the query names.
+
+    `known` may stand in the query, too.
+    """
     if request.method != "GET":
         refuse_other_sites(request)
+    known = (*known, "user")
     if unknown := set(request.query_params) - set(known):
-        raise HTTPException(422, f"{min(unknown)!r} is no parameter here, which takes {', '.join(known) or 'none'}")
+        raise HTTPException(422, f"{min(unknown)!r} is no parameter here, which takes {', '.join(known)}")
     if isinstance(
         place := getattr(request.app.state, "memory", None), LessonBook
     ):  # a store's file, on the command line
         return place
-    user = user_of(request)
-    namespace = ("reflexion", request.path_params["agent"], *([label(user)] if user is not None else []))
+    user = user_of(request) or request.query_params.get("user")
+    namespace = ("reflexion", request.path_params["agent"], *([label(user)] if user else []))
     try:
         return LessonBook(await server_store(), namespace)
     except ValueError as fault:
