@@ -233,7 +233,7 @@ function lessonRow(one, open) {
     cell("Without", share(one.withheld_wins, one.withheld_losses), "nowrap"),
     cell("Adds", bar(one.uplift)),
     cell("Last used", when(one.last_used_at), "late nowrap"),
-    el("td", { class: "decide" }, ["quarantined", "candidate"].includes(one.status) ? decisions(one, true) : ""),
+    el("td", { class: "decide" }, ["quarantined", "candidate"].includes(one.status) ? decisions(one, { few: true }) : ""),
   );
 }
 
@@ -270,13 +270,14 @@ async function showLesson(id) {
   const [one, changes] = await Promise.all([ask(lessonPath(id)), ask(lessonPath(id, "/history"))]);
   const sources = (await Promise.all(one.sources.slice(0, 3).map((run) => ask(`runs/${encodeURIComponent(run)}`).catch(() => null)))).filter(Boolean);
   const undone = new Set(changes.map((change) => change.undoes).filter(Boolean));
+  const approved = one.status === "active" && changes.some((change) => change.action === "approved" && !undone.has(change.id));
   openDetail(
     one.text,
     [badge(one.status), " ", badge(one.kind)],
     one.hidden
       ? el("p", { class: "verdict wait" }, `Held back: ${one.hidden}.`)
-      : el("p", { class: "verdict good" }, `Shown to the runs that it fits: ${one.shown} so far.`),
-    decisions(one),
+      : el("p", { class: "verdict good" }, `Shown to the runs that it fits: ${one.shown} so far.${approved ? " A person approved these words." : ""}`),
+    decisions(one, { approved }),
     el("h3", {}, "Record"),
     fields({
       "Won with it": share(one.wins, one.losses),
@@ -366,10 +367,10 @@ async function showRun(id) {
 // ---------------------------------------------------------------- deciding
 
 /** The buttons that a lesson's status allows; in a list only the two that matter there. */
-function decisions(one, few = false) {
+function decisions(one, { few = false, approved = false } = {}) {
   const aside = ["quarantined", "retired", "superseded"].includes(one.status);
   const buttons = [
-    one.status === "retired" ? "" : button("Approve", () => decide(one.id, "approve", "Approved"), few ? "" : "main"),
+    one.status === "retired" || approved ? "" : button("Approve", () => decide(one.id, "approve", "Approved"), few ? "" : "main"),
     one.status === "retired" ? "" : button("Retire", () => decide(one.id, "retire", "Retired", { why: "retired on the page" })),
     few || !aside ? "" : button("Restore", () => decide(one.id, "restore", "Restored")),
     few ? "" : button("Forget…", () => forget(one), "danger"),
