@@ -12,6 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from uuid import uuid4
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
@@ -46,6 +47,9 @@ Plan = Generator[Request, Any, T]
 
 PAGE = 5000
 """Items asked for at once."""
+
+NOTES = "~changes"
+"""Label, below the evidence, of notes that say which lessons a write changed. No lesson has such an id."""
 
 SPELL = 100
 """Records a plan looks at closely before it gives way."""
@@ -140,7 +144,7 @@ def _answer(store: BaseStore, request: Request) -> Any:
     if isinstance(request, News):
         changes = getattr(store, "changes", None)
         return [changes(*request) if changes else None]
-    return _batch(store.batch, request) if request else []
+    return _batch(store.batch, _with_notes(store, request)) if request else []
 
 
 async def _aanswer(store: BaseStore, request: Request) -> Any:
@@ -152,14 +156,31 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
     if not request:
         await asyncio.sleep(0)
         return []
+    ops = _with_notes(store, request)
     try:
-        return await store.abatch(request)
+        return await store.abatch(ops)
     except NotImplementedError:
-        return await asyncio.to_thread(_batch, store.batch, request)
+        return await asyncio.to_thread(_batch, store.batch, ops)
     except RuntimeError as fault:
         if not _changed_meanwhile(fault):
             raise
-        return await asyncio.to_thread(_batch, store.batch, request)
+        return await asyncio.to_thread(_batch, store.batch, ops)
+
+
+def _with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
+    """The writes in one order for all, so that a database has no deadlock, and a note of the lessons they change.
+
+    A store that tells what changed needs no notes.
+    """
+    puts = [op for op in ops if isinstance(op, PutOp)]
+    if len(puts) < len(ops):
+        return ops
+    changed: dict[Namespace, list[str]] = {}
+    for op in puts if not hasattr(store, "changes") else ():
+        if op.namespace[-1] == "lessons":
+            changed.setdefault(op.namespace[:-1], []).append(op.key)
+    notes = [PutOp((*of, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False) for of, ids in changed.items()]
+    return [*sorted(puts, key=lambda op: (op.namespace, op.key)), *notes]
 
 
 def _batch(batch: Callable[[list[Op]], list[Any]], ops: list[Op]) -> list[Any]:

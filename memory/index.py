@@ -24,8 +24,11 @@ from langgraph_reflexion.text.topics import TOPICS
 LOOKED_UP = 4000
 """Postings read for a query, the rarest words first. It bounds a search in 100,000 lessons; no set reaches it."""
 
-KEPT = 64
+KEPT = 1000
 """Namespaces that an agent keeps an index of; an agent with a namespace for each user has many."""
+
+KEPT_LESSONS = 50_000
+"""Lessons in all of these indexes, some 6 kB each. A namespace that holds more by itself is kept alone."""
 
 ASSUMED = 100
 """Lessons assumed beside those there are, so that a word does not count as common because few lessons are kept.
@@ -51,12 +54,28 @@ class Entry(NamedTuple):
     when: frozenset[str]
 
 
+class Changed(NamedTuple):
+    """What an index has to take: items, keys that are gone, and how far in the store's changes it has come then."""
+
+    items: list[Item]
+    gone: Collection[str] = ()
+    whole: bool = False
+    """Whether these items are all there are."""
+    seq: int = -1
+    """The store's last write, where the store tells what changed."""
+    notes: frozenset[str] | None = None
+    """The latest notes of changes, where it does not."""
+
+
 class Index:
-    """The lessons of one namespace by their words. `seq` is the store's last write it has seen, where a store tells."""
+    """The lessons of one namespace by their words, as of a write `seq` or as of some `notes` of changes."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.turn = 0
+        """How often it was brought up to date."""
         self.seq = -1
+        self.notes: frozenset[str] | None = None
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
         self.noise: tuple[int, float] | None = None
@@ -86,15 +105,26 @@ class Index:
                 for fingerprint in fingerprints(item.value):
                     self._bound.setdefault(fingerprint, set()).add(item.key)
 
-    def finish(self, since: int, seq: int, items: dict[str, Item]) -> bool:
-        """Hold just these items, as of the write `seq`; false where another reader was quicker."""
+    def finish(self, turn: int, changed: Changed, new: Iterable[Item], *, partly: bool) -> bool:
+        """Take the last of the changes; false where another reader was quicker since `turn`.
+
+        `partly` says that some were taken before. They may be older than what the other reader took, and all is read
+        again.
+        """
         with self.lock:
-            if self.seq != since:
-                self.seq = -1  # what was taken may be older than what the other reader took
+            if self.turn != turn:
+                if partly:
+                    self.seq, self.notes, self.items = -1, None, {}
                 return False
-            if items is not self.items:
-                self.remove([key for key in self.entries if key not in items])
-            self.seq, self.items = seq, items
+            self.take(new)
+            now = {item.key: item for item in changed.items}
+            if changed.whole:
+                self.remove([key for key in self.entries if key not in now])
+                self.items = now
+            elif now or changed.gone:
+                self.remove(changed.gone)
+                self.items = {**self.items, **now}
+            self.turn, self.seq, self.notes = turn + 1, changed.seq, changed.notes
             return True
 
     def remove(self, keys: Iterable[str]) -> None:
@@ -180,8 +210,9 @@ class Indexes:
                 return Index()
             found = indexes.pop(namespace, None) or Index()
             indexes[namespace] = found
-            if len(indexes) > self._most:
-                indexes.pop(next(iter(indexes)))
+            lessons = sum(len(one.items) for one in indexes.values())
+            while len(indexes) > 1 and (len(indexes) > self._most or lessons > KEPT_LESSONS):
+                lessons -= len(indexes.pop(next(iter(indexes))).items)  # the least recently used
             return found
 
 

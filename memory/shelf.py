@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, SPELL, News, Plan, below, every
-from langgraph_reflexion.memory.index import Index
+from langgraph_reflexion.memory.access import GIVE_WAY, NOTES, PAGE, SPELL, News, Plan, below, every
+from langgraph_reflexion.memory.index import Changed, Index
 from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.topics import GENERAL, topic_of
@@ -21,6 +22,16 @@ logger = logging.getLogger(__name__)
 
 NEAREST = 50
 """Lessons that a store with an index is asked for."""
+
+FEW = 50
+"""Lessons of a namespace up to which it is read as a whole each time, which costs no more than the notes of changes."""
+
+LATEST = 32
+"""Notes of changes that a recall looks at. A database may show two writes in another order than they were made in, but
+only those of the same few milliseconds."""
+
+NOTES_KEPT = 500
+"""Notes of changes that a namespace keeps. An index that is further behind reads the namespace again."""
 
 
 REFUTED = "refuted"
@@ -68,6 +79,10 @@ class Shelf:
     def evidence(self) -> Namespace:
         return (*self.namespace, "evidence")
 
+    @property
+    def notes(self) -> Namespace:
+        return (*self.evidence, NOTES)
+
     def evidence_of(self, lesson: str) -> Namespace:
         return (*self.evidence, lesson)
 
@@ -76,23 +91,41 @@ def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
     """The lessons' items as they are now, by key; the index is up to date with them afterwards."""
     index = shelf.index
     while True:
-        since, seq = index.seq, -1
-        [news] = yield News(shelf.lessons, since)
+        turn = index.turn
+        [news] = yield News(shelf.lessons, index.seq)
         if news is None:
-            items = {item.key: item for item in (yield from every(shelf.lessons))}
-            new = [item for item in items.values() if index.is_new(item)]
+            changed = yield from _changed(shelf, index)
         else:
-            seq, new = news.seq, news.items
-            items = index.items if news.since >= 0 else {}
-            if news.items or news.keys is not None:
-                items = {**items, **{item.key: item for item in news.items}}
-            if news.keys is not None:
-                items = {key: item for key, item in items.items() if key in news.keys}
-        for start in range(0, len(new), SPELL):
+            gone = () if news.keys is None else index.items.keys() - news.keys
+            changed = Changed(news.items, gone, news.since < 0, news.seq)
+        new = [item for item in changed.items if index.is_new(item)]
+        for start in range(0, len(new) - SPELL, SPELL):
             index.take(new[start : start + SPELL])
             yield GIVE_WAY
-        if index.finish(since, seq, items):
-            return items
+        if index.finish(turn, changed, new[(len(new) - 1) // SPELL * SPELL :], partly=len(new) > SPELL):
+            return index.items
+
+
+def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
+    """What changed since the index was last up to date, in a store that does not tell."""
+    if len(index.items) <= FEW:
+        [page] = yield [SearchOp(shelf.lessons, None, FEW + 1)]
+        if len(page) <= FEW:
+            return Changed([item for item in page if item.namespace == shelf.lessons], whole=True)
+    [page] = yield [SearchOp(shelf.notes, None, LATEST)]
+    if len(page) == LATEST and (not index.notes or index.notes.isdisjoint(item.key for item in page)):
+        page = yield from every(shelf.notes)
+    elif len(page) == LATEST and any(a.updated_at < b.updated_at for a, b in pairwise(page)):
+        page = yield from every(shelf.notes)  # this store does not list the newest first
+    notes = frozenset(item.key for item in page)
+    is_behind = index.notes is not None and index.notes.isdisjoint(notes) and (index.notes or len(page) >= NOTES_KEPT)
+    if index.notes is None or is_behind:
+        return Changed((yield from every(shelf.lessons)), whole=True, notes=notes)
+    new = [item.value.get("lessons") for item in page if item.key not in index.notes]
+    keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids))
+    items = (yield [GetOp(shelf.lessons, key) for key in keys]) if keys else []
+    gone = [key for key, item in zip(keys, items, strict=True) if item is None]
+    return Changed([item for item in items if item is not None], gone, notes=notes)
 
 
 def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
@@ -141,7 +174,7 @@ def evidence_items(shelf: Shelf) -> Plan[list[Item]]:
     """Everything appended about the lessons of this namespace; a label like `evidence` may open another one below."""
     items = yield from below(shelf.evidence)
     deep = len(shelf.evidence) + 1
-    return [one for one in items if len(one.namespace) == deep and one.namespace[-1] not in COLLECTIONS]
+    return [one for one in items if len(one.namespace) == deep and one.namespace[-1] not in (*COLLECTIONS, NOTES)]
 
 
 def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
