@@ -48,6 +48,9 @@ Plan = Generator[Request, Any, T]
 PAGE = 5000
 """Items asked for at once."""
 
+COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
+"""What lies directly in a namespace."""
+
 NOTES = "~changes"
 """Label, below the evidence, of notes that say which lessons a write changed. No lesson has such an id."""
 
@@ -168,19 +171,30 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
 
 
 def _with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
-    """The writes in one order for all, so that a database has no deadlock, and a note of the lessons they change.
+    """The operations as the store gets them.
 
-    A store that tells what changed needs no notes.
+    Writes go in one order for all writers, so that a database has no deadlock. With them go notes of the lessons that
+    change, for a store that does not tell, and the record of all evidence about a lesson goes when some is added.
     """
     puts = [op for op in ops if isinstance(op, PutOp)]
     if len(puts) < len(ops):
-        return ops
+        renewed = getattr(store, "ttl_config", None) is not None  # else nothing expires, and reading need not renew it
+        return ops if renewed else [_not_renewing(op) for op in ops]
     changed: dict[Namespace, list[str]] = {}
-    for op in puts if not hasattr(store, "changes") else ():
-        if op.namespace[-1] == "lessons":
+    known = {(op.namespace, op.key) for op in puts}
+    more: list[PutOp] = []
+    for op in puts:
+        room, label = ("", *op.namespace)[-2:]
+        if label == "lessons" and not hasattr(store, "changes"):
             changed.setdefault(op.namespace[:-1], []).append(op.key)
-    notes = [PutOp((*of, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False) for of, ids in changed.items()]
-    return [*sorted(puts, key=lambda op: (op.namespace, op.key)), *notes]
+        elif room == "evidence" and label not in (*COLLECTIONS, NOTES) and (op.namespace[:-1], label) not in known:
+            more.append(PutOp(op.namespace[:-1], label, None))
+    more += [PutOp((*of, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False) for of, ids in changed.items()]
+    return [*sorted([*puts, *more], key=lambda op: (op.namespace, op.key))]
+
+
+def _not_renewing(op: Op) -> Op:
+    return op._replace(refresh_ttl=False) if isinstance(op, GetOp | SearchOp) else op
 
 
 def _batch(batch: Callable[[list[Op]], list[Any]], ops: list[Op]) -> list[Any]:

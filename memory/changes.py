@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from langgraph.store.base import Item, Op, PutOp
+from langgraph.store.base import GetOp, Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, drop, every, put, read
-from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of
+from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of, whole_record
 from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, fit_for_a_label, read_one, read_some
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.memory.values import By, Change, ChangeAction
@@ -82,12 +82,18 @@ def rewritten(shelf: Shelf, item: Item, fields: dict[str, Any]) -> PutOp:
 
 
 def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
-    """These lessons as they are now; an item that differs from its recorded changes is corrected."""
+    """These lessons as they are now; an item or a record that differs from what was appended is corrected."""
     wanted = list(ids)
     found = yield from read_some(shelf, wanted)
     for _ in range(LOOKS):
-        wrong = [(one, as_recorded(one.item.value, one.evidence)) for one in found.values()]
-        ops: list[Op] = [rewritten(shelf, one.item, right) for one, right in wrong if right != one.item.value]
+        kept = (yield [GetOp(shelf.evidence, id) for id in found]) if found else []
+        ops: list[Op] = []
+        for one, item in zip(found.values(), kept, strict=True):
+            right, whole = as_recorded(one.item.value, one.evidence), whole_record(one.evidence)
+            if right != one.item.value:
+                ops.append(rewritten(shelf, one.item, right))
+            if item is None or item.value != whole:
+                ops.append(put(shelf.evidence, one.lesson.id, whole))
         if not ops:
             break
         yield from unless_embedding_fails(ops)

@@ -14,13 +14,22 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from langgraph.store.base import Item, Op, PutOp, SearchOp
+from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.access import Plan, drop, every, put, read
+from langgraph_reflexion.memory.access import Plan, put, read
 from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
-from langgraph_reflexion.memory.records import Evidence, failure_of, run_record
-from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, read_episode, read_some, topic_for
+from langgraph_reflexion.memory.records import Evidence, failure_of, run_record, taken_back, whole_record
+from langgraph_reflexion.memory.shelf import (
+    REFUTED,
+    Read,
+    Shelf,
+    episode_in,
+    evidence_about,
+    read_episode,
+    read_some,
+    topic_for,
+)
+from langgraph_reflexion.memory.upkeep import APPENDED, LATE, drop_old_episodes, fold_runs
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.secrets import mask_secrets
 
@@ -119,7 +128,8 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     episode = episode.model_copy(update={"topic": episode.topic or topic_for(episode.task, shelf.policy)})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, episode, before, [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))])
-    yield from _drop_old_episodes(shelf)
+    if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # one run in a hundredth of those that are kept
+        yield from drop_old_episodes(shelf)
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
@@ -142,43 +152,59 @@ def _count(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[Op]
     concerned = dict.fromkeys([*episode.shown, *episode.withheld])
     wrote = [id for id in episode.written if id not in concerned]
     found = yield from read_some(shelf, [*concerned, *wrote])
-    for old in dict.fromkeys([*before.shown, *before.withheld, *before.written]) if before is not None else ():
-        if old not in concerned and old not in wrote:
-            ops.append(PutOp(shelf.evidence_of(old), f"run/{episode.id}", None))
+    old = dict.fromkeys([*before.shown, *before.withheld, *before.written]) if before is not None else {}
+    for id, one in (yield from read_some(shelf, [id for id in old if id not in concerned and id not in wrote])).items():
+        key, value = run_record(episode.id, result=None, at=now, instead=_counted(one, before, now))
+        ops.append(put(shelf.evidence_of(id), key, taken_back(value, now)))
     known = {id: one for id, one in found.items() if id in concerned and not one.lesson.name}
     for id, one in known.items():
-        withheld = id not in episode.shown
+        withheld, instead = id not in episode.shown, _counted(one, before, now)
         result = result_of(episode, one.lesson)
-        key, value = run_record(episode.id, withheld=withheld, result=result, at=now)
+        key, value = run_record(episode.id, withheld=withheld, result=result, at=now, instead=instead)
         ops.append(put(shelf.evidence_of(id), key, value))
         known[id] = one.with_run(value)
+    tried: dict[str, Read] = {}
     for id in (id for id in wrote if id in found):
         # What the run failed with came before it wrote the lesson; `failed` says whether it came back.
         result = result_of(episode.model_copy(update={"failures": []}), found[id].lesson)
         key, value = run_record(episode.id, result=result, at=now, tried=True)
         ops.append(put(shelf.evidence_of(id), key, value))
+        tried[id] = found[id].with_run(value)
     exempt = [id for id, one in found.items() if one.lesson.name or one.evidence.vouched]
-    topic = _topic_ops(shelf, episode, exempt, now)
-    won, lost = yield from topic_record(shelf, episode.topic or "")
-    for op in topic:
-        won, lost = (won + 1, lost) if (op.value or {}).get("result") == "win" else (won, lost + 1)
+    label = topic_label(episode.topic or "")
+    topic = (yield from evidence_about(shelf, [label]))[label]
+    for row in _topic_rows(shelf, episode, exempt, now):
+        topic = topic.with_run({**(row.value or {})})
+        ops += [row, put(shelf.evidence, label, whole_record(topic))]
+    statuses = _status_ops(shelf, known, won_and_lost(topic), episode.id)
+    moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}
+    records = {id: one.evidence for id, one in (known | tried).items() if id not in moved}
+    ops += [put(shelf.evidence, id, whole_record(evidence)) for id, evidence in records.items()]
     # One batch, so that a crash counts all of a run or nothing.
-    yield from unless_embedding_fails([*ops, *topic, *_status_ops(shelf, known, (won, lost), episode.id)])
+    yield from unless_embedding_fails([*ops, *statuses])
     # Read again after writing: of several writers at once, the last one to read sees what all have written.
-    more = _status_ops(shelf, (yield from settled(shelf, known)), (won, lost), episode.id)
+    now_found = yield from settled(shelf, [*known, *tried])
+    now_known = {id: one for id, one in now_found.items() if id in known}
+    more = _status_ops(shelf, now_known, won_and_lost(topic), episode.id)
     if more:
         yield from unless_embedding_fails(more)
         yield from settled(shelf, known)
+    for id, one in now_found.items():
+        if one.evidence.appended > APPENDED:
+            yield from fold_runs(shelf, id)
 
 
-def _drop_old_episodes(shelf: Shelf) -> Plan[None]:
-    """Keep the latest `keep_runs` episodes, and up to a twentieth more, so that few runs have to read them all."""
-    most = shelf.policy.keep_runs
-    [more] = yield [SearchOp(shelf.episodes, None, 1, most + most // 20)]
-    if more:
-        items = yield from every(shelf.episodes)
-        items.sort(key=lambda item: (str(item.value.get("created_at")), item.key))
-        yield drop(items[: max(len(items) - most, 0)])
+def _counted(found: Read, before: Episode | None, now: datetime) -> dict[str, Any] | None:
+    """What an earlier end of a run counted for a lesson, where that may lie in the lesson's counts by now."""
+    if before is None:
+        return None
+    listed = next((run for run in found.evidence.runs if run["run"] == before.id), None)
+    if listed is not None:
+        return listed if now - datetime.fromisoformat(listed["at"]) > LATE / 2 else None
+    id = found.lesson.id
+    if not any(found.evidence.earlier.values()) or id not in (*before.shown, *before.withheld):
+        return None
+    return {"withheld": id not in before.shown, "result": result_of(before, found.lesson)}
 
 
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
@@ -246,8 +272,10 @@ def recent(lesson: Lesson, evidence: Evidence) -> tuple[float, float]:
     counts only if that failed.
     """
     counted = evidence.shown_results()
-    wins = float(lesson.wins - sum(run["result"] == "win" for run in counted))  # what a loaded record says
-    losses = float(lesson.losses - sum(run["result"] == "loss" for run in counted))
+    before = evidence.earlier.get("wins", 0), evidence.earlier.get("losses", 0)
+    faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))  # what is left of many runs when the listed ones begin
+    wins = faded * before[0] + lesson.wins - before[0] - sum(run["result"] == "win" for run in counted)
+    losses = faded * before[1] + lesson.losses - before[1] - sum(run["result"] == "loss" for run in counted)
     again = [(str(one["at"]), "taught") for one in evidence.sources][1:]
     tried = [(str(run["at"]), "loss") for run in evidence.runs if run.get("tried") and run.get("result") == "loss"]
     wins += TAUGHT
@@ -383,10 +411,14 @@ def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int],
 # ---------------------------------------------------------------- topics
 
 
-def topic_record(shelf: Shelf, topic: str) -> Plan[tuple[int, int]]:
-    """The latest runs of a topic that were shown no lessons at their start: how many were won, and how many lost."""
-    items = yield from every(_topic_place(shelf, topic))
-    results = [item.value.get("result") for item in items if not item.value.get("undone")]
+def topic_label(topic: str) -> str:
+    """The label in the evidence of the runs of a topic that were shown no lessons at their start."""
+    return TOPIC + (re.sub(r"\W+", "-", topic).strip("-").lower()[:64] or "general")
+
+
+def won_and_lost(runs: Evidence) -> tuple[int, int]:
+    """How many of these runs were won, and how many lost."""
+    results = [run.get("result") for run in runs.runs]
     return results.count("win"), results.count("loss")
 
 
@@ -401,7 +433,7 @@ def topics_in(items: Iterable[Item]) -> dict[str, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def _topic_ops(shelf: Shelf, episode: Episode, exempt: Collection[str], at: datetime) -> list[PutOp]:
+def _topic_rows(shelf: Shelf, episode: Episode, exempt: Collection[str], at: datetime) -> list[PutOp]:
     """What records a run that was shown no lessons at its start. One that had an answer refused was lost without."""
     result = result_of(episode)
     shown = [id for id in episode.shown if id not in exempt and not episode.recalled_at.get(id, 0)]
@@ -409,8 +441,5 @@ def _topic_ops(shelf: Shelf, episode: Episode, exempt: Collection[str], at: date
         return []
     refused = any(failure.signal == "check_failed" for failure in episode.failures)
     value = {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
-    return [put(_topic_place(shelf, episode.topic or ""), f"{int(_draw(episode.id) * PLACES):02d}", value)]
-
-
-def _topic_place(shelf: Shelf, topic: str) -> Namespace:
-    return shelf.evidence_of(TOPIC + (re.sub(r"\W+", "-", topic).strip("-").lower()[:64] or "general"))
+    place = shelf.evidence_of(topic_label(episode.topic or ""))
+    return [put(place, f"{int(_draw(episode.id) * PLACES):02d}", value)]

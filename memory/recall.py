@@ -22,7 +22,7 @@ from langgraph.store.base import Item, SearchOp
 
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
-from langgraph_reflexion.memory.credit import estimate, topic_record
+from langgraph_reflexion.memory.credit import estimate, topic_label, won_and_lost
 from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked, topic_for
@@ -148,7 +148,8 @@ def recall(
     else:
         scores = yield from _for_failure(shelf, weights, usable, failure)
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
-    evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best]))
+    about = topic_label(topic)
+    evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best, about]))
     if policy.approve:
         always, best = ([key for key in keys if evidence[key].approved] for keys in (always, best))
     current = {key: _current(items[key], evidence[key], failure) for key in (*always, *best)}
@@ -156,7 +157,7 @@ def recall(
     rules = [lesson for lesson in rules if doubt_of(lesson, evidence[lesson.id]) is None]
     rules.sort(key=lambda lesson: -len(weights.keys() & words_of(lesson.text)))
     fit = [(lesson, scores[key]) for key in best if key not in always and (lesson := current[key]) is not None]
-    record = (yield from topic_record(shelf, topic)) if fit and failure is None else (0, 0)
+    record = won_and_lost(evidence[about]) if failure is None else (0, 0)
     kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, record)
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     limits = policy.max_lessons, policy.lesson_tokens

@@ -11,9 +11,10 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from langgraph.store.base import Item
@@ -35,6 +36,13 @@ TRUST: tuple[Origin, ...] = ("observed", "judged", "told", "verified")
 FIELDS = ["text", "when"]
 """What a store with an index embeds of a lesson."""
 
+COUNTS = ("shown", "wins", "losses", "withheld_wins", "withheld_losses")
+"""A lesson's counts of runs."""
+
+LISTED = 60
+"""Runs of a lesson that are kept one by one; those before them are counted. The oldest of them weighs less than a
+twentieth in `credit.recent`."""
+
 ALSO = "also"
 """Where a record keeps further fingerprints it is known for."""
 
@@ -45,7 +53,12 @@ class Evidence:
 
     sources: tuple[dict[str, Any], ...] = ()
     runs: tuple[dict[str, Any], ...] = ()
+    """The latest runs, the last of them last."""
     changes: tuple[Change, ...] = ()
+    earlier: Mapping[str, int] = field(default_factory=dict)
+    """What came of the runs before these, by the names of a lesson's counts."""
+    appended: int = 0
+    """Runs that lie under keys of their own in the store."""
 
     @property
     def shown(self) -> tuple[dict[str, Any], ...]:
@@ -58,8 +71,8 @@ class Evidence:
 
     def with_run(self, run: dict[str, Any]) -> Evidence:
         """The same once a run is counted, in place of what was counted for it before."""
-        others = [one for one in self.runs if one.get("run") != run["run"]]
-        return replace(self, runs=tuple(sorted([*others, run], key=lambda one: (one["at"], str(one.get("run"))))))
+        runs, earlier = _runs_in(self.runs, [run], self.earlier)
+        return replace(self, runs=runs, earlier=earlier)
 
     def with_change(self, change: Change) -> Evidence:
         """The same once something has happened."""
@@ -193,7 +206,7 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
 
 def out_of_bounds(lesson: Lesson) -> str:
     """Which value of a lesson cannot be: a count below zero, or a time without a zone. Empty where none is."""
-    for name in ("shown", "wins", "losses", "withheld_wins", "withheld_losses"):
+    for name in COUNTS:
         if (count := getattr(lesson, name)) < 0:
             return f"`{name}` is 0 or more, got {count}"
     for name in ("created_at", "updated_at", "expires_at", "last_used_at"):
@@ -205,22 +218,19 @@ def out_of_bounds(lesson: Lesson) -> str:
 
 def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     """The lesson as it is now: counts and sources united, trust the least of its sources, the latest status."""
-    shown = evidence.shown
-    withheld = [run for run in evidence.runs if run.get("withheld")]
     statuses = evidence.statuses()
-    used = max((datetime.fromisoformat(run["at"]) for run in shown), default=lesson.last_used_at)
+    used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
     changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
     named = [*lesson.sources, *(str(one["source"]) for one in evidence.sources)]
+    counts = Counter(evidence.earlier)
+    for run in evidence.runs:
+        counts.update(_counts_of(run))
     return lesson.model_copy(
         update={
             "sources": [one for one in dict.fromkeys(named) if one],
             "origin": _origin(lesson, evidence),
             "status": statuses[-1] if statuses else lesson.status,
-            "shown": lesson.shown + len(shown),
-            "wins": lesson.wins + _count(shown, "win"),
-            "losses": lesson.losses + _count(shown, "loss"),
-            "withheld_wins": lesson.withheld_wins + _count(withheld, "win"),
-            "withheld_losses": lesson.withheld_losses + _count(withheld, "loss"),
+            **{name: getattr(lesson, name) + counts[name] for name in COUNTS},
             "last_used_at": used,
             "updated_at": max(filter(None, (lesson.updated_at, changed)), default=None),
         }
@@ -238,10 +248,6 @@ def _origin(lesson: Lesson, evidence: Evidence) -> Origin:
     return min(origins.values(), default=lesson.origin, key=TRUST.index)
 
 
-def _count(runs: Iterable[dict[str, Any]], result: str) -> int:
-    return sum(run.get("result") == result for run in runs)
-
-
 _BY_CHANCE = ("at", "run", "why")
 """What of a conclusion from the evidence depends on who drew it."""
 
@@ -254,11 +260,18 @@ def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, An
 
 
 def run_record(
-    run: str, *, result: str | None, at: datetime, withheld: bool = False, tried: bool = False
+    run: str,
+    *,
+    result: str | None,
+    at: datetime,
+    withheld: bool = False,
+    tried: bool = False,
+    instead: Mapping[str, Any] | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """The key and value that say what came of a run; the last to finish under a run id stands.
 
-    `tried` says that the run had written the lesson itself, so that it proves nothing.
+    `tried` says that the run had written the lesson itself, so that it proves nothing. `instead` is what was said of
+    the run before, where that may be in the counts already.
     """
     value: dict[str, Any] = {
         "type": "run",
@@ -268,7 +281,10 @@ def run_record(
         "at": at.isoformat(),
         **({"tried": True} if tried else {}),
     }
-    return run_key(run), value
+    if instead is None:
+        return run_key(run), value
+    before = {name: instead[name] for name in ("withheld", "result", "tried") if instead.get(name) is not None}
+    return f"again/{run}", {**value, "instead": before}
 
 
 def run_key(run: str) -> str:
@@ -287,7 +303,17 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
     With the first of them goes the lesson's own record, so that it can be derived again.
     """
     place = 1 + max((int(_place(one.id)) for one in known.changes), default=-1)
-    value: dict[str, Any] = {
+    value = _change_value(change)
+    # Writers who come to the same conclusion at once leave one record of it.
+    own = _BY_CHANCE if change.by in ("evidence", "policy") else ("at", "run") if change.action == "opposed" else ()
+    telling = {name: one for name, one in value.items() if name not in own}
+    said = hash_of(json.dumps(telling, sort_keys=True), 8)
+    key = f"change/{place:06d}/{said}"
+    return key, {**value, "id": f"{change.lesson}.{place:06d}.{said}", **({"row": row} if row is not None else {})}
+
+
+def _change_value(change: Change) -> dict[str, Any]:
+    return {
         "type": "change",
         "lesson": change.lesson,
         "action": change.action,
@@ -301,12 +327,6 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
         **({"words": list(change.words)} if change.words else {}),
         **({"undoes": change.undoes} if change.undoes else {}),
     }
-    # Writers who come to the same conclusion at once leave one record of it.
-    own = _BY_CHANCE if change.by in ("evidence", "policy") else ("at", "run") if change.action == "opposed" else ()
-    telling = {name: one for name, one in value.items() if name not in own}
-    said = hash_of(json.dumps(telling, sort_keys=True), 8)
-    key = f"change/{place:06d}/{said}"
-    return key, {**value, "id": f"{change.lesson}.{place:06d}.{said}", **({"row": row} if row is not None else {})}
 
 
 def lesson_of_change(change_id: str) -> str | None:
@@ -317,28 +337,104 @@ def lesson_of_change(change_id: str) -> str | None:
 
 def evidence_in(items: Iterable[Item]) -> Evidence:
     """What these items say of one lesson; damaged ones are left out."""
-    sources, runs, changes = [], [], []
+    sources, runs, changes, sums = [], [], [], []
     for item in items:
         value = item.value
         try:
             at = datetime.fromisoformat(value["at"])
             if at.tzinfo is None:
                 raise ValueError("its time has no zone")
-            if value.get("undone"):
-                continue
-            if value["type"] == "source":
-                sources.append((at, str(value["source"]), value))
-            elif value["type"] == "run":
+            if value["type"] == "run":
                 runs.append((at, str(value["run"]), value))
+            elif value.get("undone"):
+                continue
+            elif value["type"] == "source":
+                sources.append((at, str(value["source"]), value))
             elif value["type"] == "change":
                 changes.append((item.key, change_of(value)))
+            elif value["type"] == "sum":
+                sums.append((at, item.key, _runs_of(value), Counter(value["earlier"])))
         except (KeyError, TypeError, ValueError, AttributeError):
             logger.warning("Left out the damaged evidence %r", item.key)
+    *_, listed, earlier = max(sums, key=lambda one: one[:2], default=((), Counter[str]()))
+    latest, earlier = _runs_in(listed, [one[2] for one in sorted(runs, key=lambda one: one[:2])], earlier)
     return Evidence(
         sources=tuple(one[2] for one in sorted(sources, key=lambda one: one[:2])),
-        runs=tuple(one[2] for one in sorted(runs, key=lambda one: one[:2])),
+        runs=latest,
         changes=tuple(one[1] for one in sorted(changes, key=lambda one: one[0])),
+        earlier=earlier,
+        appended=len(runs),
     )
+
+
+def _runs_in(
+    listed: Iterable[dict[str, Any]], rows: Iterable[dict[str, Any]], earlier: Mapping[str, int]
+) -> tuple[tuple[dict[str, Any], ...], Counter[str]]:
+    """The latest runs one by one and the counts of those before, once these rows are added.
+
+    A row replaces what is listed of its run. Where the run is in the counts already, it takes from them what the row
+    says that it stands instead of.
+    """
+    runs = {str(run["run"]): run for run in listed}
+    counts = Counter(earlier)
+    for row in rows:
+        if runs.pop(str(row["run"]), None) is None and row.get("instead") is not None:
+            counts.subtract(_counts_of(row["instead"]))
+        if not row.get("undone"):
+            runs[str(row["run"])] = row
+    ordered = sorted(runs.values(), key=lambda one: (one["at"], str(one["run"])))
+    for run in ordered[:-LISTED]:
+        counts.update(_counts_of(run))
+    return tuple(ordered[-LISTED:]), counts
+
+
+def _counts_of(run: Mapping[str, Any]) -> dict[str, int]:
+    """What one run adds to a lesson's counts."""
+    if run.get("tried"):
+        return {}
+    side, result = "withheld_" if run.get("withheld") else "", run.get("result")
+    shown = {} if side else {"shown": 1}
+    return (
+        {**shown, f"{side}wins": 1} if result == "win" else {**shown, f"{side}losses": 1} if result == "loss" else shown
+    )
+
+
+def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
+    """The key and value of one record that stands for many runs. Of several the latest counts: it holds the others."""
+    at = max(str(run["at"]) for run in evidence.runs)
+    runs = [
+        [run["run"], datetime.fromisoformat(run["at"]).timestamp(), run.get("result"), _side(run)]
+        for run in evidence.runs
+    ]
+    return f"sum/{at}", {"type": "sum", "at": at, "earlier": {**evidence.earlier}, "runs": runs}
+
+
+def whole_record(evidence: Evidence) -> dict[str, Any]:
+    """All evidence about a lesson as one value, which a recall reads in place of everything appended."""
+    value = sum_record(evidence)[1] if evidence.runs else {"earlier": {**evidence.earlier}, "runs": []}
+    changes = [{**_change_value(change), "id": change.id} for change in evidence.changes]
+    return {**value, "type": "whole", "sources": list(evidence.sources), "changes": changes}
+
+
+def whole_in(value: Mapping[str, Any]) -> Evidence | None:
+    """The evidence in such a value, or `None` where it is damaged."""
+    try:
+        changes = tuple(change_of(change) for change in value["changes"])
+        return Evidence(tuple(value["sources"]), tuple(_runs_of(value)), changes, Counter(value["earlier"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _side(run: Mapping[str, Any]) -> int:
+    return 2 if run.get("tried") else int(bool(run.get("withheld")))
+
+
+def _runs_of(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The runs in a value, each as the record it was."""
+    return [
+        run_record(run, result=result, at=datetime.fromtimestamp(at, UTC), withheld=side == 1, tried=side == 2)[1]
+        for run, at, result, side in value["runs"]
+    ]
 
 
 def _place(change_id: str) -> str:

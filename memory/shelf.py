@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory.access import GIVE_WAY, NOTES, PAGE, SPELL, News, Plan, below, every
+from langgraph_reflexion.memory.access import COLLECTIONS, GIVE_WAY, NOTES, PAGE, SPELL, News, Plan, below, every
 from langgraph_reflexion.memory.index import Changed, Index
-from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in
+from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in, whole_in
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.topics import GENERAL, topic_of
 
@@ -50,10 +50,6 @@ class Read(NamedTuple):
         evidence = self.evidence.with_run(run)
         base = lesson_in(self.item)
         return Read(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
-
-
-COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
-"""What lies directly in a namespace."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,7 @@ def read_some(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
     if not wanted:
         return {}
     items = yield [GetOp(shelf.lessons, one) for one in wanted]
-    evidence = yield from evidence_about(shelf, wanted)
+    evidence = yield from _appended_about(shelf, wanted)
     return (yield from _together((item for item in items if item is not None), evidence))
 
 
@@ -154,15 +150,22 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
     return dict(sorted(found.items(), key=lambda one: (one[1].lesson.created_at or shelf.clock(), one[0])))
 
 
-def evidence_about(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Evidence]]:
-    """What was appended about these lessons, asked for at once."""
-    wanted = list(ids)
-    if not wanted:
+def evidence_about(shelf: Shelf, labels: Iterable[str]) -> Plan[dict[str, Evidence]]:
+    """What is known about these lessons and topics: the record of each, or all that was appended if there is none."""
+    wanted = list(labels)
+    items = (yield [GetOp(shelf.evidence, one) for one in wanted]) if wanted else []
+    found = {item.key: whole for item in items if item is not None and (whole := whole_in(item.value)) is not None}
+    return found | (yield from _appended_about(shelf, [one for one in wanted if one not in found]))
+
+
+def _appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
+    """What was appended about these, asked for at once."""
+    if not labels:
         return {}
-    asked: list[Op] = [SearchOp(shelf.evidence_of(one), None, PAGE) for one in wanted]
+    asked: list[Op] = [SearchOp(shelf.evidence_of(one), None, PAGE) for one in labels]
     pages = yield asked
     found = {}
-    for one, page in zip(wanted, pages, strict=True):
+    for one, page in zip(labels, pages, strict=True):
         exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(one)]
         if len(page) == PAGE:
             exactly = yield from every(shelf.evidence_of(one))

@@ -15,7 +15,16 @@ from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import is_bound_alike, is_live, merge
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
-from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, record, source_records
+from langgraph_reflexion.memory.records import (
+    FIELDS,
+    LIVE,
+    Evidence,
+    change_record,
+    lesson_id,
+    record,
+    source_records,
+    whole_record,
+)
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, read_one, read_some, stocked
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
@@ -184,10 +193,12 @@ def _new_record(shelf: Shelf, new: Lesson, doubt: str) -> tuple[Read, list[Op]]:
     bare = record(new.model_copy(update={"sources": []}))
     key, value = change_record(Evidence(), change, bare)
     about = shelf.evidence_of(new.id)
-    ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(about, key, value)]
-    ops += [put(about, *source) for source in source_records(new, at)]
+    sources = source_records(new, at)
+    evidence = Evidence(tuple(source for _, source in sources), changes=(replace(change, id=value["id"]),))
+    ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(shelf.evidence, new.id, whole_record(evidence))]
+    ops += [put(about, *row) for row in ((key, value), *sources)]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
-    return Read(item, new, Evidence(changes=(replace(change, id=value["id"]),))), ops
+    return Read(item, new, evidence), ops
 
 
 def _consequences(shelf: Shelf, found: Read, items: Mapping[str, Item], against: list[str]) -> Plan[list[Op]]:
