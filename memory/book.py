@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack, cast, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
-from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, writing
+from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, upkeep, writing
 from langgraph_reflexion.memory.access import Plan, both, every, settle
 from langgraph_reflexion.memory.arguments import a_place, an_id, instance, names, text, whole
 from langgraph_reflexion.memory.choose import Selection
@@ -19,6 +19,7 @@ from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.records import LIVE, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
+from langgraph_reflexion.memory.upkeep import Swept
 from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
 
@@ -254,6 +255,15 @@ class LessonBook:
     undo, aundo = both(_undo)
 
     # ------------------------------------------------------------ upkeep
+
+    def _sweep(self) -> Plan[Swept]:
+        """Count old runs of lessons together, remove the oldest episodes and notes, and say how many those were.
+
+        Each run does its share of this by itself. Sweep on a schedule where many namespaces are seldom used.
+        """
+        return (yield from upkeep.sweep(self._shelf))
+
+    sweep, asweep = both(_sweep)
 
     def _distill(self, model: Any = None) -> Plan[list[Lesson]]:
         """Give lessons that say much the same one pattern that speaks for them, and return the new patterns.

@@ -17,7 +17,16 @@ from langgraph.store.base import GetOp, Item, Op, PutOp
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, drop, every, put, read
 from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of, whole_record
-from langgraph_reflexion.memory.shelf import REFUTED, Read, Shelf, episode_in, fit_for_a_label, read_one, read_some
+from langgraph_reflexion.memory.shelf import (
+    REFUTED,
+    Read,
+    Shelf,
+    episode_in,
+    fit_for_a_label,
+    read_one,
+    read_some,
+    stocked,
+)
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.memory.values import By, Change, ChangeAction
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
@@ -182,7 +191,8 @@ def forget_named(shelf: Shelf, name: str) -> Plan[int]:
 
 def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
     """Remove these lessons in one batch, so that a crash forgets all or nothing."""
-    items = {item.key: item for item in (yield from every(shelf.lessons))}
+    items = {item.key: item for item in (yield [GetOp(shelf.lessons, one) for one in meant])}
+    items |= yield from stocked(shelf)
     speaking = [key for one in meant for key, item in items.items() if _speaks_in_its_words(item, items[one])]
     ops: list[Op] = []
     episodes: dict[str, Episode] = {}
@@ -199,7 +209,7 @@ def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
             if episode is not None and kept is not None:
                 noted[source] = {REFUTED: kept.value[REFUTED]} if kept.value.get(REFUTED) else {}
                 episodes[source] = _without(episode, {fold(text) for text in said if isinstance(text, str)})
-        ops += drop([items[one], *about])
+        ops += [*drop([items[one], *about]), PutOp(shelf.evidence, one, None)]
     ops += [put(shelf.episodes, run, one.model_dump(mode="json") | noted[run]) for run, one in episodes.items()]
     if ops:
         yield ops

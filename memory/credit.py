@@ -151,7 +151,7 @@ def _count(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[Op]
     now = shelf.clock()
     concerned = dict.fromkeys([*episode.shown, *episode.withheld])
     wrote = [id for id in episode.written if id not in concerned]
-    found = yield from read_some(shelf, [*concerned, *wrote])
+    found = yield from read_some(shelf, [*concerned, *wrote], exactly=False)
     old = dict.fromkeys([*before.shown, *before.withheld, *before.written]) if before is not None else {}
     for id, one in (yield from read_some(shelf, [id for id in old if id not in concerned and id not in wrote])).items():
         key, value = run_record(episode.id, result=None, at=now, instead=_counted(one, before, now))
@@ -173,9 +173,11 @@ def _count(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[Op]
     exempt = [id for id, one in found.items() if one.lesson.name or one.evidence.vouched]
     label = topic_label(episode.topic or "")
     topic = (yield from evidence_about(shelf, [label]))[label]
-    for row in _topic_rows(shelf, episode, exempt, now):
+    rows = _topic_rows(shelf, episode, exempt, now)
+    for row in rows:
         topic = topic.with_run({**(row.value or {})})
-        ops += [row, put(shelf.evidence, label, whole_record(topic))]
+    if rows or not topic.runs:
+        ops += [*rows, put(shelf.evidence, label, whole_record(topic))]
     statuses = _status_ops(shelf, known, won_and_lost(topic), episode.id)
     moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}
     records = {id: one.evidence for id, one in (known | tried).items() if id not in moved}
@@ -190,7 +192,8 @@ def _count(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[Op]
         yield from unless_embedding_fails(more)
         yield from settled(shelf, known)
     for id, one in now_found.items():
-        if one.evidence.appended > APPENDED:
+        runs = one.evidence.runs
+        if one.evidence.appended > APPENDED and now - datetime.fromisoformat(runs[0]["at"]) > LATE:
             yield from fold_runs(shelf, id)
 
 

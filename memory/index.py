@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from langgraph.store.base import BaseStore, Item
@@ -63,8 +64,8 @@ class Changed(NamedTuple):
     """Whether these items are all there are."""
     seq: int = -1
     """The store's last write, where the store tells what changed."""
-    notes: frozenset[str] | None = None
-    """The latest notes of changes, where it does not."""
+    notes: Mapping[str, datetime] | None = None
+    """The latest notes of changes, where it does not, and when they were written."""
 
 
 class Index:
@@ -75,7 +76,7 @@ class Index:
         self.turn = 0
         """How often it was brought up to date."""
         self.seq = -1
-        self.notes: frozenset[str] | None = None
+        self.notes: Mapping[str, datetime] | None = None
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
         self.noise: tuple[int, float] | None = None
@@ -131,6 +132,7 @@ class Index:
         """Hold nothing of these lessons any more."""
         with self.lock:
             gone = set(keys)
+            self.turn += 1  # who has read them, and is about to take them, reads again
             for key in gone:
                 self._drop(key)
             if not gone.isdisjoint(self.items):

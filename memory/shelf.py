@@ -109,13 +109,11 @@ def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
         if len(page) <= FEW:
             return Changed([item for item in page if item.namespace == shelf.lessons], whole=True)
     [page] = yield [SearchOp(shelf.notes, None, LATEST)]
-    if len(page) == LATEST and (not index.notes or index.notes.isdisjoint(item.key for item in page)):
-        page = yield from every(shelf.notes)
-    elif len(page) == LATEST and any(a.updated_at < b.updated_at for a, b in pairwise(page)):
-        page = yield from every(shelf.notes)  # this store does not list the newest first
-    notes = frozenset(item.key for item in page)
-    is_behind = index.notes is not None and index.notes.isdisjoint(notes) and (index.notes or len(page) >= NOTES_KEPT)
-    if index.notes is None or is_behind:
+    is_enough = len(page) < LATEST or (index.notes and page[-1].updated_at < max(index.notes.values()))
+    if not is_enough or any(a.updated_at < b.updated_at for a, b in pairwise(page)):
+        page = yield from every(shelf.notes)  # too many are new, or this store does not list the latest first
+    notes = {item.key: item.updated_at for item in page}
+    if index.notes is None or ((index.notes or len(page) >= NOTES_KEPT) and index.notes.keys().isdisjoint(notes)):
         return Changed((yield from every(shelf.lessons)), whole=True, notes=notes)
     new = [item.value.get("lessons") for item in page if item.key not in index.notes]
     keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids))
@@ -132,13 +130,13 @@ def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
     return found[lesson]
 
 
-def read_some(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
-    """Those of these lessons that are there, as they are now."""
+def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, Read]]:
+    """Those of these lessons that are there, as they are now; by their records alone where another look will follow."""
     wanted = [one for one in dict.fromkeys(ids) if fit_for_a_label(one)]
     if not wanted:
         return {}
     items = yield [GetOp(shelf.lessons, one) for one in wanted]
-    evidence = yield from _appended_about(shelf, wanted)
+    evidence = yield from (_appended_about if exactly else evidence_about)(shelf, wanted)
     return (yield from _together((item for item in items if item is not None), evidence))
 
 

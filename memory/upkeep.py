@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, Plan, drop, every, put
-from langgraph_reflexion.memory.records import evidence_in, sum_record, whole_record
+from langgraph_reflexion.memory.records import LISTED, evidence_in, sum_record
 from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, by_lesson, evidence_items
 
 APPENDED = 100
 """Runs of a lesson that lie in the store one by one before they are counted together. A run of the agent reads those of
 the lessons it was shown."""
 
-LATE = timedelta(minutes=2)
+LATE = timedelta(minutes=1)
 """How late a run may be written, by clocks that differ or a process that pauses, and not miss the count of its time."""
 
 KEPT_OF_EACH = 50
@@ -63,28 +63,28 @@ def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) ->
     stale = _stale(about)
     summed = evidence_in([*sums, *runs])
     ops: list[Op] = drop(stale)
-    if len(runs) >= APPENDED // 2 and summed.runs:
+    if many := len(runs) >= APPENDED - LISTED and bool(summed.runs):
         key, value = sum_record(summed)
         ops += [*drop([*runs, *(item for item in sums if item.key != key)]), put(shelf.evidence_of(lesson), key, value)]
     if ops:
-        kept = [item for item in about if item not in stale]
-        yield [*ops, put(shelf.evidence, lesson, whole_record(evidence_in(kept)))]
-    return len(runs) if len(ops) > len(stale) else 0
+        yield ops
+    return len(runs) if many else 0
 
 
 def drop_old_episodes(shelf: Shelf) -> Plan[int]:
     """Remove the episodes beyond the latest `keep_runs` once there are a twentieth more, and count those."""
     most = shelf.policy.keep_runs
-    more = most // 20
+    more, count = most // 20, 0
     ends: list[Op] = [SearchOp(shelf.episodes, None, 1, 0), SearchOp(shelf.episodes, None, 1, most + more)]
-    first, last = yield ends
-    if not last:
-        return 0
-    # Some stores list the latest first, others the first written.
-    latest_first = first[0].updated_at >= last[0].updated_at
-    [old] = yield [SearchOp(shelf.episodes, None, PAGE if latest_first else more + 1, most if latest_first else 0)]
-    yield drop(old)
-    return len(old)
+    while True:
+        first, last = yield ends
+        if not last:
+            return count
+        # Some stores list the latest first, others the first written.
+        latest_first = first[0].updated_at >= last[0].updated_at
+        [old] = yield [SearchOp(shelf.episodes, None, PAGE if latest_first else more + 1, most if latest_first else 0)]
+        yield drop(old)
+        count += len(old)
 
 
 def _stale(about: Iterable[Item]) -> list[Item]:

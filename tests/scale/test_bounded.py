@@ -1,0 +1,211 @@
+"""What a recall and a run read and leave behind stays the same, however much a namespace holds."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore, Op, PutOp
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+
+from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy
+from langgraph_reflexion.memory import index, shelf, upkeep
+from langgraph_reflexion.memory.access import work
+from langgraph_reflexion.memory.index import Indexes
+
+MANY = 60
+"""More lessons than are read as a whole each time."""
+
+
+class Counting(InMemoryStore):
+    """Counts the reads, and the items that they give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = self.rows = 0
+
+    def batch(self, ops: Iterable[Op]) -> list[Any]:
+        asked = list(ops)
+        results = super().batch(asked)
+        reads = [(op, result) for op, result in zip(asked, results, strict=True) if not isinstance(op, PutOp)]
+        # A database gets all that it is asked for in one namespace as one query.
+        self.queries += len({(type(op), getattr(op, "namespace", op)) for op, _ in reads})
+        self.rows += sum(len(found) if isinstance(found, list) else found is not None for _, found in reads)
+        return results
+
+
+@pytest.fixture(params=["memory", "sqlite", "faiss"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
+    if request.param == "memory":
+        yield InMemoryStore()
+    elif request.param == "faiss":
+        with FaissStore(tmp_path / "lessons.db") as made:
+            yield made
+    else:
+        with SqliteStore.from_conn_string(str(tmp_path / "lessons.db")) as made:
+            made.conn.execute("PRAGMA synchronous = OFF")
+            made.setup()
+            yield made
+
+
+class Clock:
+    now = datetime(2031, 3, 4, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def filled(store: BaseStore, lessons: int = MANY, **settings: Any) -> LessonBook:
+    book = LessonBook(store, ("team",), MemoryPolicy(**{"max_kept": 10_000, **settings}), Clock())
+    rows = (
+        {"kind": "rule", "text": f"Weigh crate {i} beside the busy harbour.", "when": f"crate {i}"}
+        for i in range(lessons)
+    )
+    book.load(io.StringIO("".join(f"{json.dumps(row)}\n" for row in rows)))
+    return book
+
+
+def a_run(id: str, shown: list[str], success: bool = True) -> Episode:
+    return Episode(id=id, task="Tune the violin.", topic="general", success=success, shown=shown)
+
+
+def violin(words: str = "the violin before each concert") -> Lesson:
+    return Lesson(kind="rule", text=f"Tune {words}.", when="tuning a violin", origin="verified")
+
+
+@pytest.mark.req("O1")
+def test_a_recall_reads_little_whatever_the_namespace_holds() -> None:
+    store = Counting()
+    book = filled(store)
+    lesson = book.add(violin()).lesson
+    assert lesson is not None
+    for i in range(40):
+        book.credit(a_run(f"run-{i}", [lesson.id]))
+    assert book.recall("Tune the violin.")
+    store.queries = store.rows = 0
+    assert [one.wins for one in book.recall("Tune the violin.")] == [40]
+    assert store.queries <= 3
+    assert store.rows <= 200
+
+
+@pytest.mark.req("O2")
+def test_the_next_recall_sees_what_another_agent_added_changed_and_forgot(store: BaseStore) -> None:
+    ours = filled(store)
+    theirs = LessonBook(store, ("team",), ours.policy)
+    assert ours.recall("Tune the violin.") == []
+    added = theirs.add(violin()).lesson
+    assert added is not None
+    assert [one.id for one in ours.recall("Tune the violin.")] == [added.id]
+    theirs.retire(added.id, "wrong")
+    assert ours.recall("Tune the violin.") == []
+    theirs.restore(added.id)
+    assert [one.id for one in ours.recall("Tune the violin.")] == [added.id]
+    theirs.forget(added.id)
+    assert ours.recall("Tune the violin.") == []
+    assert "violin" not in str(vars(ours._shelf.index))
+    assert "Tune the violin before" not in str([item.value for item in store.search(("team",), limit=10_000)])
+
+
+@pytest.mark.slow
+@pytest.mark.req("O2")
+def test_an_index_that_missed_too_many_changes_reads_the_namespace_again(store: BaseStore) -> None:
+    ours = filled(store)
+    assert ours.recall("Tune the violin.") == []
+    theirs = LessonBook(store, ("team",), ours.policy)
+    added = theirs.add(violin()).lesson
+    assert added is not None
+    for item in store.search(ours._shelf.notes, limit=1000):
+        store.delete(item.namespace, item.key)
+    for i in range(40):
+        theirs.retire(added.id, f"reason {i}")
+    theirs.restore(added.id)
+    assert [one.id for one in ours.recall("Tune the violin.")] == [added.id]
+
+
+@pytest.mark.req("O1")
+def test_indexes_of_many_namespaces_are_bounded_by_their_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "KEPT_LESSONS", 100)
+    indexes, store = Indexes(), InMemoryStore()
+    for name in ("ada", "bob", "eve"):
+        book = LessonBook(store, (name,), indexes=indexes)
+        book.load(io.StringIO("".join(f'{{"kind": "rule", "text": "Weigh crate {i}."}}\n' for i in range(60))))
+        assert len(book.search("crate", limit=100)) == 60
+    indexes.index(store, ("eve", "lessons"))
+    assert list(indexes._of[store]) == [("eve", "lessons")]
+
+
+@pytest.mark.slow
+@pytest.mark.req("O1")
+def test_old_runs_are_counted_together_and_each_stays_counted_once(store: BaseStore) -> None:
+    clock = Clock()
+    book = LessonBook(store, ("team",), MemoryPolicy(), clock)
+    lesson = book.add(violin()).lesson
+    assert lesson is not None
+    for i in range(230):
+        clock.now += timedelta(seconds=20)
+        book.credit(a_run(f"run-{i}", [lesson.id], success=i % 10 != 9))
+    assert len(store.search(("team", "evidence", lesson.id), limit=1000)) < 120
+    now = book.get(lesson.id)
+    assert now is not None
+    assert (now.shown, now.wins, now.losses) == (230, 207, 23)
+    assert book.recall("Tune the violin.")[0].wins == 207
+    # A run that was counted long ago and one that is listed still: the user says that both were wrong, twice.
+    for run in ("run-0", "run-228", "run-0", "run-228"):
+        assert book.feedback(run)
+    book.credit(a_run("run-1", [lesson.id], success=False))
+    now = book.get(lesson.id)
+    assert now is not None
+    assert (now.shown, now.wins, now.losses) == (230, 204, 26)
+    assert book.recall("Tune the violin.")[0].losses == 26
+
+
+@pytest.mark.req("O1")
+@pytest.mark.parametrize("both_count", [True, False])
+def test_two_who_count_the_same_runs_together_lose_and_double_nothing(both_count: bool) -> None:
+    clock, store = Clock(), InMemoryStore()
+    book = LessonBook(store, ("team",), MemoryPolicy(), clock)
+    lesson = book.add(violin()).lesson
+    assert lesson is not None
+    for i in range(60):
+        book.credit(a_run(f"run-{i}", [lesson.id]))
+    clock.now += timedelta(minutes=5)
+    plan = upkeep.fold_runs(book._shelf, lesson.id)
+    writes = plan.send(store.batch(next(plan)))  # it has read, and is about to write
+    for i in range(30):
+        book.credit(a_run(f"later-{i}", [lesson.id]))
+    clock.now += timedelta(minutes=5)
+    if both_count:
+        assert work(store, upkeep.fold_runs(book._shelf, lesson.id)) == 90
+    work(store, (one for one in (writes,)))
+    assert [(one.shown, one.wins) for one in book.lessons()] == [(90, 90)]
+    assert [one.wins for one in book.recall("Tune the violin.")] == [90]
+
+
+@pytest.mark.req("O1")
+def test_a_sweep_leaves_the_latest_episodes_and_the_counts_of_the_rest(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "APPENDED", 40)
+    monkeypatch.setattr(upkeep, "LISTED", 20)
+    monkeypatch.setattr(shelf, "NOTES_KEPT", 5)
+    clock = Clock()
+    book = LessonBook(store, ("team",), MemoryPolicy(keep_runs=500), clock)
+    lesson = book.add(violin()).lesson
+    assert lesson is not None
+    for i in range(30):
+        clock.now += timedelta(seconds=10)
+        book.credit(a_run(f"run-{i}", [lesson.id]))
+    small = LessonBook(store, ("team",), MemoryPolicy(keep_runs=20), clock)
+    swept = small.sweep()
+    assert (swept.runs, swept.episodes) == (23, 10)
+    left = [item.key for item in store.search(("team", "episodes"), limit=100)]
+    assert len(left) == 20
+    assert isinstance(store, SqliteStore) or set(left) == {f"run-{i}" for i in range(10, 30)}  # it counts in seconds
+    assert small.stats()["wins"] == 30
+    assert small.sweep()[:2] == (0, 0)
