@@ -15,8 +15,8 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy
-from langgraph_reflexion.memory import index, shelf, upkeep
-from langgraph_reflexion.memory.access import work
+from langgraph_reflexion.driver import run_sync
+from langgraph_reflexion.memory import access, index, shelf, upkeep
 from langgraph_reflexion.memory.index import Indexes
 
 MANY = 60
@@ -181,8 +181,8 @@ def test_two_who_count_the_same_runs_together_lose_and_double_nothing(both_count
         book.credit(a_run(f"later-{i}", [lesson.id]))
     clock.now += timedelta(minutes=5)
     if both_count:
-        assert work(store, upkeep.fold_runs(book._shelf, lesson.id)) == 90
-    work(store, (one for one in (writes,)))
+        assert run_sync(upkeep.fold_runs(book._shelf, lesson.id), lambda ops: access._answer(store, ops)) == 90
+    access._answer(store, writes)
     assert [(one.shown, one.wins) for one in book.lessons()] == [(90, 90)]
     assert [one.wins for one in book.recall("Tune the violin.")] == [90]
 
