@@ -23,10 +23,10 @@ from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
     Evaluator,
     complaints,
-    consistent,
     together,
     unchanged,
     verdicts_on,
+    with_contradiction,
 )
 from langgraph_reflexion.schemas import Failure, Run, Verdict
 from langgraph_reflexion.state import State, Update, Waiting, edited_in, last_turn, shown_in, task_in, waiting_in
@@ -56,7 +56,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         run, meter = (yield from _run_for_checks(evaluator, actor, budget, state, config)), Meter()
         reread = form.read if form is not None else unchanged
         judged = yield from verdicts_on(evaluator.checks, value, run, meter, partial(budget.left, state), reread)
-        verdicts = [consistent(verdict, success_score) for verdict in judged.verdicts]
+        verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
         value, edited = judged.answer, judged.edited
         spent = add_spent(spent, meter.spent)
         text = text if edited is None else edited

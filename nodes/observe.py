@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.budget import Budget, count_repeats
 from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
-from langgraph_reflexion.nodes.tools.loops import Loop, Seen, extend, key_of, loop_in
+from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import ErrorClass, Failure, Signal
@@ -131,11 +131,9 @@ def _texts_in(value: object) -> list[str]:
 
 def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
     call, result = last.call, last.answer.text
-    evidence = bounded(
-        f"{loop.sentence}: {call['name']}({call['args']}), {loop.repeats} times. Result: {result}", EVIDENCE
-    )
-    mark = fingerprint(loop.signal, call["name"], loop.kind)
-    return _failure(state, loop.signal, evidence, mark, call["name"])
+    signal, sentence = KINDS[loop.kind]
+    evidence = bounded(f"{sentence}: {call['name']}({call['args']}), {loop.repeats} times. Result: {result}", EVIDENCE)
+    return _failure(state, signal, evidence, fingerprint(signal, call["name"], loop.kind), call["name"])
 
 
 def _failure(

@@ -259,7 +259,7 @@ def together(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | 
     return (all(decisions) if decisions else None), mean
 
 
-def consistent(verdict: Verdict, success_score: float) -> Verdict:
+def with_contradiction(verdict: Verdict, success_score: float) -> Verdict:
     """The verdict, with a note if what it states contradicts its score. The statement counts."""
     if verdict.passed is None or verdict.score is None or verdict.passed == (verdict.score >= success_score):
         return verdict

@@ -13,13 +13,60 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from langgraph_reflexion.schemas import Signal
 from langgraph_reflexion.text.tokens import tokens
 
-Trail = list[dict[str, Any]]
+
+class Search(TypedDict):
+    """The search of a turn, and how many turns in a row have asked the same and brought nothing new."""
+
+    tool: str
+    words: list[str]
+    names: list[str]
+    lines: list[str]
+    count: int
+
+
+class Results(TypedDict):
+    """The calls that brought each recent result, and how many turns brought this one by other calls."""
+
+    seen: dict[str, list[str]]
+    failed: int
+    same: int
+    empty: bool
+
+
+class Turn(TypedDict):
+    """A turn by its hashes, and the counts up to it; those of older turns are left out."""
+
+    turn: str
+    calls: list[str]
+    again: NotRequired[dict[str, int]]
+    cycles: NotRequired[list[int]]
+    errors: NotRequired[dict[str, int]]
+    search: NotRequired[Search]
+    results: NotRequired[Results]
+
+
+Trail = list[Turn]
 """The last turns, oldest first. On an empty one counting starts anew."""
+
+KINDS: Mapping[str, tuple[Signal, str]] = MappingProxyType(
+    {
+        "same_call": ("loop", "The same call was made again, with the same result"),
+        "cycle": ("loop", "The same calls are made in turn, with the same results"),
+        "same_error": ("loop", "The same error came again"),
+        "reworded": ("no_progress", "Reworded searches bring nothing new"),
+        "same_result": ("no_progress", "Different calls bring the same result"),
+        "failed_in_words": ("no_progress", "Again a result says that the call failed"),
+    }
+)
+"""Each kind of loop: the signal of its failure, and what happened, as the evidence begins."""
 
 LONGEST_CYCLE = 3
 """Calls in a cycle: a repeat within three calls is a loop, a longer one may be a plan."""
@@ -89,26 +136,10 @@ class Seen:
 class Loop:
     """What comes again, how many times by now, and the keys of the calls that bring it."""
 
-    kind: Literal["same_call", "cycle", "same_error", "reworded", "same_result", "failed_in_words"]
+    kind: str
+    """One of `KINDS`."""
     repeats: int
     calls: tuple[str, ...]
-
-    @property
-    def signal(self) -> Signal:
-        """The signal of the failure: a loop, or no progress."""
-        return "loop" if self.kind in ("same_call", "cycle", "same_error") else "no_progress"
-
-    @property
-    def sentence(self) -> str:
-        """What happened, as evidence begins."""
-        return {
-            "same_call": "The same call was made again, with the same result",
-            "cycle": "The same calls are made in turn, with the same results",
-            "same_error": "The same error came again",
-            "reworded": "Reworded searches bring nothing new",
-            "same_result": "Different calls bring the same result",
-            "failed_in_words": "Again a result says that the call failed",
-        }[self.kind]
 
 
 def canonical(name: str, args: Mapping[str, Any]) -> str:
@@ -126,15 +157,15 @@ def reads_as_failed(result: str) -> bool:
     return _FAILED.match(result[:200]) is not None
 
 
-def extend(trail: Sequence[Mapping[str, Any]], turn: Sequence[Seen]) -> Trail:
+def extend(trail: Sequence[Turn], turn: Sequence[Seen]) -> Trail:
     """Return the trail with one turn more, all its calls together: their order says nothing."""
     if not turn:
-        return [dict(entry) for entry in trail]
-    last: Mapping[str, Any] = trail[-1] if trail else {}
+        return list(trail)
+    last: Turn = trail[-1] if trail else {"turn": "", "calls": []}
     calls = sorted({seen.key for seen in turn})
     pairs = Counter(f"{seen.key}/{_hash(seen.error, 'error') if seen.error else _result_hash(seen)}" for seen in turn)
     turn_hash = _hash(*sorted(pairs))
-    newest = {
+    newest: Turn = {
         "turn": turn_hash,
         "calls": calls,
         "again": {pair: last.get("again", {}).get(pair, 0) + count for pair, count in pairs.items()},
@@ -144,13 +175,13 @@ def extend(trail: Sequence[Mapping[str, Any]], turn: Sequence[Seen]) -> Trail:
         ],
         "errors": _errors(last.get("errors", {}), turn),
         "search": _search(last, turn, calls),
-        "results": _results(last.get("results", {"seen": {}}), turn),
+        "results": _results(last["results"]["seen"] if "results" in last else {}, turn),
     }
-    older = [{"turn": entry["turn"], "calls": entry["calls"]} for entry in trail[1 - LONGEST_CYCLE :]]
+    older: Trail = [{"turn": entry["turn"], "calls": entry["calls"]} for entry in trail[1 - LONGEST_CYCLE :]]
     return [*older, newest]
 
 
-def loop_in(trail: Sequence[Mapping[str, Any]], threshold: int) -> Loop | None:
+def loop_in(trail: Sequence[Turn], threshold: int) -> Loop | None:
     """Return the loop that the newest turn closes, or None.
 
     A turn is the same again only with the same results, so that paging and polling are none. All of a turn must be
@@ -187,12 +218,12 @@ def _errors(before: Mapping[str, int], turn: Sequence[Seen]) -> dict[str, int]:
     return {error: before.get(error, 0) + 1 for error in {_hash(seen.error) for seen in turn}}
 
 
-def _results(before: Mapping[str, Any], turn: Sequence[Seen]) -> dict[str, Any]:
+def _results(before: Mapping[str, list[str]], turn: Sequence[Seen]) -> Results:
     """Count the turns of different calls that brought the same result, or one that says that the call failed.
 
     The very same calls again are the loop's to count. A turn counts by all of its results: one that is new is progress.
     """
-    seen: dict[str, list[str]] = dict(before["seen"])
+    seen = dict(before)
     failed = all(reads_as_failed(call.result) for call in turn)
     result = "failed" if failed else _hash(*sorted({_result_hash(call) for call in turn}), size=4)
     short = max(len(call.result) for call in turn) < LEAST_RESULT
@@ -214,17 +245,17 @@ def _result_hash(seen: Seen) -> str:
 # ---------------------------------------------------------------- reworded searches
 
 
-def _search(last: Mapping[str, Any], turn: Sequence[Seen], calls: list[str]) -> dict[str, Any]:
+def _search(last: Turn, turn: Sequence[Seen], calls: list[str]) -> Search:
     """Count the turns in a row that ask one tool for the same in other words, and bring nothing new."""
     tools = {seen.name for seen in turn}
     words, names = _query(turn) if len(tools) == 1 else ([], [])
     if not words:
         return {"tool": "", "words": [], "names": [], "lines": [], "count": 0}
     lines = sorted({line for seen in turn for line in _lines(seen)})
-    before = last.get("search", {"tool": ""})
-    found = {"tool": tools.pop(), "words": words, "names": names}
-    if before["tool"] != found["tool"] or not _alike(before, found):
-        return {**found, "lines": lines[:MOST_LINES], "count": 1}
+    found: Search = {"tool": tools.pop(), "words": words, "names": names, "lines": lines[:MOST_LINES], "count": 1}
+    before = last.get("search")
+    if before is None or before["tool"] != found["tool"] or not _alike(before, found):
+        return found
     count = before["count"] if last["calls"] == calls else before["count"] + 1
     fresh = set(lines) - set(before["lines"])
     known = [*fresh, *before["lines"]][:MOST_LINES]
@@ -255,7 +286,7 @@ def _is_name(word: str, *, first: bool) -> bool:
     return any(char.isdigit() or (char.isupper() and not first) for char in word)
 
 
-def _alike(query: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _alike(query: Search, other: Search) -> bool:
     """Say whether two sets of words ask for the same: another name or number asks for something else."""
     mine, theirs = set(query["words"]), set(other["words"])
     if not mine or not theirs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from datetime import timedelta
@@ -11,7 +12,8 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from langgraph_reflexion import Context, Limits, MemoryPolicy, Outcome
+from langgraph_reflexion import Context, Limits, MemoryPolicy, Outcome, checks
+from langgraph_reflexion.checks import judges
 from langgraph_reflexion.schemas import Signal, Status, StopReason
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +67,24 @@ def test_the_agent_page_names_every_field_of_an_outcome() -> None:
 @pytest.mark.parametrize("words", [Status, StopReason])
 def test_the_agent_page_names_every_way_a_run_ends(words: Any) -> None:
     assert set(get_args(words)) <= set(re.findall(r"`(\w+)`", page("docs/agent.md")))
+
+
+@pytest.mark.req("E3")
+def test_the_checks_page_lists_every_check_with_the_parameters_that_it_has() -> None:
+    cells = [row[0] for row in table("check", "docs/checks.md")]
+    assert sorted(re.findall(r"`(\w+)", " ".join(cells))) == sorted(checks.__all__)
+    for name, given in (found for cell in cells for found in re.findall(r"`(\w+)\((.*)\)`", cell)):
+        parameters = inspect.signature(getattr(checks, name)).parameters
+        shown = re.findall(r"(\w+)=([^,]+)", given)
+        defaults = {n: str(p.default) for n, p in parameters.items() if p.default is not p.empty}
+        assert [n for n, _ in shown] == list(defaults), name
+        assert all(value in (defaults[n], "(...)") for n, value in shown), name
+
+
+@pytest.mark.req("E9")
+def test_the_checks_page_lists_every_key_that_a_judge_may_use() -> None:
+    named = [key for row in table("key", "docs/checks.md") for key in re.findall(r"`(\w+)`", row[0])]
+    assert {*judges.ACCEPTANCE, *judges.FEEDBACK, *judges.ISSUES, "score", "dimensions"} == set(named)
 
 
 @pytest.mark.req("A2")
