@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 
-from langgraph_reflexion import create_reflexion_agent
+from agents import make_agent
 from langgraph_reflexion.testing import Question, RoleModel, call, reflection, say
 
 LESSON = "Give the calendar a plain weekday name."
@@ -43,14 +43,10 @@ def calendar() -> BaseTool:
     return search
 
 
-@pytest.fixture
-def learning() -> Callable[..., Any]:
-    """Makes an agent of the story; what is given goes to its factory."""
-
-    def made(**settings: Any) -> Any:
-        return create_reflexion_agent(learner(), [search], **settings)
-
-    return made
+@pytest.fixture(params=["graph", pytest.param("middleware", marks=pytest.mark.slow)])
+def learning(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Makes an agent of the story, in either way; what is given are its settings."""
+    return lambda **settings: make_agent(request.param, learner(), [search], **settings)
 
 
 @pytest.fixture

@@ -141,4 +141,4 @@ def test_a_parent_that_streams_messages_hears_the_answers_tokens(learning: Calla
     heard = graph.compile().stream({"messages": [("user", "Tuesday?")]}, stream_mode="messages", subgraphs=True)
     tokens = [(part[0].text, part[1]["langgraph_node"]) for _, part in heard if part[0].text and part[0].type != "tool"]
     assert "".join(token for token, _ in tokens).endswith("11:00")
-    assert {node for _, node in tokens} <= {"decide", "finish"}
+    assert {node for _, node in tokens} <= {"decide", "finish", "model"}

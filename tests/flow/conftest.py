@@ -11,7 +11,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Limits, MemoryPolicy, Outcome, create_reflexion_agent
+from agents import make_agent
+from langgraph_reflexion import Limits, MemoryPolicy, Outcome
 from langgraph_reflexion.testing import Question, RoleModel, reflection
 
 TASK = "Plan one hour for the team in Berlin on Tuesday."
@@ -47,6 +48,10 @@ class Watched:
     def signals(self) -> list[str]:
         return [failure.signal for failure in self.outcome.failures]
 
+    @property
+    def last_events(self) -> list[str]:
+        return [event["type"] for event in self.events[-2:]]
+
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["type"] == kind]
 
@@ -61,8 +66,24 @@ def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(params=["graph", pytest.param("middleware", marks=pytest.mark.slow)])
+def way(request: pytest.FixtureRequest) -> str:
+    """Each way to make an agent: the behaviour is the same, except where a test is marked `graph_only`."""
+    return str(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what the middleware cannot do: what is marked, and the JSON protocol."""
+    for item in items[:]:
+        given = getattr(getattr(item, "callspec", None), "params", {})
+        if given.get("way") == "middleware" and (
+            given.get("protocol") == "json" or item.get_closest_marker("graph_only")
+        ):
+            items.remove(item)
+
+
 @pytest.fixture
-def run() -> Run:
+def run(way: str) -> Run:
     """Make an agent and watch one run of it. `limits` and `memory` are given as fields."""
 
     def watched(model: Any, tools: Sequence[Any] = (), *, task: Any = TASK, **settings: Any) -> Watched:
@@ -73,7 +94,7 @@ def run() -> Run:
             limits = Limits(**settings.pop("limits", {}))
             memory = MemoryPolicy(**{"control_share": 0.0, **settings.pop("memory", {})})
             store = settings.pop("store", None) or InMemoryStore()
-            agent = create_reflexion_agent(model, tools, limits=limits, memory=memory, store=store, **settings)
+            agent = make_agent(way, model, tools, limits=limits, memory=memory, store=store, **settings)
         seen = Watched()
         given: dict[str, Any] = {"messages": task if isinstance(task, list) else [("user", task)]}
         if feedback is not None:

@@ -16,6 +16,7 @@ from langgraph_reflexion.testing import RoleModel, call, reflection, say
 HUGE = 1_000_000
 
 
+@pytest.mark.graph_only("long results are not cut")
 @pytest.mark.req("K5", "B11")
 def test_a_huge_result_is_cut_with_a_word_and_a_short_one_is_passed_on_as_it_is(run, desk, protocol, decided):
     pages = {"all": "x" * HUGE, "one": " eleven \n"}
@@ -71,6 +72,7 @@ def test_old_observations_are_shortened_in_the_prompt_alone_largest_first(run, d
     assert [len(text.split()) for text in kept] == list(sizes.values()), "never in the conversation"
 
 
+@pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("B12", "B11")
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_overflow_shortens_once_more_and_harder_and_is_then_a_model_error(run, desk, protocol, times, decided):

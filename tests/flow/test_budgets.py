@@ -181,6 +181,7 @@ def test_nothing_that_hangs_outlasts_the_deadline_by_much(run, desk, slow):
     assert seen.outcome.stop_reason in ("deadline", "reflections_alike")
 
 
+@pytest.mark.graph_only("no fallback")
 @pytest.mark.req("F13", "F8")
 def test_a_fallback_that_hangs_is_given_up_too(run):
     began = time.monotonic()
@@ -190,6 +191,7 @@ def test_a_fallback_that_hangs_is_given_up_too(run):
     assert seen.outcome.answer == "10:00"
 
 
+@pytest.mark.graph_only("structured responses are LangChain's")
 @pytest.mark.req("F13")
 @pytest.mark.parametrize("kind", [RoleModel, TextOnlyRoleModel])
 def test_an_answer_that_is_put_into_shape_too_slowly_is_given_up(run, kind):

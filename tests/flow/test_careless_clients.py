@@ -78,6 +78,7 @@ def leaves() -> str:
     raise SystemExit(3)
 
 
+@pytest.mark.graph_only("LangChain's tool node runs the call")
 @pytest.mark.req("K1", "A5")
 @pytest.mark.parametrize(("broken", "why"), [(updates, "names no field"), (leaves, "SystemExit: 3")])
 def test_a_tool_that_does_what_no_tool_may_fails_like_any_other(run, broken, why, protocol):

@@ -232,6 +232,7 @@ def test_checks_that_ask_a_model_come_after_those_that_do_not(run):
     assert order == ["cheap", "dear"]
 
 
+@pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("K1", "B11")
 def test_what_is_no_answer_is_never_judged(run, desk, protocol):
     judged = []

@@ -22,6 +22,7 @@ def protocol(request):
     return request.param
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B1", "B2", "B3", "B4", "B9")
 @pytest.mark.parametrize(
     ("wrong", "named"),
@@ -55,6 +56,7 @@ def test_arguments_that_do_not_fit_never_reach_the_tool(run, desk, protocol, arg
     assert not desk.ran
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B6", "B10")
 def test_under_json_the_system_message_holds_the_rules_and_the_tools_schemas(run, desk, decided):
     model = RoleModel([say("11:00")])
@@ -79,6 +81,7 @@ def test_under_tools_a_clean_run_adds_nothing_to_the_prompt(run, desk, decided):
     assert first.tools == ["search"], "no control tool is offered unless it is asked for"
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B6", "B7")
 def test_a_model_is_offered_only_the_controls_it_may_use(run, desk, decided):
     model = RoleModel([say("11:00")])
@@ -93,6 +96,7 @@ def test_a_model_is_offered_only_the_controls_it_may_use(run, desk, decided):
     assert seen.answer == "11:00"
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.slow
 @pytest.mark.req("B8")
 def test_an_import_needs_no_key_and_a_model_keeps_its_own_settings(run):
@@ -102,6 +106,7 @@ def test_an_import_needs_no_key_and_a_model_keeps_its_own_settings(run):
     assert len(down.asked) == 1, "a model's retries are its own"
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B9")
 @pytest.mark.parametrize(
     "written",
@@ -119,6 +124,7 @@ def test_the_decision_is_found_in_prose_and_fences(run, desk, written):
     assert not seen.signals
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B9")
 def test_a_reader_of_the_callers_own_may_take_the_place_of_ours(run, desk, decided):
     def reader(reply: AIMessage) -> Decision:
@@ -167,6 +173,7 @@ def test_there_is_one_system_message_and_each_failure_is_one_user_turn_after_the
     assert "Take the next free hour." not in last.text
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "B11")
 def test_an_answer_a_question_and_a_new_plan_end_in_three_ways(run, desk, protocol):
     controls = ["replan", "ask_user"]
@@ -182,6 +189,7 @@ def test_an_answer_a_question_and_a_new_plan_end_in_three_ways(run, desk, protoc
     assert planned.nodes.count("decide") == 2
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B11")
 def test_both_protocols_leave_the_same_conversation_and_the_same_outcome(run, desk):
     desk.answers = lambda query: LookupError("no such day") if query == "2026-01-06" else "eleven"
@@ -203,6 +211,7 @@ def test_both_protocols_leave_the_same_conversation_and_the_same_outcome(run, de
     assert native.outcome.failures == written.outcome.failures
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B6", "B11", "K4")
 def test_a_model_without_tool_calling_is_told_calls_and_results_as_text(run, desk):
     model = TextOnlyRoleModel([call("search", query="Tuesday"), say("11:00")])
@@ -215,6 +224,7 @@ def test_a_model_without_tool_calling_is_told_calls_and_results_as_text(run, des
     assert "Observation of search" in told[-1].text
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B9")
 def test_a_model_of_plain_words_with_nothing_to_call_may_answer_in_plain_words(run):
     assert run(TextOnlyRoleModel(["11:00 is free."])).answer == "11:00 is free."

@@ -76,6 +76,7 @@ def test_each_attempt_has_its_time_its_score_and_its_cost(run, protocol, advice)
     assert (outcome.best.score, outcome.mean, len(outcome.attempts)) == (90, 65, 2)
 
 
+@pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("I2", "B11")
 def test_attempts_are_told_where_the_run_ended_badly(run, protocol):
     model = RoleModel([say("10:00"), ConnectionError("down")], reflection())

@@ -66,6 +66,7 @@ def test_a_passing_fault_costs_a_request_and_nothing_else(run, desk, serve, prot
     assert len(server.raw) == 3
 
 
+@pytest.mark.graph_only("ModelRetryMiddleware asks again")
 @pytest.mark.req("B8")
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("mood", DROPPED)
@@ -87,6 +88,7 @@ def test_a_reflector_is_asked_again_after_a_lost_connection_too(run, desk, serve
     assert len(server.raw) == 4
 
 
+@pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("B8")
 @pytest.mark.parametrize(("retries", "requests"), [(0, 1), (2, 3)])
 def test_how_often_a_lost_connection_is_asked_again_can_be_set(run, serve, retries, requests):
@@ -130,6 +132,7 @@ def test_a_provider_that_gives_endings_is_expected_to_give_one_each_time(run, de
     assert not run(RoleModel(never), [desk.search]).signals, "a provider that never gives one is taken as it is"
 
 
+@pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("A3", "F11", "B8", "B14")
 @pytest.mark.parametrize(("protocol", "mood"), both_ways(LASTING, "json"))
 def test_a_lasting_fault_ends_in_an_outcome_that_tells_what_was_done(run, desk, serve, protocol, mood):
@@ -192,6 +195,7 @@ def test_a_refusal_is_the_answer_and_told_as_one(run, desk, serve, protocol):
     assert len(server.raw) == 2
 
 
+@pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("B12")
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_overflow_is_shortened_once_and_is_then_a_model_error(run, desk, serve, protocol, times):

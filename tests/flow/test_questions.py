@@ -40,6 +40,7 @@ def test_half_a_character_in_a_reply_is_replaced_for_no_provider_takes_it(protoc
     assert "The first \ufffd" in decided(model)[1].text
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "F11", "B11")
 def test_where_no_one_can_answer_the_question_ends_the_run_and_the_reply_is_the_next(run, protocol):
     model = RoleModel([ask("Which Tuesday?"), say("11:00")])
@@ -53,6 +54,7 @@ def test_where_no_one_can_answer_the_question_ends_the_run_and_the_reply_is_the_
     assert again.ending == ("unverified", "unchecked")
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7")
 def test_a_question_beside_other_calls_is_refused(run, desk):
     both = calls(("search", {"query": "x"}), ("ask_user", {"question": "Whom?"}))
@@ -62,6 +64,7 @@ def test_a_question_beside_other_calls_is_refused(run, desk):
     assert seen.answer == "11:00"
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "B11")
 def test_a_new_plan_is_a_note_for_the_next_decision_and_costs_one_step(run, desk, protocol, decided):
     model = RoleModel([replan("First the rooms, then the hours."), call("search", query="rooms"), say("11:00")])
@@ -72,6 +75,7 @@ def test_a_new_plan_is_a_note_for_the_next_decision_and_costs_one_step(run, desk
     assert not seen.signals
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "F1")
 def test_planning_for_ever_ends_with_the_steps(run, protocol):
     model = RoleModel([replan("Think again.")])
@@ -80,6 +84,7 @@ def test_planning_for_ever_ends_with_the_steps(run, protocol):
     assert len(model.asked) == 3
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "B9")
 @pytest.mark.parametrize("controls", [None, ["ask_user"], ["replan"], []])
 def test_a_reader_of_the_callers_own_may_ask_where_the_model_may(run, controls):
