@@ -179,7 +179,9 @@ def _with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
     puts = [op for op in ops if isinstance(op, PutOp)]
     if len(puts) < len(ops):
         renewed = getattr(store, "ttl_config", None) is not None  # else nothing expires, and reading need not renew it
-        return ops if renewed else [_not_renewing(op) for op in ops]
+        if renewed:
+            return ops
+        return [op._replace(refresh_ttl=False) if isinstance(op, GetOp | SearchOp) else op for op in ops]
     changed: dict[Namespace, list[str]] = {}
     known = {(op.namespace, op.key) for op in puts}
     more: list[PutOp] = []
@@ -191,10 +193,6 @@ def _with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
             more.append(PutOp(op.namespace[:-1], label, None))
     more += [PutOp((*of, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False) for of, ids in changed.items()]
     return [*sorted([*puts, *more], key=lambda op: (op.namespace, op.key))]
-
-
-def _not_renewing(op: Op) -> Op:
-    return op._replace(refresh_ttl=False) if isinstance(op, GetOp | SearchOp) else op
 
 
 def _batch(batch: Callable[[list[Op]], list[Any]], ops: list[Op]) -> list[Any]:

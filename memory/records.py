@@ -145,7 +145,7 @@ def _overrules(change: Change | None) -> bool:
 
 
 def hash_of(text: str, letters: int = 32) -> str:
-    """By which exactly this text is known again, in every process."""
+    """A hash of the text, the same in every process."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:letters]
 
 
@@ -288,7 +288,7 @@ def run_record(
 
 
 def run_key(run: str) -> str:
-    """Under which it lies what came of a run."""
+    """The key of what came of a run."""
     return f"run/{run}"
 
 
@@ -302,31 +302,27 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
 
     With the first of them goes the lesson's own record, so that it can be derived again.
     """
-    place = 1 + max((int(_place(one.id)) for one in known.changes), default=-1)
-    value = _change_value(change)
+    place = 1 + max((int(one.id.split(".")[1]) for one in known.changes), default=-1)
+    value = change_value(change)
     # Writers who come to the same conclusion at once leave one record of it.
     own = _BY_CHANCE if change.by in ("evidence", "policy") else ("at", "run") if change.action == "opposed" else ()
-    telling = {name: one for name, one in value.items() if name not in own}
-    said = hash_of(json.dumps(telling, sort_keys=True), 8)
-    key = f"change/{place:06d}/{said}"
-    return key, {**value, "id": f"{change.lesson}.{place:06d}.{said}", **({"row": row} if row is not None else {})}
+    telling = json.dumps({name: one for name, one in value.items() if name not in (*own, "id")}, sort_keys=True)
+    key = f"{place:06d}/{hash_of(telling, 8)}"
+    row_of = {} if row is None else {"row": row}
+    return f"change/{key}", {**value, "id": f"{change.lesson}.{key.replace('/', '.')}", **row_of}
 
 
-def _change_value(change: Change) -> dict[str, Any]:
-    return {
-        "type": "change",
-        "lesson": change.lesson,
-        "action": change.action,
-        "at": change.at.isoformat(),
-        "by": change.by,
-        "why": change.why,
-        "status": change.status,
-        "run": change.run,
-        "before": change.before,
-        **({"after": change.after} if change.after else {}),
-        **({"words": list(change.words)} if change.words else {}),
-        **({"undoes": change.undoes} if change.undoes else {}),
-    }
+def change_value(change: Change) -> dict[str, Any]:
+    """A change as plain JSON, without what it does not say."""
+    value = {"type": "change", **vars(change), "at": change.at.isoformat(), "words": list(change.words)}
+    return {name: one for name, one in value.items() if one or name not in ("after", "words", "undoes")}
+
+
+def change_of(value: Mapping[str, Any]) -> Change:
+    """The change that such a value is of."""
+    known = {name: value[name] for name in Change.__dataclass_fields__ if name in value}
+    at = datetime.fromisoformat(value["at"])
+    return Change(**{**known, "at": at, "words": tuple(value.get("words", ()))})
 
 
 def lesson_of_change(change_id: str) -> str | None:
@@ -403,7 +399,12 @@ def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
     """The key and value of one record that stands for many runs. Of several the latest counts: it holds the others."""
     at = max(str(run["at"]) for run in evidence.runs)
     runs = [
-        [run["run"], datetime.fromisoformat(run["at"]).timestamp(), run.get("result"), _side(run)]
+        [
+            run["run"],
+            datetime.fromisoformat(run["at"]).timestamp(),
+            run.get("result"),
+            2 if run.get("tried") else int(bool(run.get("withheld"))),
+        ]
         for run in evidence.runs
     ]
     return f"sum/{at}", {"type": "sum", "at": at, "earlier": {**evidence.earlier}, "runs": runs}
@@ -412,7 +413,7 @@ def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
 def whole_record(evidence: Evidence) -> dict[str, Any]:
     """All evidence about a lesson as one value, which a recall reads in place of everything appended."""
     value = sum_record(evidence)[1] if evidence.runs else {"earlier": {**evidence.earlier}, "runs": []}
-    changes = [{**_change_value(change), "id": change.id} for change in evidence.changes]
+    changes = [change_value(change) for change in evidence.changes]
     return {**value, "type": "whole", "sources": list(evidence.sources), "changes": changes}
 
 
@@ -425,35 +426,9 @@ def whole_in(value: Mapping[str, Any]) -> Evidence | None:
         return None
 
 
-def _side(run: Mapping[str, Any]) -> int:
-    return 2 if run.get("tried") else int(bool(run.get("withheld")))
-
-
 def _runs_of(value: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The runs in a value, each as the record it was."""
     return [
         run_record(run, result=result, at=datetime.fromtimestamp(at, UTC), withheld=side == 1, tried=side == 2)[1]
         for run, at, result, side in value["runs"]
     ]
-
-
-def _place(change_id: str) -> str:
-    return change_id.split(".")[1]
-
-
-def change_of(value: dict[str, Any]) -> Change:
-    """The change that a record is of."""
-    return Change(
-        id=value["id"],
-        lesson=value["lesson"],
-        action=value["action"],
-        at=datetime.fromisoformat(value["at"]),
-        by=value["by"],
-        why=value["why"],
-        status=value["status"],
-        run=value["run"],
-        before=value["before"],
-        after=value.get("after", {}),
-        words=tuple(value.get("words", ())),
-        undoes=value.get("undoes"),
-    )
