@@ -81,6 +81,15 @@ function drawn(name, props = {}, ...children) {
   return made;
 }
 
+/** Put other elements in a place. Where the focus was in it, it goes to the same link, or else to the place. */
+function refill(place, ...children) {
+  const focused = place.contains(document.activeElement) ? document.activeElement : null;
+  place.replaceChildren(...children);
+  if (focused === null) return;
+  const same = focused.hash && [...place.querySelectorAll("a")].find((link) => link.hash === focused.hash);
+  (same || place).focus({ preventScroll: true });
+}
+
 const badge = (text, tone = "") => el("span", { class: `badge ${tone || TONE[text] || ""}` }, text);
 const short = (id) => id.slice(0, 8);
 const button = (text, onclick, kind = "") => el("button", { type: "button", class: kind, onclick }, text);
@@ -215,7 +224,8 @@ function showLessons(open) {
       ),
     );
   const empty = lessons.length ? "No lesson fits this search." : "No lessons yet: they appear after a run that failed.";
-  $("list").replaceChildren(
+  refill(
+    $("list"),
     found.length ? el("table", { class: "list" }, el("thead", {}, el("tr", {}, columns)), bodies) : el("p", { class: "soft" }, empty),
   );
 }
@@ -257,7 +267,8 @@ function showRuns(open) {
     );
   });
   const columns = head.map((name) => el("th", { scope: "col" }, name));
-  $("list").replaceChildren(
+  refill(
+    $("list"),
     rows.length
       ? el("table", { class: "list" }, el("thead", {}, el("tr", {}, columns)), el("tbody", {}, rows))
       : el("p", { class: "soft" }, runs.length ? "No run fits this search." : "No runs are recorded yet."),
@@ -423,10 +434,12 @@ function toast(text, back = null) {
 
 let view = "lessons";
 let cameFrom = null;
+let movesFocus = false;
 
 function openDetail(title, badges, ...parts) {
   const close = el("a", { href: `#${view}`, "aria-label": "Close" }, "✕ Close");
-  $("detail").replaceChildren(
+  refill(
+    $("detail"),
     el("div", { class: "top" }, el("div", {}, badges), close),
     el("h2", { id: "title" }, title),
     ...parts.flat(Infinity).filter(Boolean),
@@ -434,6 +447,10 @@ function openDetail(title, badges, ...parts) {
   $("detail").setAttribute("aria-labelledby", "title");
   $("detail").hidden = false;
   document.body.classList.add("detail");
+  if (!movesFocus) return;
+  $("detail").focus({ preventScroll: true });
+  $("detail").scrollTop = 0;
+  if (getComputedStyle($("main")).display === "none") scrollTo(0, 0);
 }
 
 function closeDetail() {
@@ -447,7 +464,8 @@ function showList() {
 }
 
 /** Show what the address names: #lessons, #runs, #lesson/ID or #run/ID. */
-async function show(moveFocus) {
+async function show(byUser) {
+  movesFocus = byUser;
   const [name, id] = location.hash.slice(1).split("/", 2).map(decodeURIComponent);
   if (name === "runs" || name === "run") view = "runs";
   else view = "lessons";
@@ -462,13 +480,8 @@ async function show(moveFocus) {
     if (name === "lesson" && id) await showLesson(id);
     if (name === "run" && id) await showRun(id);
   });
-  if (!moveFocus) return;
-  if (id) {
-    $("detail").focus({ preventScroll: true });
-    $("detail").scrollTop = 0;
-    if (getComputedStyle($("main")).display === "none") scrollTo(0, 0);
-  } else if (cameFrom) [...document.querySelectorAll(".what a")].find((link) => link.hash === cameFrom)?.focus();
-  cameFrom = id ? location.hash : null;
+  if (byUser && !id && cameFrom) [...document.querySelectorAll(".what a")].find((link) => link.hash === cameFrom)?.focus();
+  if (byUser) cameFrom = id ? location.hash : null;
 }
 
 async function refresh() {
