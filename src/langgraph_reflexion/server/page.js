@@ -121,12 +121,12 @@ function inWords(uplift) {
   return `${verdict}: ${percent(uplift.mean)} runs won, between ${percent(uplift.low)} and ${percent(uplift.high)}`;
 }
 
-/** What a lesson adds, from -50 % at the left to +50 % at the right, with its interval. */
+/** What a lesson adds, from -80 % at the left to +80 % at the right, with its interval. */
 function bar(uplift) {
   if (uplift === "unproven") return el("span", { class: "soft small" }, "not compared yet");
-  const at = (value) => 50 + 96 * Math.max(-0.5, Math.min(0.5, value));
+  const at = (value) => 50 + 60 * Math.max(-0.8, Math.min(0.8, value));
   const span = { x: at(uplift.low), width: Math.max(1, at(uplift.high) - at(uplift.low)), y: 4, height: 6, rx: 2 };
-  return drawn(
+  const picture = drawn(
     "svg",
     { class: `bar ${proven(uplift)}`, viewBox: "0 0 100 14", role: "img", "aria-label": inWords(uplift) },
     drawn("title", {}, inWords(uplift)),
@@ -135,6 +135,7 @@ function bar(uplift) {
     drawn("rect", { class: "span", ...span }),
     drawn("circle", { class: "dot", cx: at(uplift.mean), cy: 7, r: 3 }),
   );
+  return el("span", { class: "adds" }, picture, el("span", { class: "small" }, percent(uplift.mean)));
 }
 
 // ---------------------------------------------------------------- the numbers
@@ -293,7 +294,7 @@ async function showLesson(id) {
     fields({
       "Won with it": share(one.wins, one.losses),
       "Won without": share(one.withheld_wins, one.withheld_losses),
-      Adds: one.uplift === "unproven" ? inWords(one.uplift) : el("div", {}, bar(one.uplift), inWords(one.uplift)),
+      Adds: one.uplift === "unproven" ? inWords(one.uplift) : [bar(one.uplift), el("div", { class: "small" }, inWords(one.uplift))],
       "Last used": when(one.last_used_at),
     }),
     el("h3", {}, "Where it came from"),
