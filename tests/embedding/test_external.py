@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import create_reflexion_agent
-from langgraph_reflexion.testing import Question, RoleModel, call, reflection, say
+from agents import WAYS, make_agent
+from langgraph_reflexion import ReflexionMiddleware, create_reflexion_agent
+from langgraph_reflexion.testing import Question, RoleModel, call, calls, reflection, say
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 TASK = "Find a free hour on Tuesday."
@@ -26,7 +28,7 @@ of_the_supervisor = pytest.mark.filterwarnings("ignore:create_react_agent has be
 
 
 @of_the_supervisor
-@pytest.mark.req("G1")
+@pytest.mark.req("G1", "M4")
 @pytest.mark.parametrize("history", ["full_history", "last_message"])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 async def test_it_works_under_a_supervisor_and_its_task_is_what_the_user_said(
@@ -83,7 +85,7 @@ async def test_in_a_swarm_it_hands_over_and_back_across_turns(valid: Callable[[A
         valid(question.messages)
 
 
-@pytest.mark.req("G1")
+@pytest.mark.req("G1", "M4")
 def test_in_a_swarm_it_works_beside_a_plain_agent(learning: Callable[..., Any], valid: Callable[[Any], None]) -> None:
     swarm = pytest.importorskip("langgraph_swarm")
     over = swarm.create_handoff_tool(agent_name="planner")
@@ -94,7 +96,7 @@ def test_in_a_swarm_it_works_beside_a_plain_agent(learning: Callable[..., Any], 
     valid(result["messages"])
 
 
-@pytest.mark.req("G1")
+@pytest.mark.req("G1", "M4")
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 async def test_it_is_a_subagent_of_a_deep_agent(
     way: str, learning: Callable[..., Any], valid: Callable[[Any], None]
@@ -111,6 +113,63 @@ async def test_it_is_a_subagent_of_a_deep_agent(
     valid(result["messages"])
     (episode,) = store.search(("reflexion", "planner", "episodes"))
     assert episode.value["task"] == TASK
+
+
+def deep_agent(store: InMemoryStore) -> tuple[Any, RoleModel]:
+    """A deep agent that learns, with two sub-agents that learn, at work at the same time."""
+    deepagents = pytest.importorskip("deepagents")
+
+    @tool
+    def search(query: str) -> str:
+        """Look up free hours."""
+        if query[0].isdigit():
+            raise ValueError(f"{query} is not a weekday")
+        return "eleven is free"
+
+    def decide(question: Question) -> Any:
+        if "eleven is free" in question.text:
+            return say("11:00")
+        return call("search", query="Tuesday" if "weekday" in question.text else "2026")
+
+    memo = {"kind": "rule", "text": "Search by weekday, never by date.", "when": "finding a free hour"}
+    workers = [
+        {
+            "name": name,
+            "description": "Finds free hours.",
+            "system_prompt": "You find free hours.",
+            "tools": [search],
+            "model": RoleModel(decide, reflection("Search by weekday.", memory_to_write=[memo])),
+            "middleware": [ReflexionMiddleware(store=store, name=name)],
+        }
+        for name in ("ann", "bob")
+    ]
+    hand_out = [("task", {"description": TASK, "subagent_type": name}) for name in ("ann", "bob")]
+    write = call("write_file", file_path="/plan.txt", content="11:00")
+    chief = RoleModel([calls(*hand_out), write, say("10:00"), say("11:00")], reflection("Take eleven."))
+    ours = ReflexionMiddleware(store=store, name="chief", checks=[lambda answer, _: answer != "10:00" or "Taken."])
+    app = deepagents.create_deep_agent(model=chief, subagents=workers, middleware=[ours], checkpointer=InMemorySaver())
+    return app, chief
+
+
+@pytest.mark.req("M4")
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_deep_agent_and_its_subagents_learn_at_the_same_time_each_for_itself(
+    way: str, valid: Callable[[Any], None]
+) -> None:
+    store = InMemoryStore()
+    app, _ = deep_agent(store)
+    asked = {"messages": [("user", "Plan my week.")]}
+    result = app.invoke(asked, THREAD) if way == "invoke" else await app.ainvoke(asked, THREAD)
+    assert result["messages"][-1].text == "11:00"
+    assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
+    assert list(result["files"]) == ["/plan.txt"]
+    valid(result["messages"])
+    for name in ("ann", "bob"):
+        (episode,) = store.search(("reflexion", name, "episodes"))
+        assert episode.value["task"] == TASK
+        assert len(store.search(("reflexion", name, "lessons"))) == 1
+    (episode,) = store.search(("reflexion", "chief", "episodes"))
+    assert episode.value["task"] == "Plan my week."
 
 
 SERVER = '''
@@ -131,8 +190,11 @@ server.run()
 '''
 
 
-@pytest.mark.req("G1")
-async def test_it_works_with_the_tools_of_an_mcp_server(tmp_path: Path, valid: Callable[[Any], None]) -> None:
+@pytest.mark.req("G1", "M4")
+@pytest.mark.parametrize("made_by", WAYS)
+async def test_it_works_with_the_tools_of_an_mcp_server(
+    made_by: str, tmp_path: Path, valid: Callable[[Any], None]
+) -> None:
     clients = pytest.importorskip("langchain_mcp_adapters.client")
     pytest.importorskip("mcp")
     (tmp_path / "server.py").write_text(SERVER)
@@ -145,7 +207,7 @@ async def test_it_works_with_the_tools_of_an_mcp_server(tmp_path: Path, valid: C
         return call("free_hours", weekday="Tuesday" if "weekday alone" in question.text else "2026-03-03")
 
     model = RoleModel(decide, reflection("Give the weekday alone, as a word."))
-    result = await create_reflexion_agent(model, tools).ainvoke({"messages": [("user", TASK)]})
+    result = await make_agent(made_by, model, tools).ainvoke({"messages": [("user", TASK)]})
     assert result["outcome"].answer == "11:00"
     assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
     assert "not a weekday" in result["outcome"].failures[0].evidence

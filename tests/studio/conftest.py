@@ -42,6 +42,32 @@ def decide(question):
 asking = create_reflexion_agent(RoleModel(decide), [book], controls=["ask_user"], approve=["book"])
 '''
 
+PLANNING = '''
+from langchain.agents import create_agent
+
+from langgraph_reflexion import MemoryPolicy, ReflexionMiddleware
+from langgraph_reflexion.testing import RoleModel, call, reflection, say
+
+
+def search(query: str) -> str:
+    """Look up free hours."""
+    if query[0].isdigit():
+        raise ValueError(f"{query} is not a weekday")
+    return "eleven is free"
+
+
+def decide(question):
+    if "eleven is free" in question.text:
+        return say("11:00")
+    return call("search", query="Tuesday" if "weekday" in question.text else "2026")
+
+
+memo = {"kind": "rule", "text": "Search by weekday, never by date.", "when": "planning an hour"}
+model = RoleModel(decide, reflection("Search by weekday.", memory_to_write=[memo]))
+policy = MemoryPolicy(namespace=("reflexion", "planning", "{user_id}"), control_share=0)
+planning = create_agent(model, [search], middleware=[ReflexionMiddleware(memory=policy)])
+'''
+
 SIGNING_IN = """
 from langgraph_sdk import Auth
 
@@ -144,8 +170,14 @@ def signed_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     place = tmp_path_factory.mktemp("signed-in") / "project"
     place.mkdir()
     (place / "asking.py").write_text(ASKING)
+    (place / "planning.py").write_text(PLANNING)
     (place / "signing_in.py").write_text(SIGNING_IN)
-    graphs = {"asking": "./asking.py:asking", "demo": f"{STUDIO}:demo", "distill": f"{STUDIO}:distill"}
+    graphs = {
+        "asking": "./asking.py:asking",
+        "planning": "./planning.py:planning",
+        "demo": f"{STUDIO}:demo",
+        "distill": f"{STUDIO}:distill",
+    }
     http = {"app": "langgraph_reflexion.server:app", "enable_custom_route_auth": True}
     settings = {"dependencies": ["."], "graphs": graphs, "auth": {"path": "./signing_in.py:auth"}, "http": http}
     (place / "langgraph.json").write_text(json.dumps(settings))
