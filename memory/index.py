@@ -79,8 +79,9 @@ class Index:
         self.notes: Mapping[str, datetime] | None = None
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
-        self.noise: tuple[int, float] | None = None
-        """How similar the store's embedding model finds unlike texts, and how many lessons there were at that time."""
+        self.noise: tuple[frozenset[str], dict[str, float], float] | None = None
+        """The lessons that unlike texts were compared with, how similar the store's embedding model found the most
+        similar of them, and how similar the others were at most."""
         self._holding: dict[str, set[str]] = {}
         self._bound: dict[str, set[str]] = {}
         self._always: set[str] = set()

@@ -1,9 +1,9 @@
 """Recall: find the few lessons that fit a task or a failure, and search lessons for people.
 
 A lesson must first pass a hard filter: status, expiry, and a tool that the agent has. Then one score of words says how
-well it fits: how rare the shared words are, how much of the lesson's `when` is met, and how much of the shorter of the
-two texts is shared. One threshold, which grows with the length of the task, says whether that is enough. Where the
-store has an embedding model, a lesson also fits when it is far more similar than unlike texts are to that model.
+well it fits: how rare the shared words are, how much of the lesson's `when` is met, and how long the lesson is. One
+threshold, which grows with the length of the task, says whether that is enough. Where the store has an embedding model,
+the similarity counts in the same score, as far as it is above what that model says of unlike texts.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from itertools import islice
-from statistics import fmean, median, pstdev
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 from langgraph.store.base import Item, SearchOp
 
@@ -29,23 +28,26 @@ from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_la
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
+from langgraph_reflexion.text.request import FURTHER, LONG_TASK, sentences
 from langgraph_reflexion.text.tokens import tokens
-from langgraph_reflexion.text.topics import GENERAL, without_keywords
+from langgraph_reflexion.text.topics import GENERAL, without_names
 
 logger = logging.getLogger(__name__)
 
-ENOUGH = 1.6
-"""Score from which a lesson fits a task. Set on the tuning halves of `benchmarks/recall.py`."""
-
-NEARLY = 0.8
-"""Share of what is enough that will do for a lesson of the task's own topic, where nothing nearer fits."""
+ENOUGH = 1.9
+"""Score from which a lesson fits a task, in words that no other lesson holds. Set on the tuning halves of
+`benchmarks/recall.py`, where 1.8 to 2.0 are level."""
 
 USUAL_TASK = 6
-"""Words of a task up to which `ENOUGH` is enough; it grows with the square root of a longer one, because a long text
+"""Words of a task up to which `ENOUGH` is enough; it grows with the fourth root of a longer one, because a long text
 holds some of any lesson's words by chance. Set on the same halves."""
 
-OCCASION = 0.6
+OCCASION = 0.5
 """How much it adds to the score that the task meets the whole of a lesson's `when`. Set on the same halves."""
+
+USUAL_LESSON = 20
+"""Words of a usual lesson in those halves. A longer one holds more of a task's words by chance and scores lower for
+each, a shorter one higher, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009)."""
 
 BIGRAM = 0.6
 """Weight of a bigram of a script without spaces: two of them overlap in each word. Set on the Chinese tuning tasks."""
@@ -56,18 +58,12 @@ CHARACTER = 0.35
 SMALL = 0.25
 """Weight of a short number or a single letter."""
 
-REQUEST = 800
-"""Characters of a long task that are read, half of them from each end: what lies between is mostly material."""
-
-LONG_TASK = 200
-"""Characters from which a task is held against earlier ones, to find its request among what all of them hold."""
-
-PAST_TASKS = 100
+PAST_TASKS = 20
 """Earlier tasks that a long one is held against."""
 
-CLEARLY = 5.0
-"""Standard deviations above the similarity of unlike texts from which a similarity is a sign. For small sentence
-models that is about 0.45, which found 8 to 15 in 100 more lessons than 0.60; a model with a narrow range gets less."""
+NEAR = 0.5
+"""Share of the way from the similarity of unlike texts to 1 that is enough by itself. Set on the same halves with
+all-MiniLM-L6-v2, where 0.4 to 0.6 are level."""
 
 UNLIKE = (
     "The old lighthouse keeper painted the garden fence green.",
@@ -89,8 +85,12 @@ CANDIDATES = 30
 CLOSE_LOOKS = 12
 """Lessons, the best ones, whose evidence is read."""
 
-RANKS = 5
-"""Constant of reciprocal rank fusion. The usual 60 is for lists of hundreds; here few lessons compete."""
+HALF = 0.5
+"""Score of a lesson that is bound to failures of this signal and tool from which it fits the evidence."""
+
+SAME_TOPIC = 1.4
+"""What the score of a lesson of the task's own topic is multiplied by, and that of one of another topic divided by.
+Set on the tuning halves."""
 
 VERY_FAILURE = 100.0
 """Score of a lesson that is bound to this very failure: above any other."""
@@ -102,17 +102,6 @@ OWN_ID = re.compile("[0-9a-f]{16}")
 """An id as the book gives it. Another program's id stands in the prompt, too, and is screened."""
 
 Filters = Mapping[str, Any]
-
-
-class Match(NamedTuple):
-    """How well a lesson fits a query, and the score from which it would be enough."""
-
-    score: float
-    enough: float
-
-    @property
-    def fits(self) -> bool:
-        return self.score >= self.enough
 
 
 def recall(
@@ -141,10 +130,9 @@ def recall(
     always = (
         [] if failure is not None else _always((items[key] for key in shelf.index.always() if key in items), usable)
     )
-    query = both_ends(task, REQUEST)
-    weights = yield from _weights(shelf, query)
+    weights, request = yield from _asked(shelf, task)
     if failure is None:
-        scores = yield from _for_task(shelf, query, weights, usable, topic)
+        scores = yield from _for_task(shelf, request, weights, usable, topic)
     else:
         scores = yield from _for_failure(shelf, weights, usable, failure)
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
@@ -165,26 +153,22 @@ def recall(
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
-    """The lessons nearest to a query, whatever their status, with how near they are: by words 0.5 just fits a task."""
+    """The lessons nearest to a query, whatever their status, with scores from 0 to 1: 0.5 just fits a task."""
     items = yield from stocked(shelf)
     if not items or limit < 1:
         return []
-    weights = yield from _weights(shelf, query)
+    weights, request = yield from _asked(shelf, query)
     most = len(items) if any(filters.values()) else max(limit + 10, CANDIDATES)
-    near = yield from nearest(shelf, query)
-    matches = match(shelf.index, weights, lambda item: item.key in items, most, near)
-    fused = ranked(matches, near)
-    evidence = yield from evidence_about(shelf, fused)
+    near = yield from _similarities(shelf, request)
+    scores = match(shelf.index, weights, lambda item: item.key in items, most, near)
+    order = sorted((key for key in scores if scores[key] > 0), key=lambda key: (-scores[key], key))
+    evidence = yield from evidence_about(shelf, order)
     found: list[Found] = []
-    for key in fused:
+    for key in order:
         lesson = lesson_in(items[key])
-        if lesson is None or not passes(folded(lesson, evidence[key]), filters):
-            continue
-        by_words = matches[key].score / (matches[key].score + matches[key].enough)
-        by_vectors = min(max(near.get(key, 0.0), 0.0), 1.0)
-        score = min(round(max(by_words, by_vectors), 4), found[-1].score if found else 1.0)
-        found.append(Found(folded(lesson, evidence[key]), score))
-    return [one for one in found if one.score > 0][:limit]
+        if lesson is not None and passes(now := folded(lesson, evidence[key]), filters):
+            found.append(Found(now, round(scores[key] / (scores[key] + 1), 4)))
+    return found[:limit]
 
 
 def is_usable(value: dict[str, Any], now: datetime, tools: Collection[str], failure: Failure | None) -> bool:
@@ -229,120 +213,93 @@ def match(
     weights: Mapping[str, float],
     usable: Callable[[Item], bool],
     most: int = CANDIDATES,
-    near: Collection[str] = (),
-) -> dict[str, Match]:
-    """How well lessons fit a query by words: those that share most with it, and those in `near`."""
+    near: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, float]:
+    """How well lessons fit a query, 1 being just enough: those that share most words with it, and those in `near`."""
     with index.lock:
-        rough = index.matching({word: weight * index.rarity(word) for word, weight in weights.items()})
-        ordered = sorted(rough, key=lambda key: (-rough[key], key))
+        shared = index.matching({word: weight * index.rarity(word) for word, weight in weights.items()})
+        ordered = sorted(shared, key=lambda key: (-shared[key], key))
         keys = list(islice((key for key in ordered if usable(index.entries[key].item)), most))
-        keys += [key for key in near if key not in rough and key in index.entries and usable(index.entries[key].item)]
-        return {key: _compare(index, weights, index.entries[key], rough.get(key, 0.0)) for key in keys}
+        keys += [key for key in near if key not in shared and key in index.entries and usable(index.entries[key].item)]
+        enough = ENOUGH * max(sum(weights.values()) / USUAL_TASK, 1.0) ** 0.25
+        by_words = {key: _score(index, weights, index.entries[key], shared.get(key, 0.0)) / enough for key in keys}
+        return {key: math.hypot(score, near.get(key, 0.0) / NEAR) for key, score in by_words.items()}
 
 
-def _compare(index: Index, weights: Mapping[str, float], entry: Entry, shared: float) -> Match:
-    shorter = max(min(_size(weights), _size(entry.words)), 1.0)
-    share, occasion = min(shared / shorter, 1.0), met(index, entry.when, weights)
-    score = shared * (1 + OCCASION * occasion) * math.sqrt(0.5 + share)
-    enough = ENOUGH * max(math.sqrt(_size(weights) / USUAL_TASK), 1.0)
-    if occasion >= MET and len(entry.when & weights.keys()) >= 2:
-        score = max(score, enough)  # however many lessons there are for the same occasion
-    return Match(score, enough)
+def _score(index: Index, weights: Mapping[str, float], entry: Entry, shared: float) -> float:
+    length = 0.5 + 0.5 * sum(map(_weight, entry.words)) / USUAL_LESSON
+    return shared * (1 + OCCASION * met(index, entry.when, weights)) * 2.2 / (1 + 1.2 * length)
 
 
 def met(index: Index, when: Iterable[str], words: Collection[str]) -> float:
     """The share of a lesson's `when` that is met by these words, rare ones counting more."""
-    rarities = {word: index.rarity(word) * _alone(word) for word in when}
+    rarities = {word: index.rarity(word) * _weight(word) for word in when}
     return sum(rarity for word, rarity in rarities.items() if word in words) / (sum(rarities.values()) or 1.0)
 
 
-def _weights(shelf: Shelf, task: str) -> Plan[dict[str, float]]:
-    """The words of a task, and how much each says: less in a long task where earlier tasks hold it as well."""
-    words = words_of(task)
-    weights = {word: _alone(word) for word in words}
-    if len(task) < LONG_TASK:
-        return weights
-    [episodes] = yield [SearchOp(shelf.episodes, None, PAST_TASKS)]
-    others = [one for one in (str(item.value.get("task")) for item in episodes) if one != task]
-    held = Counter(word for other in others for word in words_of(both_ends(other, REQUEST)) & words)
-    # An earlier task at least is assumed that holds none of the words, so that one like task takes nothing away.
-    return {word: weight * (1 - held[word] / (len(others) + 1)) for word, weight in weights.items()}
+def _asked(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
+    """The words of a task with how much each says, those of its request most, and the request itself."""
+    earlier: list[str] = []
+    if len(task) >= LONG_TASK:
+        [episodes] = yield [SearchOp(shelf.episodes, None, PAST_TASKS)]
+        earlier = [past for past in (str(item.value.get("task")) for item in episodes) if past != task]
+    weights: dict[str, float] = {}
+    parts = sentences(task, earlier)
+    for sentence, share in parts:
+        for word in words_of(sentence):
+            weights[word] = max(weights.get(word, 0.0), share * _weight(word))
+    return weights, " ".join(sentence for sentence, share in parts if share >= FURTHER)
 
 
-def _alone(word: str) -> float:
+def _weight(word: str) -> float:
     """How much a word says by itself."""
     if not word.isascii():
         return CHARACTER if len(word) == 1 else BIGRAM
     return SMALL if len(word) == 1 or (word.isdigit() and len(word) < 3) else 1.0
 
 
-def _size(words: Iterable[str]) -> float:
-    return sum(_alone(word) for word in words)
-
-
-def both_ends(text: str, most: int) -> str:
-    """The text, or of a long one its beginning and its end."""
-    return text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}"
-
-
-# ---------------------------------------------------------------- vectors
-
-
-def _clear_from(shelf: Shelf, near: Mapping[str, float]) -> Plan[float]:
-    """The similarity from which a lesson is clearly near, by what the model says of unlike texts."""
-    index, known = shelf.index, len(shelf.index.entries)
-    if index.noise is None or known > 2 * index.noise[0]:
-        similarities: list[float] = []
-        for text in UNLIKE:
-            similarities += (yield from nearest(shelf, text)).values()
-        index.noise = (max(known, 1), _above(fmean(similarities), pstdev(similarities)) if similarities else math.inf)
-    if len(near) < 4:
-        return index.noise[1]
-    # Most of the lessons are unlike the task itself: half of the spread around the median is theirs.
-    usual = median(near.values())
-    spread = 1.5 * median(abs(one - usual) for one in near.values())
-    return min(index.noise[1], _above(usual, spread))
-
-
-def _above(usual: float, spread: float) -> float:
-    """A similarity clearly above the usual one. A spread of few numbers is uncertain, and taken for at least 0.06 of
-    what is left up to 1, which is that of the narrowest models."""
-    return usual + CLEARLY * max(spread, 0.06 * (1 - usual))
-
-
-def ranked(matches: Mapping[str, Match], near: Mapping[str, float]) -> dict[str, float]:
-    """The lessons with a score from 1 down, the best first: by words, or fused with the rank by vectors."""
-    by_words = sorted((key for key in matches if matches[key].score), key=lambda key: (-matches[key].score, key))
-    by_vectors = sorted((key for key in near if key in matches), key=lambda key: (-near[key], key))
-    if not by_vectors:
-        best = matches[by_words[0]].score if by_words else 1.0
-        return {key: matches[key].score / best for key in by_words}
-    fused: dict[str, float] = {}
-    for order in (by_words, by_vectors):
-        for place, key in enumerate(order):
-            fused[key] = fused.get(key, 0.0) + 1 / (RANKS + place)
-    return dict(sorted(fused.items(), key=lambda one: (-one[1], one[0])))
+def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
+    """How near lessons are to a text by the store's vectors: 0 is as near as unlike texts are, 1 is the same."""
+    near = yield from nearest(shelf, text)
+    if not near:
+        return {}
+    index = shelf.index
+    if index.noise is None or not near.keys() <= index.noise[0]:
+        known = frozenset(index.entries) | near.keys()
+        usual: dict[str, float] = {}
+        floor = -1.0
+        for unlike in UNLIKE:
+            found = yield from nearest(shelf, unlike)
+            usual = {key: max(usual.get(key, -1.0), found.get(key, -1.0)) for key in {*usual, *found}}
+            # Of a lesson that is not among those found it is known that it is no nearer than the last of them.
+            floor = max(floor, min(found.values(), default=0.0))
+        index.noise = (known, usual, floor)
+    _, usual, floor = index.noise
+    unlike_it = {key: min(usual.get(key, floor), 0.99) for key in near}
+    return {key: max((near[key] - noise) / (1 - noise), 0.0) for key, noise in unlike_it.items()}
 
 
 # ---------------------------------------------------------------- what fits
 
 
 def _for_task(
-    shelf: Shelf, query: str, weights: Mapping[str, float], usable: Callable[[Item], bool], topic: str
+    shelf: Shelf, request: str, weights: Mapping[str, float], usable: Callable[[Item], bool], topic: str
 ) -> Plan[dict[str, Fit]]:
     """The lessons that fit a task, with their scores; where none does, those that hold for any task of its topic."""
     index = shelf.index
-    near = yield from nearest(shelf, query)
-    clear = (yield from _clear_from(shelf, near)) if near else math.inf
-    matches = match(index, weights, usable, near=near)
+    near = yield from _similarities(shelf, request)
+    scores = match(index, weights, usable, near=near)
     fit: dict[str, Fit] = {}
-    for key, score in ranked(matches, near).items():
-        is_near = clear <= near.get(key, 0.0)
-        if (matches[key].fits or is_near) and not _is_out_of_place(index, key, weights):
-            factor = _topic_factor(index.entries[key].item, topic)
-            fit[key] = Fit(score * factor, None if is_near else matches[key].score)
+    for key, score in scores.items():
+        entry = index.entries[key]
+        # However many lessons there are for the same occasion, one whose occasion the task meets fits.
+        is_met = len(entry.when & weights.keys()) >= 2 and met(index, entry.when, weights) >= MET
+        if (score >= 1 or is_met) and not _is_out_of_place(index, entry, weights):
+            own = entry.item.value.get("topic")
+            factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
+            fit[key] = Fit(score * factor, max(score, 1.0))
     if not fit and topic != GENERAL:
-        return {key: Fit(1.0 + _score(matches, key)) for key in _of_topic(index, topic, weights, matches, usable)}
+        return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _of_topic(index, topic, weights, usable)}
     return fit
 
 
@@ -351,19 +308,16 @@ def _for_failure(
 ) -> Plan[dict[str, Fit]]:
     """The lessons for this very failure first, then those for failures of its sort whose words fit."""
     index = shelf.index
-    asked = f"{failure.tool or ''} {failure.evidence[:1000]}"
-    evidence_words = {word: _alone(word) for word in words_of(asked)}
-    near = yield from nearest(shelf, asked)
-    clear = (yield from _clear_from(shelf, near)) if near else math.inf
-    matches = match(index, evidence_words, usable, near=near)
+    evidence = f"{failure.tool or ''} {failure.evidence[:1000]}"
+    near = yield from _similarities(shelf, evidence)
+    by_evidence = match(index, {word: _weight(word) for word in words_of(evidence)}, usable, near=near)
+    by_task = match(index, weights, usable)
     scores: dict[str, float] = {}
-    for key, score in ranked(matches, near).items():
+    for key in {**by_evidence, **by_task}:
         alike = _is_bound_alike(index.entries[key].item.value, failure)
-        if matches[key].fits or near.get(key, 0.0) >= clear or (alike and failure.tool and matches[key].score >= 1):
-            scores[key] = score + alike
-    for key, found in match(index, weights, usable).items():
-        if found.fits and _is_bound_alike(index.entries[key].item.value, failure):
-            scores[key] = max(scores.get(key, 0.0), 1.0 + found.score / (found.score + found.enough))
+        score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
+        if score >= 1 or (alike and failure.tool is not None and by_evidence.get(key, 0.0) >= HALF):
+            scores[key] = score / (score + 1) + alike
     bound = [key for key in index.bound_to(failure.fingerprint) if key in index.entries] if failure.fingerprint else []
     for key in bound:
         entry = index.entries[key]
@@ -386,48 +340,28 @@ def _is_bound_alike(value: Mapping[str, Any], failure: Failure) -> bool:
     return isinstance(trigger, dict) and trigger.get("signal") == failure.signal and trigger.get("tool") == failure.tool
 
 
-def _is_out_of_place(index: Index, key: str, weights: Mapping[str, float]) -> bool:
+def _is_out_of_place(index: Index, entry: Entry, weights: Mapping[str, float]) -> bool:
     """Whether the task meets a lesson's `when_not` better than its `when`."""
-    entry = index.entries[key]
     against = entry.item.value.get("when_not")
-    words = words_of(against if isinstance(against, str) else "")
+    if not isinstance(against, str) or not against:
+        return False
 
-    def shared(some: Iterable[str]) -> float:
-        return sum(index.rarity(word) * weights.get(word, 0.0) for word in some)
+    def shared(words: Iterable[str]) -> float:
+        return sum(index.rarity(word) * weights.get(word, 0.0) for word in words)
 
-    return shared(words) >= 1 and shared(words) > shared(entry.when)
+    return shared(words_of(against)) >= max(1.0, shared(entry.when))
 
 
-def _of_topic(
-    index: Index,
-    topic: str,
-    weights: Mapping[str, float],
-    matches: Mapping[str, Match],
-    usable: Callable[[Item], bool],
-) -> list[str]:
-    """The lessons of a topic that hold for this task too: their `when` names nothing but the topic and what the task
-    holds as well, or their words nearly fit."""
+def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:
+    """The lessons of a topic whose `when` names nothing but the topic and what the task holds as well."""
     found = []
     for key, item in index.items.items():
         when = item.value.get("when")
-        if item.value.get("topic") != topic or not isinstance(when, str) or not usable(item):
-            continue
-        named = set(tokens(without_keywords(topic, when))) - weights.keys() - ANY_REQUEST
-        if (when and not named) or _score(matches, key) >= NEARLY:
-            found.append(key)
+        if item.value.get("topic") == topic and isinstance(when, str) and when and usable(item):
+            named = set(tokens(without_names(topic, when))) - weights.keys() - ANY_REQUEST
+            if not named:
+                found.append(key)
     return found
-
-
-def _score(matches: Mapping[str, Match], key: str) -> float:
-    """How near a lesson comes to fitting by its words: 1 is enough."""
-    return matches[key].score / matches[key].enough if key in matches else 0.0
-
-
-def _topic_factor(item: Item, topic: str) -> float:
-    own = item.value.get("topic")
-    if own is None or GENERAL in (own, topic):
-        return 1.0
-    return 1.4 if own == topic else 0.6
 
 
 def _always(items: Iterable[Item], usable: Callable[[Item], bool]) -> list[str]:

@@ -310,6 +310,24 @@ def test_vectors_find_what_words_do_not_where_the_store_has_them() -> None:
     assert LessonBook(InMemoryStore(), ("team",), MemoryPolicy()).recall("Compose a lullaby about penguins.") == []
 
 
+class OneLanguage:
+    """A model that was trained on English alone: all Chinese is alike to it."""
+
+    def __call__(self, given: list[str]) -> list[list[float]]:
+        return [[0.95, 0.3, *self._own(text)] if not text.isascii() else [0.0, 0.0, *self._own(text)] for text in given]
+
+    def _own(self, text: str) -> list[float]:
+        return [float(i == sum(text.encode()) % 30) * (0.1 if not text.isascii() else 1.0) for i in range(30)]
+
+
+@pytest.mark.req("D5")
+def test_what_is_alike_to_a_model_without_being_so_is_noise() -> None:
+    book = LessonBook(InMemoryStore(index={"dims": 32, "embed": OneLanguage(), "fields": ["text"]}), ("team",))
+    for text in (*FIVE, *CHINESE):
+        book.add(a_rule(text))
+    assert book.recall("画一只猫") == []
+
+
 class Broken:
     """An embedder that is down."""
 
@@ -367,6 +385,23 @@ def test_a_lesson_whose_occasion_is_met_in_plain_words_comes_back(book: LessonBo
     when = "finding one hour for a meeting that starts on the hour"
     book.add(Lesson(kind="rule", text="Give the calendar a plain weekday name, never a date.", when=when))
     assert book.recall("Find one hour on 2026-03-10: it starts on the hour, strictly after 09:00, and ends by 14:00.")
+
+
+@pytest.mark.req("D5")
+def test_a_list_of_rooms_in_front_of_a_task_changes_nothing(book: LessonBook):
+    heat = "Hold the object, go to the microwave and heat it there before you put it away."
+    others = (
+        "Open each cabinet and each drawer that you come to.",
+        "Look on the countertop before the fridge.",
+        "Wash a thing in the sinkbasin while you hold it.",
+    )
+    for text in (heat, *others):
+        book.add(a_rule(text))
+    task = "Your task is to: heat some egg and put it away in the garbagecan."
+    things = ["cabinet", "countertop", "drawer", "fridge", "microwave", "sinkbasin", "toaster"]
+    seen = ", ".join(f"a {thing} {i}" for thing in things for i in (3, 2, 1))
+    room = f"You are in the middle of a room. Looking quickly around you, you see {seen}.\n"
+    assert texts(book.recall(task)) == texts(book.recall(room + task)) == [heat]
 
 
 def test_what_a_long_task_is_given_to_work_on_brings_no_lessons_but_what_it_asks_does(book: LessonBook):

@@ -1,0 +1,57 @@
+"""The request is found in a long task, whatever stands around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from langgraph_reflexion.text.request import FURTHER, sentences
+
+ROOM = (
+    "You are in the middle of a room. Looking quickly around you, you see a cabinet 4, a cabinet 3, a countertop 2, "
+    "a countertop 1, a drawer 5, a drawer 4, a drawer 3, a fridge 1, a garbagecan 1, a microwave 1, a sinkbasin 1."
+)
+REPORT = "The heating failed on nine days in March. A technician came twice and replaced the pump in the cellar. " * 4
+TEMPLATE = (
+    "You are a capable assistant who calls a tool when a fact is needed.\n# Ask\n{}\n# Rules\n"
+    "Do not repeat a search that found nothing.\nGive names, numbers and dates as the source gives them.\n"
+    "Answer in one short paragraph without any Markdown."
+)
+
+
+def request(task: str, earlier: list[str] | None = None) -> list[str]:
+    return [sentence.strip() for sentence, share in sentences(task, earlier or []) if share == 1]
+
+
+@pytest.mark.req("D5")
+def test_the_request_is_found_behind_a_room_list_a_document_or_a_hand_over() -> None:
+    assert request(f"{ROOM}\nYour task is to: put a hot egg in garbagecan.") == [
+        "Your task is to: put a hot egg in garbagecan."
+    ]
+    assert "Who replaced the pump?" in request(f"{REPORT}Who replaced the pump?")
+    assert request(f"[Transferred from triage, ticket 5.]\nUser: Move my flight.\n{REPORT}") == [
+        "User: Move my flight."
+    ]
+    assert request(f"{REPORT}\n## Question\nWho pays for it?\n## Notes\n{REPORT}") == ["Who pays for it?"]
+    assert request(f"{'三月份暖气坏了九天，技术员来了两次，更换了水泵。' * 12}问题：谁更换了水泵？") == [
+        "问题：谁更换了水泵？"
+    ]
+
+
+def test_what_stands_further_from_the_request_counts_less() -> None:
+    shares = [share for _, share in sentences(f"{REPORT}Who replaced the pump?")]
+    assert shares[0] == shares[-1] == 1
+    assert shares[1] == shares[-2] == FURTHER
+    assert min(shares) < FURTHER**2
+
+
+def test_what_most_earlier_tasks_hold_is_no_request() -> None:
+    past = [TEMPLATE.format(task) for task in ("Name the river.", "Move my flight.", "Write a haiku.")]
+    assert request(TEMPLATE.format("Rotate the picture by ninety degrees."), past) == [
+        "Rotate the picture by ninety degrees."
+    ]
+
+
+def test_a_short_task_is_all_request_and_so_is_one_seen_before() -> None:
+    assert sentences("Find a slot. It must be free.") == [("Find a slot. It must be free.", 1.0)]
+    again = TEMPLATE.format("Name the river.")
+    assert request(again, [again] * 5)
