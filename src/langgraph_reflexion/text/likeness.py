@@ -69,6 +69,9 @@ _OPPOSITES = word_set(
 )
 """Words of which one advises what the other warns against."""
 
+_SIDES = tuple((stem(word), pair, side) for pair in sorted(_OPPOSITES) for side, word in enumerate(pair.split("/")))
+"""Each of those words as it is found in a text, its pair, and which side of the pair it is."""
+
 
 def likeness(a: str, b: str) -> float:
     """How alike two texts are, from 0 to 1, by their content words; contradicting texts are at most 0.5 alike."""
@@ -112,10 +115,14 @@ def same_in_other_words(a: str, b: str) -> bool:
 def opposed(a: str, b: str) -> bool:
     """Whether two texts speak of the same thing and advise the opposite."""
     a, b = _advice(a), _advice(b)
+    if _swapped(a, b):
+        return True
+    if _overlap(set(tokens(a)), set(tokens(b))) < 0.4:  # below half, whatever stands for a negation
+        return False
     left, right = _negated_words(a), _negated_words(b)
     common = left.keys() & right.keys()
     share = 2 * len(common) / max(len(left) + len(right), 1)
-    if _swapped(a, b) or (share >= 0.5 and _contrast(a, b)):
+    if share >= 0.5 and _contrast(a, b):
         return True
     exchanged = left.keys() - common and right.keys() - common
     if share < 0.5 or (exchanged and share < 0.85):
@@ -180,23 +187,21 @@ def _negated_words(text: str) -> dict[str, bool]:
 
 def _contrast(a: str, b: str) -> bool:
     """Whether one text holds a word whose opposite stands in the other, and neither holds both."""
-    left, right = _vocabulary(a), _vocabulary(b)
-    for pair in _OPPOSITES:
-        first, _, second = pair.partition("/")
-        in_left, in_right = [[_holds(text, word) for word in (first, second)] for text in (left, right)]
-        if sorted((in_left, in_right)) == [[False, True], [True, False]]:
-            return True
-    return False
+    left, right = _pairs_in(a), _pairs_in(b)
+    return any(
+        len(sides) == len(right[pair]) == 1 and sides != right[pair] for pair, sides in left.items() if pair in right
+    )
 
 
-def _vocabulary(text: str) -> tuple[str, set[str]]:
+def _pairs_in(text: str) -> dict[str, set[int]]:
+    """The pairs of opposites of which a text holds a side, with the sides it holds."""
     folded = fold(text)
-    return folded, {stem(word) for word in re.findall(r"[a-z]+", folded)}
-
-
-def _holds(vocabulary: tuple[str, set[str]], word: str) -> bool:
-    folded, stems = vocabulary
-    return stem(word) in stems if word.isascii() else word in folded
+    words = {stem(word) for word in re.findall(r"[a-z]+", folded)}
+    found: dict[str, set[int]] = {}
+    for word, pair, side in _SIDES:
+        if word in words if word.isascii() else word in folded:
+            found.setdefault(pair, set()).add(side)
+    return found
 
 
 def _swapped(a: str, b: str) -> bool:
