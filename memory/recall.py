@@ -135,6 +135,8 @@ def recall(
         scores = yield from _for_task(shelf, request, weights, usable, topic)
     else:
         scores = yield from _for_failure(shelf, weights, usable, failure)
+    if not scores and not always:
+        return Selection()
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
     about = topic_label(topic)
     evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best, about]))

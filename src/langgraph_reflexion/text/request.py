@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.tokens import tokens
 
 LONG_TASK = 200
@@ -23,7 +24,7 @@ EARLIER = 3
 """Earlier tasks from which on what most of them hold is known to be no request."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
-_LABEL = re.compile(
+_LABEL = lazy_pattern(
     r"\W*(?:[\w']+ ){0,3}(?:task|question|request|problem|query|user|customer)(?: is(?: to)?)?\s*(?:[:：]|$)"
     r"|\W*(?:问题|任务|请求|题目|用户|客户)[:：]",
     re.IGNORECASE,
