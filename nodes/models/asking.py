@@ -67,11 +67,26 @@ def wait_for_reply(
         try:
             return (yield within(left, sync, later))
         except Exception as error:
+            if (cut := _cut_reply(error)) is not None:
+                return cut
             delay = pause_before(error, attempt)
             if attempt == retries or not is_lost_connection(error) or (left is not None and delay >= left):
                 raise
             yield pause(delay)
     raise AssertionError("the last try returns or raises")
+
+
+def _cut_reply(error: Exception) -> AIMessage | None:
+    """The reply inside an exception: under a schema, OpenAI's client raises one where the length limit cuts a reply."""
+    completion = getattr(error, "completion", None)
+    if type(error).__name__ != "LengthFinishReasonError" or completion is None:
+        return None
+    about = {"finish_reason": "length", "model_provider": "openai", "model_name": completion.model}
+    message = AIMessage(completion.choices[0].message.content or "", response_metadata=about)
+    if (usage := completion.usage) is not None:  # a streamed reply has none
+        read, written = usage.prompt_tokens, usage.completion_tokens
+        message.usage_metadata = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+    return message
 
 
 def reply_of(message: AIMessage) -> Reply:
