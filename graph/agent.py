@@ -26,6 +26,7 @@ from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
 from langgraph_reflexion.graph.layout import (
     Branch,
     allow_our_types,
+    as_agent,
     bound,
     build_graph,
     shapes_of,
@@ -98,6 +99,7 @@ def create_reflexion_agent(
     tool_checks: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     hold_answers: bool = False,
     system_prompt: str | SystemMessage | None = None,
+    middleware: None = None,
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A LangGraph agent that learns from its own failures.
 
@@ -134,11 +136,17 @@ def create_reflexion_agent(
             a tool error.
         hold_answers: Stream an answer only once it is accepted, and a refused one never.
         system_prompt: The name that `create_agent` has for `prompt`.
+        middleware: Not taken: give `create_agent` yours, with a `ReflexionMiddleware` among them.
     """
     if not isinstance(self_reflection, AfterRun):
         must_be_one_of(self_reflection, MODES, "self_reflection")
     if prompt is not None and system_prompt is not None:
         raise ValueError("`system_prompt` is another name for `prompt`: give one of them")
+    if middleware is not None:
+        raise ValueError(
+            "`middleware` is for langchain's `create_agent`: give it yours with `ReflexionMiddleware(...)` first, "
+            f"which does there what this agent does, got {middleware!r}"
+        )
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be(hold_answers, bool, "hold_answers")
     state_schema = with_messages(state_schema)
@@ -266,7 +274,7 @@ def _compile(
         # Where LangChain's own agents say whose tokens are streamed. Not by `with_config`: its copy loses the types
         # that a parent's checkpointer may restore.
         compiled.config = {"metadata": {"lc_agent_name": actor.name}}
-    return compiled
+    return as_agent(compiled)
 
 
 def _branches(routes: Routes, parts: Parts) -> list[Branch]:

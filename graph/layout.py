@@ -21,8 +21,9 @@ from typing import (
 )
 
 import typing_extensions
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -32,7 +33,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
 from langgraph.managed.base import is_managed_value
 from langgraph.store.base import BaseStore
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, Field, create_model
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.nodes.host import with_store
@@ -49,6 +50,58 @@ Branch: TypeAlias = tuple[str, Callable[[Any], Any], Mapping[str, str]]
 
 KEPT: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
 """Our types that a checkpoint holds; what they contain is saved as plain data."""
+
+
+class Agent(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph that is a tool for another model, too."""
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """A tool that takes a task as text and gives the answer as text; with a schema of yours, as LangChain makes it.
+
+        A conversation and an outcome, which any other graph's tool takes and gives, are nothing for a model to write
+        and read.
+        """
+        if args_schema is not None or arg_types is not None:
+            return super().as_tool(args_schema, name=name, description=description, arg_types=arg_types)
+
+        def given(task: str) -> Any:
+            return {"messages": [HumanMessage(task)]}
+
+        def answer(result: Any) -> str:
+            return str(result["messages"][-1].text)
+
+        def run(task: str, config: RunnableConfig) -> str:
+            return answer(self.invoke(given(task), config))
+
+        async def arun(task: str, config: RunnableConfig) -> str:
+            return answer(await self.ainvoke(given(task), config))
+
+        return StructuredTool.from_function(
+            run,
+            arun,
+            name=name or self.get_name(),
+            description=description or "Give a task to an agent, and get its answer.",
+            args_schema=Task,
+        )
+
+
+class Task(BaseModel):
+    """What an agent that is a tool is given."""
+
+    task: str = Field(description="The task, with everything the agent must know.")
+
+
+def as_agent(graph: Graph) -> Graph:
+    """The compiled graph as an `Agent`; `StateGraph` compiles to a class of its own."""
+    graph.__class__ = Agent
+    return graph
 
 
 class Shapes(NamedTuple):

@@ -76,8 +76,11 @@ def parts_of(
     allowed = _controls(controls)
     toolbox = toolbox_of(tools, allowed or (), approve, deny)
     speech = _protocol(model, toolbox, protocol, allowed, texts)
+    if isinstance(speech, Native) and form is not None and form.is_tool and form.is_object and _binds_more(model):
+        toolbox.must_leave([form.name])
+        speech = Native(speech.controls, {**form.json_schema, "title": form.name})
     offer = _offer(toolbox, speech)
-    format_binding = partial(_bound_format, form if speech.binds else None, bool(offer))
+    format_binding = partial(_bound_format, speech, form, bool(offer))
     return Parts(
         actor=Actor(
             choice=Choice(model, offer, format_binding, toolbox.node.tools_by_name),
@@ -209,6 +212,16 @@ def _offer(toolbox: Toolbox, speech: ModelProtocol) -> Offer | None:
     return (*toolbox.offered, *speech.offered()) if speech.binds else ()
 
 
-def _bound_format(form: ResponseForm | None, beside_tools: bool, model: Model) -> dict[str, Any]:
-    """What binds the response format to a request, if the model's provider enforces schemas."""
-    return form.bound() if form is not None and form.is_bound_to(model, beside_tools=beside_tools) else {}
+def _binds_more(model: Any) -> bool:
+    """Whether tools of ours can be bound beside the caller's: not where a model came bound, or may come so."""
+    models = list(model.values()) if isinstance(model, Mapping) else [model]
+    return all(isinstance(one, str) or (isinstance(one, Runnable) and bound_names(one) is None) for one in models)
+
+
+def _bound_format(speech: ModelProtocol, form: ResponseForm | None, beside_tools: bool, model: Model) -> dict[str, Any]:
+    """What binds the response format to a request: a tool that must be called, or a schema that a provider enforces."""
+    if isinstance(speech, Native) and speech.form is not None:
+        return {"tool_choice": "any"}
+    if form is None or not speech.binds or not form.is_bound_to(model, beside_tools=beside_tools):
+        return {}
+    return form.bound()

@@ -17,7 +17,7 @@ from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
-from langgraph_reflexion.graph.layout import Branch, allow_our_types, bound, build_graph, shapes_of
+from langgraph_reflexion.graph.layout import Branch, allow_our_types, as_agent, bound, build_graph, shapes_of
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
@@ -208,4 +208,4 @@ def _compile(
     if isinstance(inner, Pregel) and inner.checkpointer is not False:
         # LangGraph looks for sub-graphs inside the runnables it knows; it cannot find this one.
         compiled.nodes["attempt"].subgraphs = [inner]
-    return compiled
+    return as_agent(compiled)

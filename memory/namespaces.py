@@ -1,8 +1,9 @@
-"""Namespaces: where the lessons of a run live, filled from its context."""
+"""Namespaces: where the lessons of a run live, filled from its context or config."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from langgraph.store.base import BaseStore
@@ -13,25 +14,37 @@ _UNFIT = re.compile("[.~*/{}\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def resolve_namespace(
-    policy: MemoryPolicy, agent_name: str, context: Any = None, user: str | None = None
+    policy: MemoryPolicy,
+    agent_name: str,
+    context: Any = None,
+    user: str | None = None,
+    configurable: Mapping[str, Any] | None = None,
 ) -> Namespace | None:
-    """Where this run's memory lives, or `None` where the context lacks a field that the namespace asks for.
+    """Where this run's memory lives, or `None` where a field that the namespace asks for has no value.
 
-    Without a namespace of its own a policy means `("reflexion", name of the agent)`. Values from the context are
-    escaped one to one, so that no two of them ever share a memory. A `user` that the server has signed in fills
-    `{user_id}`, whatever the context says.
+    Without a namespace of its own a policy means `("reflexion", name of the agent)`. A field is read from the context,
+    else from the config's `configurable`, and escaped one to one, so that no two values ever share a memory. A `user`
+    that the server has signed in fills `{user_id}`, whatever these say.
     """
     if policy.namespace is None:
         return ("reflexion", label(agent_name) or "reflexion_agent")
-    return filled_in(policy.namespace, context, user)
+    return filled_in(policy.namespace, context, user, configurable)
 
 
-def filled_in(namespace: Namespace, context: Any, user: str | None = None) -> Namespace | None:
-    """The namespace with its fields filled from the context, as for a run; `None` where one has no value."""
+def filled_in(
+    namespace: Namespace,
+    context: Any,
+    user: str | None = None,
+    configurable: Mapping[str, Any] | None = None,
+) -> Namespace | None:
+    """The namespace with its fields filled, as for a run; `None` where one has no value."""
     labels = []
     for pattern in namespace:
         names = FIELD.findall(pattern)
-        values = {name: user if name == "user_id" and user is not None else field_of(context, name) for name in names}
+        values = {name: field_of(context, name) for name in names}
+        values = {name: (configurable or {}).get(name) if value is None else value for name, value in values.items()}
+        if user is not None and "user_id" in values:
+            values["user_id"] = user
         if any(value is None or str(value) == "" for value in values.values()):
             return None
         # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.

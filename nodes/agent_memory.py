@@ -16,7 +16,7 @@ from langgraph_reflexion.context import MemoryPolicy, field_of
 from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.memory import Foreign, Indexes, LessonBook, label, resolve_namespace
 from langgraph_reflexion.nodes.calling import within
-from langgraph_reflexion.nodes.host import runtime_of, user_of
+from langgraph_reflexion.nodes.host import conf, runtime_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
 from langgraph_reflexion.state import State, shown_in, task_in
 
@@ -44,10 +44,10 @@ class AgentMemory:
         if not (self.policy.read or self.policy.write):
             return None
         user, context = user_of(config), runtime_of(config).context
-        namespace = resolve_namespace(self.policy, self.agent, context, user)
+        namespace = resolve_namespace(self.policy, self.agent, context, user, conf(config))
         if namespace is None:
             logger.warning(
-                "No memory for this run: the context does not fill every field of the namespace %s",
+                "No memory for this run: neither context nor `configurable` fills every field of the namespace %s",
                 self.policy.namespace,
             )
             return None

@@ -98,7 +98,7 @@ class Choice:
 
     def binds_form(self, model: Model) -> bool:
         """Whether the response form goes with each request of this model, its provider enforcing it."""
-        return self._form is not None and bool(self._form(model))
+        return self._form is not None and "response_format" in self._form(model)
 
     def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
         """The model of this run: with its tools, for a decision, and alone, for anything else."""

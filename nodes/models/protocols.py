@@ -63,11 +63,18 @@ class Native:
     binds = True
     rules = ""
 
-    def __init__(self, controls: Sequence[str]) -> None:
+    def __init__(self, controls: Sequence[str], form: dict[str, Any] | None = None) -> None:
+        """`form` is the JSON schema of an answer that the model gives by calling it, named by its title."""
         self.controls = tuple(controls)
+        self.form = form
+        self._form_name = None if form is None else form["title"]
 
     def offered(self) -> list[BaseTool]:
-        return [_control_tool(name) for name in self.controls]
+        controls = [_control_tool(name) for name in self.controls]
+        if self.form is None:
+            return controls
+        about = self.form.get("description") or "Give the answer, and end. Call it alone."
+        return [*controls, _read_tool(self.form["title"], about, self.form)]
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         return list(messages)
@@ -81,9 +88,14 @@ class Native:
             return Invalid("parse_error", "the provider stopped the reply in the middle of a call")
         if reply.tool_calls:
             names = [call["name"] for call in reply.tool_calls]
-            control = next((name for name in names if name in self.controls), None)
-            if control is not None:
-                return self._control(reply, control)
+            alone = next((name for name in names if name in self.controls or name == self._form_name), None)
+            if alone is not None and len(names) > 1:
+                return Invalid("rule_violation", f"`{alone}` must be the only call of its turn")
+            if alone is not None and alone == self._form_name:
+                answer = json.dumps(reply.tool_calls[0]["args"], ensure_ascii=False)
+                return Decision(thought=reply.text, action="finish", final=answer)
+            if alone is not None:
+                return self._control(reply, alone)
             return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
         if reply.text.strip():
             return Decision(action="finish", final=reply.text)
@@ -92,8 +104,6 @@ class Native:
         return Invalid("parse_error", "the reply is empty: it has no text and no call")
 
     def _control(self, reply: AIMessage, name: str) -> Decision | Invalid:
-        if len(reply.tool_calls) > 1:
-            return Invalid("rule_violation", f"`{name}` must be the only call of its turn; it came with other calls")
         argument = CONTROLS[name][1]
         text = reply.tool_calls[0]["args"].get(argument)
         if not isinstance(text, str) or not text.strip():
@@ -101,7 +111,11 @@ class Native:
         return Decision(thought=reply.text, action=cast("Action", name), final=text)
 
     def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
-        return reply
+        if decision.action != "finish" or not reply.tool_calls:
+            return reply
+        # The answer came as a call, which nothing would ever answer.
+        rest = {name: value for name, value in reply.additional_kwargs.items() if name != "tool_calls"}
+        return reply.model_copy(update={"content": decision.final, "tool_calls": [], "additional_kwargs": rest})
 
     def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         if not calls_in(reply):
@@ -111,7 +125,6 @@ class Native:
 
 
 def _control_tool(name: str) -> BaseTool:
-    """What is offered to the model: read where it is called, never run."""
     description, argument, meaning = CONTROLS[name]
     schema = {
         "title": name,
@@ -119,11 +132,16 @@ def _control_tool(name: str) -> BaseTool:
         "properties": {argument: {"type": "string", "description": meaning}},
         "required": [argument],
     }
+    return _read_tool(name, description, schema)
+
+
+def _read_tool(name: str, description: str, schema: dict[str, Any]) -> BaseTool:
+    """What is offered to the model: read where it is called, never run."""
     return StructuredTool(name=name, description=description, args_schema=schema, func=_never)
 
 
 def _never(**_: Any) -> str:
-    raise AssertionError("a control tool is read, never run")
+    raise AssertionError("this tool is read, never run")
 
 
 _WRITTEN_CALL = re.compile(

@@ -28,7 +28,7 @@ class ResponseForm:
     """A pydantic model, TypedDict, dataclass, union of these, or JSON schema; with a prompt of its own if one is given.
 
     LangChain's strategies say how it is asked for: a `ProviderStrategy` is bound to each request whatever the model's
-    profile says, a `ToolStrategy` never.
+    profile says, a `ToolStrategy` is a tool that the model calls to answer.
     """
 
     def __init__(self, given: Any) -> None:
@@ -38,7 +38,7 @@ class ResponseForm:
                 raise ValueError(f"`response_format` as a pair is (prompt, schema), got {given!r}")
             self.prompt, given = given
         strategy = type(given).__name__
-        self.forced, self.never_bound = strategy == "ProviderStrategy", strategy == "ToolStrategy"
+        self.forced, self.is_tool = strategy == "ProviderStrategy", strategy == "ToolStrategy"
         self._strict = bool(getattr(getattr(given, "schema_spec", None), "strict", None))
         if strategy.endswith("Strategy") and hasattr(given, "schema"):
             given = given.schema
@@ -68,15 +68,20 @@ class ResponseForm:
         members = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
         return tuple(member for member in members if isinstance(member, type))
 
+    @property
+    def is_object(self) -> bool:
+        """Whether its values are objects of one kind: providers take no other schema, for answers or for tools."""
+        return self.json_schema.get("type", "object") == "object" and "properties" in self.json_schema
+
     def bound(self) -> dict[str, Any]:
         """What binds the form to a request of a provider that enforces schemas."""
         return as_format(self.name, {"title": self.name, **self.json_schema}, strict=self._strict)
 
     def is_bound_to(self, model: Model, *, beside_tools: bool) -> bool:
-        """Whether it goes with each request of this model. Providers enforce schemas of objects alone, and no union."""
-        if self.json_schema.get("type", "object") != "object" or "properties" not in self.json_schema:
+        """Whether it goes with each request of this model."""
+        if not self.is_object:
             return False
-        return self.forced or (not self.never_bound and knows_schemas(model, beside_tools=beside_tools))
+        return self.forced or (not self.is_tool and knows_schemas(model, beside_tools=beside_tools))
 
     def read(self, text: str) -> tuple[Any, str]:
         """The value in an answer's text, or what is wrong with it."""

@@ -268,6 +268,22 @@ def test_a_question_is_an_interrupt_and_its_answer_a_resume() -> None:
     assert [message.text for message in result["messages"][2:]] == ["Monday", "Monday it is"]
 
 
+@pytest.mark.req("G1", "J1")
+@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+async def test_as_a_tool_it_takes_a_task_and_gives_the_answer(door: str) -> None:
+    planner = create_reflexion_agent(ScriptedModel([say("11:00 is free.")]), name="planner")
+    model = ScriptedModel([call("planner", task="Find an hour."), say("Eleven.")])
+    chief = create_reflexion_agent(model, [planner.as_tool(description="Plans meetings.")])
+    result = chief.invoke(HELLO) if door == "invoke" else await chief.ainvoke(HELLO)
+    assert [message.text for message in result["messages"][-2:]] == ["11:00 is free.", "Eleven."]
+    assert list(model.asked[0].parameters("planner")["properties"]) == ["task"]
+
+
+def test_middleware_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ValueError, match="ReflexionMiddleware"):
+        create_reflexion_agent(ScriptedModel([]), middleware=["any"])
+
+
 @pytest.mark.req("G1")
 def test_the_drawing_shows_every_node_and_each_way_between_them() -> None:
     graph = searching(controls=["ask_user"]).get_graph()

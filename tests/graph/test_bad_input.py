@@ -295,8 +295,8 @@ def test_a_prompt_of_no_known_form_is_refused(prompt: Any) -> None:
 
 
 def test_a_setting_nobody_knows_is_refused() -> None:
-    with pytest.raises(TypeError, match="middleware"):
-        make(middleware=[])
+    with pytest.raises(TypeError, match="hooks"):
+        make(hooks=[])
 
 
 # ---------------------------------------------------------------- prompt files

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, reflection
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, calls, reflection
 from model_server import ModelServer
 
 HELLO = {"messages": [("user", "How warm is it?")]}
@@ -174,13 +174,59 @@ def test_over_http_a_model_without_native_support_is_asked_once_more() -> None:
     assert len(server.requests) == 3
 
 
-def test_a_provider_strategy_binds_whatever_the_profile_says_and_a_tool_strategy_never() -> None:
+@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+async def test_a_tool_strategy_is_a_tool_that_the_model_calls_to_answer(door: str) -> None:
+    model = ScriptedModel([call("station", city="Oslo"), call("Weather", **json.loads(FITTING))])
+    agent = create_reflexion_agent(model, [station], response_format=ToolStrategy(Weather))
+    result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    assert result["structured_response"] == Weather(city="Oslo", degrees=21.5)
+    assert [question.tools for question in model.asked] == [["station", "Weather"]] * 2, "no call more than needed"
+    last = result["messages"][-1]
+    assert (json.loads(last.text), last.tool_calls) == (json.loads(FITTING), [])
+
+
+def test_over_http_a_tool_strategy_makes_the_requests_of_langchains_own_agent() -> None:
+    from langchain.agents import create_agent
+
+    story = [call("station", city="Oslo"), call("Weather", **json.loads(FITTING))]
+    with ModelServer(story) as theirs:
+        create_agent(theirs.chat(), [station], response_format=ToolStrategy(Weather)).invoke(HELLO)
+    with ModelServer(story) as ours:
+        run(ours.chat(), ToolStrategy(Weather), [station])
+        assert not ours.refused
+    choices = [[body.get("tool_choice") for body in one.requests] for one in (ours, theirs)]
+    assert choices == [["required"] * 2] * 2
+
+
+def test_an_answer_called_beside_other_tools_or_with_wrong_fields_is_no_answer() -> None:
+    both = calls(("station", {"city": "Oslo"}), ("Weather", json.loads(FITTING)))
+    wrong = call("Weather", city="Oslo")
+    model = RoleModel(
+        decide=[both, wrong, call("Weather", **json.loads(FITTING))],
+        other={"city": "Oslo"},
+        reflect=reflection("Give both fields."),
+    )
+    result = run(model, ToolStrategy(Weather), [station])
+    assert [failure.signal for failure in result["outcome"].failures] == ["rule_violation", "check_failed"]
+    assert result["structured_response"] == Weather(city="Oslo", degrees=21.5)
+
+
+def test_a_tool_may_not_have_the_name_of_a_response_form_that_is_a_tool() -> None:
+    def weather(city: str) -> str:
+        """Say how it is."""
+        return city
+
+    with pytest.raises(ValueError, match="weather"):
+        run(ScriptedModel([]), ToolStrategy({**SCHEMA, "title": "weather"}), [weather])
+
+
+def test_a_provider_strategy_binds_whatever_the_profile_says_and_a_tool_strategy_offers_a_tool() -> None:
     model = ScriptedModel([FITTING])
     run(model, ProviderStrategy(Weather))
     assert model.asked[0].schema == Weather.model_json_schema()
     model = native(FITTING)
     run(model, ToolStrategy(Weather))
-    assert model.asked[0].schema is None
+    assert model.asked[0].tools == ["Weather"]
 
 
 @pytest.mark.req("A7", "F2")

@@ -310,6 +310,14 @@ async def test_a_context_of_any_kind_reaches_prompt_and_memory(schema: Any, cont
     assert {namespace[:2] for namespace in store.list_namespaces()} == {("notes", "ada")}
 
 
+def test_a_namespace_takes_its_fields_from_the_configs_configurable_too() -> None:
+    store = InMemoryStore()
+    memory = MemoryPolicy(namespace=("notes", "{user_id}"))
+    agent = create_reflexion_agent(ScriptedModel(["hi"]), memory=memory, store=store)
+    agent.invoke({"messages": [("user", "Hello")]}, {"configurable": {"user_id": "ada"}})
+    assert {namespace[:2] for namespace in store.list_namespaces()} == {("notes", "ada")}
+
+
 def test_no_context_at_all_has_the_defaults() -> None:
     for schema in (Context, None, Settings, Visitor):
         assert create_reflexion_agent(ScriptedModel(["hi"]), context_schema=schema).invoke(HELLO)["messages"]

@@ -36,6 +36,15 @@ def test_a_field_that_nothing_fills_means_no_memory(context: Any) -> None:
     assert place("team", "{user_id}", context=context) is None
 
 
+def test_a_field_that_the_context_lacks_is_read_from_the_config() -> None:
+    policy, configurable = MemoryPolicy(namespace=("{team}", "{user_id}")), {"user_id": "bob", "team": "red"}
+    found = resolve_namespace(policy, "planner", Context(user_id="ada"), None, configurable)
+    assert found == ("red", "ada"), "the context comes first"
+    assert resolve_namespace(policy, "planner", Context(), "eve", configurable) == ("red", "eve"), (
+        "who signed in, always"
+    )
+
+
 def test_names_that_look_alike_do_not_share() -> None:
     names = [
         "ada.b",
