@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -11,7 +12,26 @@ from langchain_core.messages.tool import invalid_tool_call
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion.schemas import Signal
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
+
+SIGNALS_OF_THE_LOOP: list[tuple[Signal, list[Any], dict[str, int]]] = [
+    ("parse_error", [AIMessage("")], {"decision_retries": 0}),
+    ("schema_error", [call("search", question="Tuesday")], {"decision_retries": 0}),
+    ("unknown_tool", [call("look_up", query="Tuesday")], {"decision_retries": 0}),
+    ("tool_error", [call("search", query="nowhere")], {}),
+    ("loop", [call("search", query="Tuesday"), call("search", query="Tuesday")], {}),
+    (
+        "no_progress",
+        [
+            call("search", query="free hours tuesday"),
+            call("search", query="tuesday free hours please"),
+            call("search", query="hours free on tuesday"),
+        ],
+        {},
+    ),
+]
+"""Each signal that a decision or a tool gives, and what the model does wrong for it."""
 
 
 @pytest.mark.req("A3", "A6")
@@ -44,25 +64,7 @@ def test_a_clean_run_has_no_reflection(run, desk, protocol):
 
 
 @pytest.mark.req("A2")
-@pytest.mark.parametrize(
-    ("signal", "wrong", "limits"),
-    [
-        ("parse_error", [AIMessage("")], {"decision_retries": 0}),
-        ("schema_error", [call("search", question="Tuesday")], {"decision_retries": 0}),
-        ("unknown_tool", [call("look_up", query="Tuesday")], {"decision_retries": 0}),
-        ("tool_error", [call("search", query="nowhere")], {}),
-        ("loop", [call("search", query="Tuesday"), call("search", query="Tuesday")], {}),
-        (
-            "no_progress",
-            [
-                call("search", query="free hours tuesday"),
-                call("search", query="tuesday free hours please"),
-                call("search", query="hours free on tuesday"),
-            ],
-            {},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("signal", "wrong", "limits"), SIGNALS_OF_THE_LOOP)
 def test_each_signal_of_the_loop_has_its_word(run, desk, protocol, signal, wrong, limits):
     desk.answers = lambda query: LookupError("no such day") if query == "nowhere" else "The calendar is empty."
     model = RoleModel([*wrong, say("11:00")], reflection())
@@ -74,6 +76,13 @@ def test_each_signal_of_the_loop_has_its_word(run, desk, protocol, signal, wrong
 
 
 @pytest.mark.graph_only("native tool calls alone, no controls")
+@pytest.mark.req("A2")
+def test_no_signal_is_without_a_run_that_gives_it():
+    """A new signal goes into the list above. The others have tests of their own: below, and in test_checks.py."""
+    others = {"rule_violation", "check_failed", "feedback"}
+    assert {signal for signal, _, _ in SIGNALS_OF_THE_LOOP} | others == set(get_args(Signal))
+
+
 @pytest.mark.req("A2")
 def test_a_decision_against_the_rules_is_a_rule_violation(run, desk):
     broken = {"thought": "", "action": "tool_call", "tool": "search", "tool_input": {"query": "x"}, "final": "11:00"}
