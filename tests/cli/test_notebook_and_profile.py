@@ -76,7 +76,11 @@ def test_statistics_and_rules_are_told_and_cleared(told):
     assert "- [tool_misuse, 2 times] Ask for the name" in rules
     assert "Ignore" not in rules
     assert told("notebook", "rules", "--min-repetitions", "3", "--json") == {"rules": ""}
-    assert told("notebook", "clear", "--yes") == "Removed 3 findings.\n"
+    first = told("notebook", "list", "--json")[-1]
+    assert told("notebook", "remove", first["id"][:10], "--yes") == f"Removed {first['id']}.\n"
+    assert first["id"] not in [one["id"] for one in told("notebook", "list", "--json")]
+    assert told("notebook", "remove", "--older-than", "1", "--yes", "--json") == {"removed": 0}
+    assert told("notebook", "clear", "--yes") == "Removed 2 findings.\n"
     assert told("notebook", "list", "--json") == []
     assert len(told("profile", "list", "--json")) == 2
 
@@ -102,6 +106,8 @@ def test_what_is_remembered_is_read_edited_and_forgotten(told):
         (["profile", "list"], "--store"),
         (["notebook", "list", "--store", "none.db"], "no such file"),
         (["notebook", "show", "zzz", "--store", "kept.db"], "no finding 'zzz'"),
+        (["notebook", "remove", "zzz", "--yes", "--store", "kept.db"], "no finding 'zzz'"),
+        (["notebook", "remove", "--store", "kept.db"], "--older-than DAYS"),
         (["profile", "show", "tea", "--store", "kept.db"], "database, kebab-case"),
         (["profile", "edit", "database", "x" * 400, "--store", "kept.db"], "over-long"),
         (["profile", "edit", "database", "", "--store", "kept.db"], "not kept"),

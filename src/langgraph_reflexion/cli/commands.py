@@ -237,6 +237,10 @@ def _add_notebook(commands: Commands) -> None:
     rules.add_argument("task", metavar="TASK", nargs="?", default="", help="what it should fit")
     rules.add_argument("--limit", metavar="N", type=positive, default=10, help="at most so many lines (10)")
     rules.add_argument("--min-repetitions", metavar="N", type=positive, default=1, help="made so often or more (1)")
+    remove = verb("remove", "remove a finding for good, or all that are older than so many days")
+    remove.add_argument("id", metavar="ID", nargs="?", help="the finding's id, which may be cut short")
+    remove.add_argument("--older-than", metavar="DAYS", type=positive, help="all findings made before that")
+    _add_yes(remove)
     _add_yes(verb("clear", "remove every finding for good"))
 
 

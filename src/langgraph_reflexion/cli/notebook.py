@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from langgraph_reflexion import ErrorNotebook, Lesson
@@ -55,14 +56,19 @@ def _finding_row(finding: Finding) -> tuple[str, ...]:
     return finding["id"], finding["category"], finding["severity"], finding["tool"] or "-", f"{aside}{text}"
 
 
-def _show_finding(session: NotebookSession) -> int:
+def _find(session: NotebookSession) -> Finding:
     given = session.asked.id
     meant = [_public(finding) for finding in session.notebook.recent(EVERY) if finding["id"].startswith(given)]
     if len(meant) != 1:
         problem = f"{count_of(len(meant), 'finding')} begin with" if meant else "there is no finding"
         raise WrongUse(f"{problem} {given!r} in {session.place}")
-    values = {name: value for name, value in meant[0].items() if name != "description"}
-    return session.show(meant[0], lambda: session.page.fields(values, title=meant[0]["description"]))
+    return meant[0]
+
+
+def _show_finding(session: NotebookSession) -> int:
+    finding = _find(session)
+    values = {name: value for name, value in finding.items() if name != "description"}
+    return session.show(finding, lambda: session.page.fields(values, title=finding["description"]))
 
 
 def _show_statistics(session: NotebookSession) -> int:
@@ -82,6 +88,23 @@ def _show_rules(session: NotebookSession) -> int:
     return session.show({"rules": text}, text)
 
 
+def _remove(session: NotebookSession) -> int:
+    asked = session.asked
+    if (asked.id is None) == (asked.older_than is None):
+        raise WrongUse("`notebook remove` takes the ID of a finding, or --older-than DAYS")
+    if asked.id is not None:
+        finding = _find(session)
+        if not may_remove(asked, f"{finding['description']} Remove it for good?"):
+            return 1
+        session.notebook.remove(finding["id"])
+        return session.show({"removed": 1}, f"Removed {finding['id']}.")
+    age = count_of(asked.older_than, "day")
+    if not may_remove(asked, f"Remove the findings of {session.place} older than {age} for good?"):
+        return 1
+    removed = session.notebook.remove_older(timedelta(days=asked.older_than))
+    return session.show({"removed": removed}, f"Removed {count_of(removed, 'finding')} older than {age}.")
+
+
 def _clear(session: NotebookSession) -> int:
     if not may_remove(session.asked, f"Remove all findings of {session.place} for good?"):
         return 1
@@ -94,6 +117,7 @@ NOTEBOOK_VERBS: dict[str, Callable[[NotebookSession], int]] = {
     "show": _show_finding,
     "stats": _show_statistics,
     "rules": _show_rules,
+    "remove": _remove,
     "clear": _clear,
 }
 
