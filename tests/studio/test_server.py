@@ -124,6 +124,24 @@ def test_a_question_and_an_approval_pause_the_run_and_are_answered(signed_in: st
     assert state["values"]["messages"][-1]["content"] == "Done."
 
 
+@pytest.mark.req("N3", "K8")
+def test_the_demo_greets_and_books_after_an_approval(shipped: str, client: Client) -> None:
+    here = client(shipped)
+    thread = here.threads.create()["thread_id"]
+    careful = {"user_id": "hugo", "model": "careful"}
+    greeted = here.runs.wait(thread, "demo", input=asked("hello"), context=careful)
+    assert "Ask me, for instance" in greeted["messages"][-1]["content"]
+    here.runs.wait(thread, "demo", input=asked(f"{TASK} And book it."), context=careful)
+    [pause] = [one for task in here.threads.get_state(thread)["tasks"] for one in task["interrupts"]]
+    assert pause["value"]["action_requests"][0]["name"] == "book"
+    no = {"decisions": [{"type": "reject", "message": "not on a Tuesday"}]}
+    done = here.runs.wait(thread, "demo", command={"resume": no}, context=careful)
+    assert done["messages"][-1]["content"] == "11:00 is free, and not booked."
+    assert done["outcome"]["status"] == "success"
+    places = here.store.list_namespaces()["namespaces"]
+    assert ["reflexion", "demo", "hugo", "episodes"] in places
+
+
 @pytest.mark.req("G1")
 def test_where_the_server_authenticates_lessons_are_kept_by_user(signed_in: str, client: Client) -> None:
     for user in ("ada", "bob.b"):

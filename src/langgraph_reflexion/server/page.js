@@ -29,7 +29,9 @@ async function ask(path, method = "GET", body = undefined) {
   if (token) headers.Authorization = `Bearer ${token}`;
   if (method !== "GET") headers["Content-Type"] = "application/json";
   const whose = user ? `${path.includes("?") ? "&" : "?"}user=${encodeURIComponent(user)}` : "";
-  const answer = await fetch(path + whose, { method, headers, body: body && JSON.stringify(body) });
+  const answer = await fetch(path + whose, { method, headers, body: body && JSON.stringify(body) }).catch(() => {
+    throw new Error("The server does not answer. Is it still running?");
+  });
   if (answer.status === 204) return null;
   const data = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(data.detail || `${answer.status} ${answer.statusText}`);
