@@ -65,6 +65,14 @@ class Evidence:
         """The runs it was shown in, the latest last."""
         return tuple(run for run in self.runs if not run.get("withheld") and not run.get("tried"))
 
+    @property
+    def counts(self) -> Counter[str]:
+        """The counts of a lesson, as far as runs made them."""
+        counts = Counter(self.earlier)
+        for run in self.runs:
+            counts.update(_counts_of(run))
+        return counts
+
     def shown_results(self) -> list[dict[str, Any]]:
         """The runs it was shown in that were won or lost, the latest last."""
         return [run for run in self.shown if run.get("result") in ("win", "loss")]
@@ -155,8 +163,11 @@ def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
 
 
 def record(lesson: Lesson, also: Iterable[str] = ()) -> dict[str, Any]:
-    """A lesson as plain JSON, beside further fingerprints it is known for."""
-    value = lesson.model_dump(mode="json")
+    """A lesson as plain JSON, beside further fingerprints it is known for.
+
+    Its counts grow with the evidence, and a view of the store shows them there; a zero here would be taken for them.
+    """
+    value = {name: one for name, one in lesson.model_dump(mode="json").items() if one or name not in COUNTS}
     more = [one for one in dict.fromkeys(also) if one and one != failure_of(lesson)]
     return {**value, ALSO: more} if more else value
 
@@ -222,9 +233,7 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
     changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
     named = [*lesson.sources, *(str(one["source"]) for one in evidence.sources)]
-    counts = Counter(evidence.earlier)
-    for run in evidence.runs:
-        counts.update(_counts_of(run))
+    counts = evidence.counts
     return lesson.model_copy(
         update={
             "sources": [one for one in dict.fromkeys(named) if one],
@@ -411,10 +420,15 @@ def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
 
 
 def whole_record(evidence: Evidence) -> dict[str, Any]:
-    """All evidence about a lesson as one value, which a recall reads in place of everything appended."""
+    """All evidence about a lesson as one value, which a recall reads in place of everything appended.
+
+    The counts are for people, who see this value in a view of the store.
+    """
+    counts = evidence.counts
     value = sum_record(evidence)[1] if evidence.runs else {"earlier": {**evidence.earlier}, "runs": []}
     changes = [change_value(change) for change in evidence.changes]
-    return {**value, "type": "whole", "sources": list(evidence.sources), "changes": changes}
+    counted = {name: counts[name] for name in COUNTS}
+    return {**counted, **value, "type": "whole", "sources": list(evidence.sources), "changes": changes}
 
 
 def whole_in(value: Mapping[str, Any]) -> Evidence | None:

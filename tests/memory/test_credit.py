@@ -52,6 +52,16 @@ def test_a_success_is_a_win_and_a_failure_a_loss(book: LessonBook, mine: str, cl
     assert [(one.wins, one.losses) for one in book.lessons()] == [(1, 1)]
 
 
+@pytest.mark.req("N3")
+def test_a_view_of_the_store_shows_the_counts_as_they_are(book: LessonBook, store: BaseStore, mine: str) -> None:
+    book.credit(run("r1", shown=[mine]))
+    book.credit(run("r2", False, withheld=[mine]))
+    [item] = [item for item in store.search((*book.namespace, "evidence"), limit=100) if item.key == mine]
+    assert [item.value[name] for name in ("shown", "wins", "losses", "withheld_losses")] == [1, 1, 0, 1]
+    [lesson] = store.search((*book.namespace, "lessons"))
+    assert "wins" not in lesson.value, "no zero that could be taken for the count"
+
+
 def test_every_finished_run_counts_as_shown_whatever_came_of_it(book: LessonBook, mine: str) -> None:
     book.credit(run("r1", None, shown=[mine]))
     book.credit(run("r2", False, shown=[mine], stop_reason="deadline"))
