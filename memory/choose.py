@@ -59,14 +59,17 @@ def choose(
     """The lessons to show. `rules` hold for any task and come first, but leave a place to a lesson that fits.
 
     At the start a lesson is held back where runs do as well without it; after a failure one that failed the last time
-    is no help. Of several remedies for the same sort of failure on the same occasion the most valuable is shown alone,
-    so that its run says whether it works; of two that advise the opposite likewise.
+    is no help. Of several remedies for the same sort of failure on the same occasion the most valuable is shown, beside
+    those that give the same advice, so that its run says whether it works; of two that advise the opposite likewise.
     """
     fit = [one for one in fit if not _is_doubted(one[0], evidence[one[0].id])]
-    why = {} if failed else {one.id: kind.holds_back(one.id) for one, _ in fit if not is_vouched(one, evidence)}
-    worthy = [one for one in fit if not why.get(one[0].id)]
+    doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
     if failed:
-        worthy = [one for one in fit if is_vouched(one[0], evidence) or not _lost_last(evidence[one[0].id])]
+        why = {}
+        worthy = [one for one in fit if one[0].id not in doubtful or not _lost_last(evidence[one[0].id])]
+    else:
+        why = {id: kind.holds_back(id, evidence[id]) for id in doubtful}
+        worthy = [one for one in fit if not why.get(one[0].id)]
     least = BESIDE * max((place.words for _, place in worthy if place.words is not None), default=0.0)
     worthy = [one for one in worthy if one[1].words is None or one[1].words >= least]
     chosen: list[Lesson] = []
@@ -74,12 +77,12 @@ def choose(
         if (cost := tokens_of(lesson)) <= budget:
             chosen.append(lesson)
             budget -= cost
-    for best in _in_order(worthy, evidence, kind):
-        cost = tokens_of(best)
+    for lesson in _in_order(worthy, evidence, kind):
+        cost = tokens_of(lesson)
         if len(chosen) < most and cost <= budget:
-            texts = [*shown_before, *(one.text for one in chosen)]
-            if not any(_clash(best.text, text) for text in texts):
-                chosen.append(best)
+            texts = [*shown_before, *(one.text for one in chosen if kind.advice.get(one.id) != kind.advice[lesson.id])]
+            if not any(_clash(lesson.text, text) for text in texts):
+                chosen.append(lesson)
                 budget -= cost
     if worthy or not why:
         return Selection(chosen)
@@ -104,7 +107,8 @@ def _in_order(fit: Sequence[tuple[Lesson, Fit]], evidence: Mapping[str, Evidence
     while offered:
         first = offered[0]
         rivals = [one for one in offered if one is first or are_rivals(one, first) or opposed(one.text, first.text)]
-        found.append(max(rivals, key=lambda one: (is_vouched(one, evidence), kind.values[one.id], _written(one))))
+        best = max(rivals, key=lambda one: (is_vouched(one, evidence), kind.values[one.id], _written(one)))
+        found += [best, *(one for one in rivals if one is not best and kind.advice[one.id] == kind.advice[best.id])]
         offered = [one for one in offered if one not in rivals]
     return [one for one in found if one.id not in gone]
 
@@ -121,6 +125,8 @@ def are_rivals(one: Lesson, other: Lesson) -> bool:
     """
     if one.trigger is None or other.trigger is None or not one.when or set(one.sources) & set(other.sources):
         return False
+    if (one.kind == "strategy") != (other.kind == "strategy"):
+        return False  # what worked once takes the place of no advice
     same_sort = (one.trigger.signal, one.trigger.tool) == (other.trigger.signal, other.trigger.tool)
     return same_sort and one.trigger.signal is not None and likeness(one.when, other.when) >= TOO_ALIKE
 

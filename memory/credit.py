@@ -1,8 +1,9 @@
 """Credit: what came of each run counts for the lessons it was shown or went without, and decides what is shown next.
 
-The tasks that the same lessons fit are one kind. For a kind, the evidence of those lessons says how often runs were won
-without any of them. For each lesson it says how often they were won with it, where a later run counts more, and being
-learned again counts as a win. A lesson is worth showing while it does better than nothing.
+The tasks that the same lessons fit are one kind. Runs without any of these lessons say how often the kind is won alone.
+Each lesson is expected to win as often, until its own runs say more; being taught counts as a run won. What is recent
+counts more: each later event takes a tenth from the weight of what was before it. A lesson is worth showing while it
+is expected to win more often than nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, read
 from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
-from langgraph_reflexion.memory.records import Evidence, failure_of, run_record, taken_back, whole_record
+from langgraph_reflexion.memory.records import Evidence, failure_of, run_record, taken_back, tool_of, whole_record
 from langgraph_reflexion.memory.shelf import (
     REFUTED,
     Read,
@@ -31,36 +32,24 @@ from langgraph_reflexion.memory.shelf import (
 )
 from langgraph_reflexion.memory.upkeep import APPENDED, LATE, drop_old_episodes, fold_runs
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
+from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.secrets import mask_secrets
+from langgraph_reflexion.text.tokens import tokens
 
-# The constants below are set on simulated tasks: an earlier form of `benchmarks/lessons.py`, and some of its worlds.
-# They are not proven on worlds that had no part in it.
-
-FADES = 0.95
-"""What is left of a run's weight for a lesson with each later run of it: some twenty runs count."""
-
-KIND_FADES = 0.98
-"""The same for the runs of a kind: some fifty count."""
+FADES = 0.9
+"""What a later event leaves of a run's or a teaching's weight: about ten count. Set on the worlds marked `set` in
+`benchmarks/lessons.py`; 0.85 to 0.93 are level there."""
 
 PRIOR = 2.0
-"""Runs that the assumption about a new lesson counts for, and likewise the topic's record for a kind."""
-
-KIND_PRIOR = 4.0
-"""Runs that the assumption about all lessons of a kind counts for."""
-
-HOPE = 0.2
-"""Share of the runs lost without lessons that a new lesson is assumed to win."""
+"""Runs that the assumption about a lesson counts for, and likewise the topic's record for a kind. 2 to 4 are level."""
 
 EASY = 0.8
 """Share of runs won without lessons from which a kind needs no help: a lesson must be expected to win half of the rest.
-At 0.75 a world of mixed ease loses a point; at 0.85 one of easy tasks with harmful reflections loses two in place of
-one and a half."""
+Set on the same worlds; 0.7 to 0.8 are level."""
 
-TAUGHT = 0.5
-"""Runs won that being taught for the first time counts for; being taught again counts for one."""
-
-MARGIN = 0.05
-"""How far a lesson may stay behind runs without any before it is held back."""
+KNOWN = 5
+"""Runs of a topic without lessons that are enough to compare with. With 5 to 12 a lesson that harms on easy tasks is
+found out alike; more cost up to a point where lessons help."""
 
 LOST = 2.5
 """Recent losses below which a lesson on probation is not retired: about three in a row."""
@@ -68,12 +57,9 @@ LOST = 2.5
 ALWAYS_SHOWN = 3
 """Runs that a candidate is shown in before it may be withheld, as the design promises."""
 
-ACTIVE_SHARE = 0.25
-"""Part of `control_share` in which an active lesson is withheld: on the whole one run in twenty."""
-
-LOSES = 6
-"""An active lesson that loses one run in so many is compared as often as a candidate, until it was. At 4, one that
-takes the share of runs won from 95 % to 60 % is found out too late on one of ten seeds."""
+ACTIVE_SHARE = 0.1
+"""Part of `control_share` in which an active lesson is withheld: one run in fifty. A quarter costs half a point more
+in the usual world."""
 
 COMPARED = 4
 """Runs with a lesson, and without it, below which nothing is said of what it adds."""
@@ -101,15 +87,23 @@ class Uplift(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What share of runs is won without lessons on a kind of task, and with each of its lessons."""
+    """What share of runs is won without lessons on a kind of task, and with each of its lessons.
+
+    `known` says whether enough runs without lessons are known to compare with. Lessons of the same `advice` say the
+    same in other words.
+    """
 
     without: float
     values: Mapping[str, float]
+    known: bool
+    advice: Mapping[str, str]
 
-    def holds_back(self, lesson: str) -> str:
+    def holds_back(self, lesson: str, evidence: Evidence) -> str:
         """Why a lesson is held back at the start of a task of this kind, or nothing."""
         value = self.values[lesson]
-        if value < self.without - MARGIN:
+        if not self.known and _lost_last(evidence):
+            return "it lost its last run, and hardly a run is known without lessons"
+        if value < self.without:
             return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
         if self.without >= EASY and value < (1 + self.without) / 2:
             return f"runs of this kind are won in {self.without:.0%} without lessons"
@@ -255,42 +249,57 @@ def _mask_secrets(data: Any) -> Any:
 
 
 def estimate(lessons: Mapping[str, Lesson], evidence: Mapping[str, Evidence], topic: tuple[int, int]) -> Estimate:
-    """What share of runs is won without these lessons, and with each. `topic` is the topic's record without any."""
-    shown, without = _of_kind(evidence[id] for id in lessons)
-    of_topic = (topic[0] + 1) / (sum(topic) + 2)
-    base = (without[0] + PRIOR * of_topic) / (sum(without) + PRIOR)
-    hoped = base + HOPE * (1 - base)
-    kind = (shown[0] + KIND_PRIOR * hoped) / (sum(shown) + KIND_PRIOR)
-    values = {}
-    for id, lesson in lessons.items():
-        wins, losses = recent(lesson, evidence[id])
-        values[id] = (wins + PRIOR * kind) / (wins + losses + PRIOR)
-    return Estimate(base, values)
+    """What share of runs is won without these lessons, and with each. `topic` is the topic's record without any.
 
-
-def recent(lesson: Lesson, evidence: Evidence) -> tuple[float, float]:
-    """A lesson's wins and losses, where each later run takes from the weight of what was before it.
-
-    That a run taught it is half a win, that another taught it again is a whole one. A run that wrote it and went on
-    counts only if that failed.
+    Lessons that give the same advice in other words share their evidence.
     """
-    counted = evidence.shown_results()
-    before = evidence.earlier.get("wins", 0), evidence.earlier.get("losses", 0)
-    faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))  # what is left of many runs when the listed ones begin
-    wins = faded * before[0] + lesson.wins - before[0] - sum(run["result"] == "win" for run in counted)
-    losses = faded * before[1] + lesson.losses - before[1] - sum(run["result"] == "loss" for run in counted)
-    again = [(str(one["at"]), "taught") for one in evidence.sources][1:]
-    tried = [(str(run["at"]), "loss") for run in evidence.runs if run.get("tried") and run.get("result") == "loss"]
-    wins += TAUGHT
-    for _, event in sorted([*again, *tried, *((str(run["at"]), str(run["result"])) for run in counted)]):
-        if event != "taught":
-            wins, losses = FADES * wins, FADES * losses
-        wins, losses = (wins, losses + 1) if event == "loss" else (wins + 1, losses)
+    won, lost = _without([evidence[id] for id in lessons])
+    of_topic = (topic[0] + 1) / (sum(topic) + 2)
+    base = (won + PRIOR * of_topic) / (won + lost + PRIOR)
+    advice = _advice(lessons)
+    taught = _taught([(evidence[id], advice[id]) for id in lessons])
+    values: dict[str, float] = {}
+    for group in set(advice.values()):
+        members = [id for id in lessons if advice[id] == group]
+        wins, losses = recent([(lessons[id], evidence[id]) for id in members])
+        wins += taught[group]
+        values |= dict.fromkeys(members, (wins + PRIOR * base) / (wins + losses + PRIOR))
+    return Estimate(base, values, sum(topic) >= KNOWN, advice)
+
+
+def recent(same: Sequence[tuple[Lesson, Evidence]]) -> tuple[float, float]:
+    """The runs won and lost with lessons that give the same advice, where later runs count more.
+
+    A run that wrote one and went on counts only if that failed.
+    """
+    runs = {str(run["run"]): run for _, about in same for run in about.shown_results()}
+    tried = [run for _, about in same for run in about.runs if run.get("tried") and run.get("result") == "loss"]
+    wins = losses = 0.0
+    for lesson, about in same:  # what was counted or loaded comes before the runs that are listed
+        results = [run["result"] for run in about.shown_results()]
+        before = lesson.wins - results.count("win"), lesson.losses - results.count("loss")
+        faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))
+        wins, losses = wins + faded * before[0], losses + faded * before[1]
+    for run in sorted([*runs.values(), *tried], key=lambda run: str(run["at"])):
+        wins, losses = FADES * wins, FADES * losses
+        wins, losses = (wins + 1, losses) if run["result"] == "win" else (wins, losses + 1)
     return wins, losses
 
 
-def _of_kind(evidence: Iterable[Evidence]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Runs won and lost with any of these lessons, and with none, where later runs count more."""
+def _taught(lessons: Sequence[tuple[Evidence, str]]) -> dict[str, float]:
+    """How often each advice was taught, where what a kind was taught later counts more."""
+    times: dict[tuple[str, str], set[str]] = {}
+    for about, advice in lessons:
+        for source in about.sources:
+            times.setdefault((str(source["at"]), str(source["source"])), set()).add(advice)
+    found = dict.fromkeys((advice for _, advice in lessons), 0.0)
+    for _, taught in sorted(times.items()):
+        found = {advice: FADES * weight + (advice in taught) for advice, weight in found.items()}
+    return found
+
+
+def _without(evidence: Iterable[Evidence]) -> tuple[float, float]:
+    """Runs won and lost with none of these lessons, where any later run of their kind takes from the weight."""
     runs: dict[str, dict[str, Any]] = {}
     for one in evidence:
         for run in one.runs:
@@ -299,18 +308,42 @@ def _of_kind(evidence: Iterable[Evidence]) -> tuple[tuple[float, float], tuple[f
                 continue
             if known is None or (known.get("withheld") and not run.get("withheld")):
                 runs[str(run.get("run"))] = run
-    found = {False: [0.0, 0.0], True: [0.0, 0.0]}
+    won = lost = 0.0
     for run in sorted(runs.values(), key=lambda run: str(run["at"])):
-        for row in found.values():
-            row[:] = [KIND_FADES * number for number in row]
-        found[bool(run.get("withheld"))][run["result"] == "loss"] += 1
-    return (found[False][0], found[False][1]), (found[True][0], found[True][1])
+        won, lost = FADES * won, FADES * lost
+        if run.get("withheld"):
+            won, lost = (won + 1, lost) if run["result"] == "win" else (won, lost + 1)
+    return won, lost
+
+
+def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
+    """The first lesson that says the same as each, where the words of their occasion make no difference."""
+    texts = {id: f"{lesson.text} {lesson.when}" for id, lesson in lessons.items()}
+    words = {id: {word for word in tokens(text) if word.isascii()} for id, text in texts.items()}
+    found: dict[str, str] = {}
+    for id, lesson in lessons.items():
+        bound = [other for other in dict.fromkeys(found.values()) if _is_bound_alike(lesson, lessons[other])]
+        near = [other for other in bound if words[id] <= words[other] or words[other] <= words[id]]
+        found[id] = next((other for other in near if same(texts[id], texts[other])), id)
+    return found
+
+
+def _is_bound_alike(one: Lesson, other: Lesson) -> bool:
+    return bool(one.when) and (one.kind, tool_of(one)) == (other.kind, tool_of(other))
 
 
 def worth(lesson: Lesson, evidence: Evidence) -> float:
     """The share of runs that a lesson is likely to win, whatever the kind of task."""
-    wins, losses = recent(lesson, evidence)
+    wins, losses = recent([(lesson, evidence)])
+    wins += max(_taught([(evidence, lesson.id)])[lesson.id], 1.0)  # what is just being written was taught once
     return (wins + PRIOR / 2) / (wins + losses + PRIOR)
+
+
+def _lost_last(evidence: Evidence) -> bool:
+    """Whether a lesson lost the last run that says something of it, and was shown often enough to go without."""
+    last = next((run for run in reversed(evidence.runs) if run.get("result") in ("win", "loss")), None)
+    lost = last is not None and last["result"] == "loss" and not last.get("withheld")
+    return lost and len(evidence.shown) >= ALWAYS_SHOWN
 
 
 def uplift(lesson: Lesson) -> Uplift | None:
@@ -347,15 +380,11 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     """Whether this run is to go without the lesson, so that its worth can be measured: always the same runs.
 
     A candidate is withheld from this `share` of the runs after the first three it was shown in; an active lesson from
-    a quarter of that, unless it loses and was hardly compared. What is remembered under a name is no experiment.
+    a tenth of that. What is remembered under a name is no experiment.
     """
-    if lesson.name or lesson.shown < ALWAYS_SHOWN or share <= 0:
+    if lesson.name or lesson.shown < ALWAYS_SHOWN:
         return False
-    loses = LOSES * lesson.losses >= lesson.wins + lesson.losses > 0
-    compared = lesson.withheld_wins + lesson.withheld_losses >= COMPARED
-    if lesson.status == "active" and (compared or not loses):
-        share *= ACTIVE_SHARE
-    return _draw(f"{run_id}\n{lesson.id}") < share
+    return _draw(f"{run_id}\n{lesson.id}") < share * (ACTIVE_SHARE if lesson.status == "active" else 1)
 
 
 def spares_a_reflection(lesson: Lesson) -> bool:
@@ -377,11 +406,11 @@ def next_status(found: Read, kind: Estimate) -> tuple[LessonStatus, str] | None:
     if evidence.vouched or lesson.name or not evidence.shown_results():
         return None
     record = f"{lesson.wins} won, {lesson.losses} lost"
-    behind = kind.holds_back(lesson.id)
+    behind = kind.holds_back(lesson.id, evidence)
     if behind and lesson.status in ("candidate", "active"):
         return "probation", f"{behind}; {record}"
     if lesson.status == "probation":
-        wins, losses = recent(lesson, evidence)
+        wins, losses = recent([(lesson, evidence)])
         share, variance = posterior(wins, losses)
         if losses > LOST and share + math.sqrt(variance) < kind.without:
             return "retired", f"it goes on losing: {record}"

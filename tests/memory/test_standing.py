@@ -254,8 +254,7 @@ def test_a_candidate_is_withheld_after_three_runs_and_an_active_lesson_more_rare
 
     assert share(shown=2) == 0
     assert share(shown=3) == pytest.approx(0.2, abs=0.03)
-    assert share(shown=30, wins=30, status="active") == pytest.approx(0.05, abs=0.02)
-    assert share(shown=9, wins=6, losses=3, status="active") == pytest.approx(0.2, abs=0.03), "it loses, and why?"
+    assert share(shown=30, wins=30, status="active") == pytest.approx(0.02, abs=0.01)
     assert share(shown=9, name="a-wish") == 0
 
 
@@ -278,8 +277,8 @@ def test_a_person_has_it_shown_all_the_same(book: LessonBook, clock: Any) -> Non
 
 def test_runs_without_it_say_that_it_helps_where_hardly_anything_does(book: LessonBook, clock: Any) -> None:
     helps, harms = remedy(book, BUSY), remedy(book, ROOM, trigger=None)
-    credited(book, clock, "wlwwl" * 2 + "ll", "hard", shown=[helps.id])
-    assert recalled(book, exclude=[harms.id]) == [BUSY]
+    credited(book, clock, "wlwwl" * 2, "hard", shown=[helps.id])
+    assert recalled(book, exclude=[harms.id]) == [], "it lost, and nobody knows how runs end without it"
     credited(book, clock, "l" * 12, "without", withheld=[helps.id])
     credited(book, clock, "l", "once more", shown=[helps.id])
     assert recalled(book, exclude=[harms.id]) == [BUSY]
