@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -20,6 +21,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
+import langgraph_reflexion
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, Outcome, ReflexionMiddleware
 from langgraph_reflexion.checks import llm_judge
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
@@ -383,3 +385,23 @@ def test_a_run_that_another_middleware_ends_is_told_as_what_it_is():
     outcome = agent_with(hours(), Stop()).invoke(TASK)["outcome"]
     assert (outcome.status, outcome.stop_reason, outcome.answer) == ("unverified", "unchecked", "Enough.")
     assert "Another part of the agent ended the run" in outcome.reason
+
+
+@pytest.mark.req("M1")
+def test_without_langchain_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "langgraph_reflexion.middleware")
+    monkeypatch.setitem(sys.modules, "langchain.agents.middleware", None)
+    monkeypatch.delitem(vars(langgraph_reflexion), "ReflexionMiddleware", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'langgraph-reflexion\[middleware\]'"):
+        _ = langgraph_reflexion.ReflexionMiddleware
+
+
+@pytest.mark.req("M5", "I5")
+def test_nothing_of_it_blocks_the_event_loop():
+    blockbuster = pytest.importorskip("blockbuster")
+
+    async def run() -> Any:
+        with blockbuster.blockbuster_ctx("langgraph_reflexion"):
+            return await agent_with(hours(), store=InMemoryStore()).ainvoke(TASK)
+
+    assert asyncio.run(run())["messages"][-1].text == "11:00"

@@ -1,0 +1,113 @@
+"""A request of LangChain's agent as our nodes ask it: a model that takes a prompt and gives a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from langchain.agents.middleware import ModelRequest, ModelResponse
+from langchain.agents.structured_output import StructuredOutputValidationError, ToolStrategy
+from langchain_core.messages import AIMessage, AnyMessage, InvalidToolCall, SystemMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic_core import to_json
+
+from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.errors import ModelError
+from langgraph_reflexion.nodes.finish import end_message
+from langgraph_reflexion.nodes.models.bindings import Model, plain
+from langgraph_reflexion.nodes.models.choice import Choice
+from langgraph_reflexion.state import State
+
+
+class RequestedModel(Choice):
+    """The model of the present request: LangChain's handler for a decision, the model alone for anything else."""
+
+    example = None
+
+    def __init__(self, asked: Model | None = None, model: Model | None = None) -> None:
+        self._asked, self._model = asked, model
+
+    def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
+        if self._model is None:
+            raise ModelError(
+                "A check asks the agent's own model where no model call is at hand: give the check a model of its own, "
+                "or give `ReflexionMiddleware` a `reflector`"
+            )
+        return self._asked or self._model, plain(self._model)
+        yield
+
+
+class Handler(Runnable[Any, Any]):
+    """What LangChain does to ask the model, as a model that takes a prompt and gives a message."""
+
+    def __init__(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], stem: str) -> None:
+        self._request, self._handler, self._stem = request, handler, stem
+        self.response: ModelResponse[Any] = ModelResponse([])
+        """What came back last."""
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
+        try:
+            return self._read(self._handler(self._with(input)))
+        except StructuredOutputValidationError as error:
+            return self._misfit(error)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
+        try:
+            return self._read(await self._handler(self._with(input)))
+        except StructuredOutputValidationError as error:
+            return self._misfit(error)
+
+    def reply(self, state: State, name: str | None) -> ModelResponse[Any]:
+        """The model's response as the conversation takes it."""
+        waiting, response = state["decision"], self.response
+        if state["stop"] and waiting is not None:
+            return ModelResponse([end_message(state, waiting, name)])
+        message = waiting["message"] if waiting is not None else state["messages"][-1]
+        if message is None or response.structured_response is not None:
+            return response
+        return replace(response, result=[message if isinstance(one, AIMessage) else one for one in response.result])
+
+    def _with(self, messages: Sequence[AnyMessage]) -> ModelRequest[Any]:
+        """The request with this prompt. A system message among the messages that were there before stays there."""
+        first, theirs = messages[0] if messages else None, self._request.messages
+        if not isinstance(first, SystemMessage) or (theirs and first is theirs[0]):
+            return self._request.override(messages=list(messages))
+        return self._request.override(system_message=first, messages=list(messages[1:]))
+
+    def _read(self, response: ModelResponse[Any]) -> AIMessage:
+        """The reply to read a decision from: a structured response is an answer, and one that does not fit is none."""
+        at = next(i for i, message in enumerate(response.result) if isinstance(message, AIMessage))
+        reply = cast("AIMessage", response.result[at])
+        if reply.id is None:
+            reply = reply.model_copy(update={"id": self._stem})
+        self.response = replace(response, result=[*response.result[:at], reply, *response.result[at + 1 :]])
+        answers = {message.tool_call_id: message for message in response.result if isinstance(message, ToolMessage)}
+        if not answers:
+            return reply
+        calls = [call for call in reply.tool_calls if call["id"] not in answers]
+        if (value := response.structured_response) is not None:
+            text = reply.content if calls else value if isinstance(value, str) else to_json(value).decode()
+            return reply.model_copy(update={"tool_calls": calls, "content": text})
+        wrong = [
+            InvalidToolCall(
+                name=call["name"],
+                args=to_json(call["args"]).decode(),
+                id=call["id"],
+                error=answers[str(call["id"])].text,
+                type="invalid_tool_call",
+            )
+            for call in reply.tool_calls
+            if call["id"] in answers
+        ]
+        return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": wrong})
+
+    def _misfit(self, error: StructuredOutputValidationError) -> AIMessage:
+        """An answer that does not fit the response format; a caller who wants the exception gets it."""
+        if isinstance(self._request.response_format, ToolStrategy):
+            raise error
+        wrong = InvalidToolCall(
+            name=error.tool_name, args=error.ai_message.text, id=None, error=str(error.source), type="invalid_tool_call"
+        )
+        self.response = ModelResponse([error.ai_message])
+        return error.ai_message.model_copy(update={"tool_calls": [], "invalid_tool_calls": [wrong]})

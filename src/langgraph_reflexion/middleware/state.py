@@ -1,0 +1,127 @@
+"""What the middleware adds to an agent's state, and that state as our nodes read and write it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NotRequired, cast
+
+from langchain.agents.middleware import AgentState
+from langchain.agents.middleware.types import OmitFromInput, OmitFromOutput, PrivateStateAttr
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
+from langgraph.managed.is_last_step import RemainingStepsManager
+
+from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.finish import end_message
+from langgraph_reflexion.nodes.models.transcript import bounded
+from langgraph_reflexion.schemas import Outcome
+from langgraph_reflexion.state import (
+    BLANK,
+    Held,
+    Named,
+    OutcomeChannel,
+    State,
+    Update,
+    Waiting,
+    read_channels,
+    write_channels,
+)
+
+PUBLIC = ("messages", "feedback", "outcome", "structured_response")
+PRIVATE = (*Named.__annotations__, *Held.__annotations__)
+ENDED = "Another part of the agent ended the run."
+
+
+class LatestOutcome(OutcomeChannel):
+    """Takes the last of several outcomes: agents behind tools may give theirs in the same step."""
+
+    def update(self, values: Sequence[Any]) -> bool:
+        return super().update(values[-1:])
+
+
+class RunState(Named, total=False):
+    """The private fields of a run, in one channel, as plain data."""
+
+    run: Held
+    next: str
+    """The node of the graph to go on from."""
+
+
+class ReflexionState(AgentState[Any], total=False):
+    """What `ReflexionMiddleware` adds to an agent's state."""
+
+    feedback: NotRequired[Annotated[str | None, OmitFromOutput]]
+    """What the user says of the last run's answer."""
+    outcome: NotRequired[Annotated[Outcome | None, OmitFromInput, LatestOutcome]]
+    reflexion: NotRequired[Annotated[RunState, PrivateStateAttr]]
+    remaining_steps: NotRequired[Annotated[int, PrivateStateAttr, RemainingStepsManager]]
+
+
+def read_state(values: Mapping[str, Any]) -> State:
+    """An agent's state as our nodes read it."""
+    public = {name: values[name] for name in (*PUBLIC, "remaining_steps") if name in values}
+    state = read_channels({**(values.get("reflexion") or {}), **public})
+    return cast("State", {**state, "messages": [_marked(message) for message in values.get("messages") or []]})
+
+
+def _marked(message: AnyMessage) -> AnyMessage:
+    """The message; an error that no tool gave is a person's or another middleware's word, and no failure."""
+    if isinstance(message, ToolMessage) and message.status == "error" and message.artifact is None:
+        return message.model_copy(update={"artifact": {"rejected": True}})
+    return message
+
+
+def private_state(state: State, node: str) -> RunState:
+    """The run as its channel keeps it: what is set, and where to go on."""
+    fields = cast("dict[str, Any]", state)
+    kept = {name: fields[name] for name in PRIVATE if name in fields and fields[name] != BLANK.get(name)}
+    return cast("RunState", {**write_channels(kept), "next": node})
+
+
+def reply_in(state: State) -> AIMessage | None:
+    """The answer in the conversation, as the middlewares before have left it."""
+    waiting = state["decision"]
+    wanted = waiting["message"].id if waiting is not None and waiting["message"] is not None else None
+    found = (message for message in reversed(state["messages"]) if wanted is not None and message.id == wanted)
+    return cast("AIMessage | None", next(found, None))
+
+
+def before_reply(state: State, reply: AIMessage) -> State:
+    """The state as it was when the model gave this answer, for the checks."""
+    waiting = cast("Waiting", state["decision"])
+    text = waiting["text"] if reply.tool_calls else reply.text
+    before = state["messages"][: state["messages"].index(reply)]
+    return cast("State", {**state, "messages": before, "decision": {**waiting, "text": text, "message": reply}})
+
+
+def removal_of(messages: Sequence[AnyMessage], reply: AIMessage) -> list[BaseMessage]:
+    """What removes an answer from the conversation, a structured one with the answer to its call."""
+    calls = {call["id"] for call in reply.tool_calls}
+    return [
+        RemoveMessage(id=str(message.id))
+        for message in messages
+        if message.id == reply.id or (isinstance(message, ToolMessage) and message.tool_call_id in calls)
+    ]
+
+
+def ended_by_another(budget: Budget, state: State) -> State:
+    """The state of a run that another middleware ended: a limit, for example, or a canned answer."""
+    last = next((message for message in reversed(state["messages"]) if isinstance(message, AIMessage)), None)
+    text = last.text if last is not None else ""
+    ending: Update = {"decision": None, "reason": f"{ENDED} Its last message is: {bounded(text, 500)}"}
+    if state["failure"] is not None and state["failure"].signal == "check_failed":
+        return cast("State", {**state, **ending, "stop": "max_steps"})
+    attempt, tally = budget.end_attempt(state, budget.tally(state), answer=text, score=None, verdicts=[])
+    return cast("State", {**state, **ending, "verdicts": [], "tally": tally, "attempts": [*state["attempts"], attempt]})
+
+
+def as_it_stands(state: State) -> State:
+    """The last message as it stands in the conversation: another middleware may have changed it since."""
+    waiting, reply = state["decision"], reply_in(state)
+    if waiting is None:
+        return state
+    if reply is None:  # a run that was wrapped up
+        end = end_message(state, waiting, None).id
+        text = next((message.text for message in state["messages"] if message.id == end), waiting["text"])
+        return cast("State", {**state, "decision": {**waiting, "text": text}})
+    before, attempts = cast("AIMessage", waiting["message"]).text, state["attempts"]
+    if reply.text != before and not reply.tool_calls:
+        attempts = [*attempts[:-1], attempts[-1].model_copy(update={"answer": reply.text})]
+    return cast("State", {**state, "decision": {**waiting, "message": reply}, "attempts": attempts})
