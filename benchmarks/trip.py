@@ -17,10 +17,15 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.store.memory import InMemoryStore
 
 import langgraph_reflexion
-from langgraph_reflexion import FaissStore, create_reflexion_agent
+from langgraph_reflexion import FaissStore, Lesson, LessonBook, create_reflexion_agent
+from langgraph_reflexion.schemas import Trigger
 from langgraph_reflexion.testing import ScriptedModel, WordEmbeddings, call, reflection, say
 
 HERE = Path(langgraph_reflexion.__file__).parent.resolve()
+OTHERS = (
+    ("Look up the weekday of a date before you name the day.", "a date is not a weekday"),
+    ("Name the currency of every price.", "comparing the prices of flights"),
+)
 ROOMS = {HERE, *(entry.resolve() for entry in HERE.iterdir() if entry.is_dir())}
 
 
@@ -52,8 +57,12 @@ class Trip:
                 print(f"  {Path(file).parent.name}/{Path(file).name}: {name}")
 
 
-def trip_of_a_lesson() -> Trip:
-    trip = Trip()
+def trip_of_a_lesson(*, among_others: bool) -> Trip:
+    """The trip of the first lesson of a book, or of one among others, where recall has something to weigh and show."""
+    trip, store = Trip(), InMemoryStore()
+    lessons = LessonBook(store)
+    for text, when in OTHERS if among_others else ():
+        lessons.add(Lesson(kind="rule", text=text, when=when, trigger=Trigger(signal="tool_error", tool="book")))
 
     def book(day: str) -> str:
         """Book the room for a day."""
@@ -73,9 +82,10 @@ def trip_of_a_lesson() -> Trip:
         confidence=90,
     )
     model = ScriptedModel([call("book", day="10 March"), stop])
-    agent = create_reflexion_agent(model, [book], reflector=ScriptedModel([start]), store=InMemoryStore())
+    agent = create_reflexion_agent(model, [book], reflector=ScriptedModel([start]), store=store)
     result = agent.invoke({"messages": [("user", "Book the room for the press meeting.")]})
     assert len(result["outcome"].lessons_written) == 1
+    assert bool(result["outcome"].lessons_used) == among_others
     return trip
 
 
@@ -95,7 +105,9 @@ def vector_search(folder: Path) -> Trip:
 def main() -> None:
     from tempfile import TemporaryDirectory
 
-    trip_of_a_lesson().report("a lesson, from the reflection's reply to the next decision")
+    what = "a lesson, from the reflection's reply to the next decision"
+    trip_of_a_lesson(among_others=False).report(what)
+    trip_of_a_lesson(among_others=True).report(f"{what}, in a book with others, one of which is shown")
     with TemporaryDirectory() as folder:
         vector_search(Path(folder)).report("a vector search of FaissStore")
 

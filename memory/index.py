@@ -95,7 +95,8 @@ class Index:
         """Index these items as they are now."""
         with self.lock:
             for item in items:
-                self._drop(item.key)
+                if item.key in self.entries:
+                    self._drop(item.key)
                 text, when = searchable(item.value)
                 occasion = words_of(when)
                 entry = Entry(item, occasion | words_of(text), occasion)
@@ -121,7 +122,8 @@ class Index:
             self.take(new)
             now = {item.key: item for item in changed.items}
             if changed.whole:
-                self.remove([key for key in self.entries if key not in now])
+                if gone := self.entries.keys() - now.keys():
+                    self.remove(gone)
                 self.items = now
             elif now or changed.gone:
                 self.remove(changed.gone)
@@ -134,7 +136,7 @@ class Index:
         with self.lock:
             gone = set(keys)
             self.turn += 1  # who has read them, and is about to take them, reads again
-            for key in gone:
+            for key in gone & self.entries.keys():
                 self._drop(key)
             if not gone.isdisjoint(self.items):
                 self.items = {key: item for key, item in self.items.items() if key not in gone}
@@ -177,9 +179,7 @@ class Index:
             return found
 
     def _drop(self, key: str) -> None:
-        entry = self.entries.pop(key, None)
-        if entry is None:
-            return
+        entry = self.entries.pop(key)
         self._always.discard(key)
         for table, names in ((self._bound, fingerprints(entry.item.value)), (self._holding, entry.words)):
             for name in names:

@@ -117,7 +117,7 @@ def recall(
     if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
         return Selection()
     items = yield from stocked(shelf)
-    if not items:
+    if items.keys() <= set(exclude):
         return Selection()
     now = shelf.clock()
 

@@ -12,7 +12,7 @@ import re
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.normalize import decoded, has_invisible_characters, readings, visible
+from langgraph_reflexion.text.normalize import INVISIBLE, decoded, readings, visible
 
 _DROP = r"(?<!never )(?<!not )(?<!n't )\b(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = r"\b(?:previous|prior|above|earlier|preceding|foregoing|existing|original|initial|system|safety|other|all|any|every|your|the|these|those)\b"
@@ -66,7 +66,7 @@ def suspicion(text: str) -> str | None:
     """Why a text must not be shown to a model, or `None`."""
     if len(text) > MAX_SCREENED:
         return "it is too long to be checked"
-    if has_invisible_characters(text):
+    if INVISIBLE.search(text):
         return HIDDEN
     # Without long stretches of white space, no pattern takes long.
     text = re.sub(

@@ -67,7 +67,7 @@ class Actor:
 
     def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
         """The agent's model without tools, for anything but a decision."""
-        _, model = yield from self.choice.chosen(self.view.of(state), config)
+        _, model = yield from self.choice.chosen(lambda: self.view.of(state), config)
         return model
 
     def instructed(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:

@@ -100,8 +100,11 @@ class Choice:
         """Whether the response form goes with each request of this model, its provider enforcing it."""
         return self._form is not None and "response_format" in self._form(model)
 
-    def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
-        """The model of this run: with its tools, for a decision, and alone, for anything else."""
+    def chosen(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[tuple[Model, Model]]:
+        """The model of this run: with its tools, for a decision, and alone, for anything else.
+
+        `view` gives the state as a function of the caller's is to see it.
+        """
         runtime = runtime_of(config)
         if self._function is None:
             name = self.named_in(runtime.context)
@@ -109,7 +112,7 @@ class Choice:
                 return self._ready[name]
             model = configured(self._models[name], config)
         else:
-            given = yield call_function("The function that chooses the model", self._function, state, runtime)
+            given = yield call_function("The function that chooses the model", self._function, view(), runtime)
             if not isinstance(given, (str, Runnable)):
                 raise ValueError(f"The function given as `model` gives a chat model or its name, got {given!r}")
             model = _made(given)

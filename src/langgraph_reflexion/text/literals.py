@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.likeness import likeness
@@ -107,8 +107,17 @@ def mask_literals(text: str, literals: Iterable[str] = ()) -> str:
 
 def literals_of(task: str) -> list[str]:
     """The literals that are a task's own: a rule for other tasks holds none of them."""
-    found = dict.fromkeys(_own_literals(task[:MAX_TASK]))
-    return [literal for literal in found if len(fold(literal)) > 1]
+    literals: dict[str, None] = {}
+    for found in _LITERAL.finditer(task[:MAX_TASK]):
+        literal = found.group().rstrip(".,;:")
+        if found.lastgroup == "str":
+            quoted = literal[1:-1].strip()
+            # A quoted word is often a term; of a script without spaces two characters are a name.
+            if 3 <= len(quoted) <= 200 or (len(quoted) == 2 and not quoted.isascii()):
+                literals[quoted] = None
+        elif not _GENERAL.fullmatch(literal):
+            literals[literal] = None
+    return [literal for literal in literals if len(fold(literal)) > 1]
 
 
 def names_of(task: str) -> list[str]:
@@ -156,18 +165,6 @@ def gives_away(text: str, answer: str) -> bool:
 def _mask(found: re.Match[str]) -> str:
     kind = str(found.lastgroup)
     return found.group() if kind == "file" else _MASKS.get(kind, f"<{kind}>")
-
-
-def _own_literals(task: str) -> Iterator[str]:
-    for found in _LITERAL.finditer(task):
-        literal = found.group().rstrip(".,;:")
-        if found.lastgroup == "str":
-            quoted = literal[1:-1].strip()
-            # A quoted word is often a term; of a script without spaces two characters are a name.
-            if 3 <= len(quoted) <= 200 or (len(quoted) == 2 and not quoted.isascii()):
-                yield quoted
-        elif not _GENERAL.fullmatch(literal):
-            yield literal
 
 
 def _shares_passage(text: str, task: str) -> bool:

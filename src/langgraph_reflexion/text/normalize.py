@@ -35,7 +35,7 @@ def word_set(words: str) -> frozenset[str]:
 
 # ---------------------------------------------------------------- text in disguise
 
-_INVISIBLE = lazy_pattern(
+INVISIBLE = lazy_pattern(
     "[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
     "|[\U000e0100-\U000e01ef]{2,}|(?<![\u3400-\u9fff])[\U000e0100-\U000e01ef]"
     "|[\u200c\u200d](?=[A-Za-z0-9\u4e00-\u9fff ])|(?<=[A-Za-z0-9\u4e00-\u9fff ])[\u200c\u200d]"
@@ -49,6 +49,7 @@ _LOOKALIKES = str.maketrans(
 )
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _DIGITS_FOR_LETTERS = str.maketrans("01345789@$!+", "oieastbgasit")
+_LETTER = re.compile(r"[^\W\d_]")
 _MIXED = lazy_pattern(r"[\w@$!+]+")
 _SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
 _ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
@@ -58,14 +59,9 @@ _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}")
 _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
-def has_invisible_characters(text: str) -> bool:
-    """Whether a text holds characters that no reader sees."""
-    return _INVISIBLE.search(text) is not None
-
-
 def visible(text: str) -> str:
     """The text as a reader sees it: one width, nothing invisible, Latin letters in place of their lookalikes."""
-    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    text = INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     return text if text.isascii() else _NOT_ASCII.sub(lambda found: _bare(found.group()), text)
 
 
@@ -97,15 +93,13 @@ def readings(text: str) -> Iterator[str]:
     unescaped = _ESCAPED.sub(lambda found: chr(int(found.group(1) or found.group(2), 16)), text)
     unescaped = urllib.parse.unquote(html.unescape(unescaped))
     spelled = _SPELLED_OUT.sub(lambda found: re.sub(r"(?<=\w)[ ._*|-](?=\w)", "", found.group()), text)
-    letters = _MIXED.sub(lambda found: _with_letters(found.group()), text)
+    # A number stays; in a word, digits and signs may stand for letters.
+    letters = _MIXED.sub(
+        lambda found: found[0].translate(_DIGITS_FOR_LETTERS) if _LETTER.search(found[0]) else found[0], text
+    )
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w)[_/-]+(?=\w)", " ", text)
     others = (unescaped, spelled, letters, apart, codecs.encode(text, "rot13"), text[::-1], text.translate(_ATBASH))
     yield from (other for other in dict.fromkeys(others) if other != text)
-
-
-def _with_letters(word: str) -> str:
-    """A word with letters in place of the digits and signs that stand for them; a number stays."""
-    return word.translate(_DIGITS_FOR_LETTERS) if re.search(r"[^\W\d_]", word) else word
 
 
 def _base64(encoded: str) -> bytes:
