@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -26,36 +26,34 @@ TEMPERATURES = (0.0, 0.5, 1.0)
 
 
 class Recorder(BaseCallbackHandler):
-    """Gathers replies by the name of the call."""
+    """Writes each reply with what was asked for, by the name of the call."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
         self.names: dict[Any, str] = {}
-        self.lines: list[dict[str, str]] = []
 
     def on_chat_model_start(self, _serialized: Any, _messages: Any, *, run_id: Any, **kwargs: Any) -> None:
         self.names[run_id] = kwargs.get("name") or ""
 
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
-        kind = KINDS.get(self.names[run_id], "decision")
-        self.lines.append({"asked": kind, "reply": response.generations[0][0].message.text})
+        line = {
+            "asked": KINDS.get(self.names[run_id], "decision"),
+            "reply": response.generations[0][0].message.text,
+        }
+        self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self.file.flush()
 
 
 def main() -> None:
-    recorder = Recorder()
     once = Limits(max_steps=2, max_attempts=2, max_reflections=1)
-    with small_model_server() as address:
+    with small_model_server() as address, Path(sys.argv[1]).open("w", encoding="utf-8") as file:
+        config: Any = {"callbacks": [Recorder(file)]}
         for temperature in TEMPERATURES:
-            model = small_model(address, temperature=temperature, max_tokens=300)
+            model = small_model(address, temperature=temperature, max_tokens=150)
             agent = create_reflexion_agent(model, [busy_times], checks=[is_free], protocol="json", limits=once)
-            for task in (TASK, "On which days is the hour after 14:00 free?", "Greet Ada."):
-                agent.invoke({"messages": [("user", task)]}, {"callbacks": [recorder]})
+            agent.invoke({"messages": [("user", TASK)]}, config)
             trials = create_trial_graph(model, [llm_judge(model), lambda *_: False], strategy="reflexion", limits=once)
-            for shipped in load_tasks("shipped")[:2]:
-                trials.invoke({"messages": [("user", shipped.task)]}, {"callbacks": [recorder]})
-    kept = dict.fromkeys((line["asked"], line["reply"]) for line in recorder.lines)
-    with Path(sys.argv[1]).open("w", encoding="utf-8") as file:
-        for asked, reply in kept:
-            file.write(json.dumps({"asked": asked, "reply": reply}, ensure_ascii=False) + "\n")
+            trials.invoke({"messages": [("user", load_tasks("shipped")[0].task)]}, config)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -158,3 +161,11 @@ def test_where_the_server_authenticates_lessons_are_kept_by_user(signed_in: str,
             ada.store.search_items(foreign)
     with pytest.raises(httpx.HTTPStatusError, match="Only your own memory"):
         ada.store.list_namespaces()
+
+
+@pytest.mark.req("J2")
+def test_the_example_of_a_client_shows_what_the_demo_learned(shipped: str) -> None:
+    example = Path(__file__).parents[2] / "examples" / "server_client.py"
+    done = subprocess.run([sys.executable, example, shipped], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "answered: 11:00 is free. success"

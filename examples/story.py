@@ -1,0 +1,43 @@
+"""What the examples share: a calendar that knows weekdays alone, a check, and a script in place of a model.
+
+The script makes two mistakes: it asks for a date and proposes an hour that is taken, unless the prompt says better. For
+a real model put its name in place of `MODEL`, as "openai:gpt-4o-mini", and its key into the environment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph_reflexion import Run
+from langgraph_reflexion.testing import Question, RoleModel, call, reflection, say
+
+TASK = "Find a free hour on Tuesday 2026-03-03 for the team."
+LESSON = "Give the calendar a weekday, never a date."
+
+
+def busy_times(day: str) -> str:
+    """Look up the busy times of a day in the calendar."""
+    if any(letter.isdigit() for letter in day):
+        raise ValueError(f"{day!r} is not a weekday")
+    return "busy: 09:00-11:00, 12:00-17:00"
+
+
+def is_free(answer: Any, _run: Run) -> str | None:
+    """Refuse ten o'clock, which is taken."""
+    return "10:00 is taken." if "10:00" in str(answer) else None
+
+
+def _decide(question: Question) -> Any:
+    if "busy: 09:00" in question.text:
+        return say("11:00 is free." if "10:00 is taken" in question.text else "10:00 is free.")
+    return call("busy_times", day="Tuesday" if LESSON in question.text else "2026-03-03")
+
+
+def _reflect(question: Question) -> Any:
+    if "10:00 is taken" in question.text:
+        return reflection("Take an hour that is not among the busy times.", failure_signal="check_failed")
+    rule = {"kind": "rule", "text": LESSON, "when": "finding a free hour in the calendar"}
+    return reflection(LESSON, memory_to_write=[rule])
+
+
+MODEL = RoleModel(_decide, _reflect)
