@@ -85,6 +85,25 @@ def both(
     return sync, later
 
 
+def at_once(*plans: Plan[Any]) -> Plan[list[Any]]:
+    """The results of several plans that read, whose operations go to the store together."""
+    results: list[Any] = [None] * len(plans)
+    answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(plans)))
+    while answers:
+        asked: dict[int, list[Op]] = {}
+        for i, answer in answers.items():
+            try:
+                request = plans[i].send(answer)
+            except StopIteration as done:
+                results[i] = done.value
+            else:
+                assert isinstance(request, list), "plans that wait for anything else go one after the other"
+                asked[i] = request
+        found = iter((yield [op for ops in asked.values() for op in ops]) if asked else [])
+        answers = {i: [next(found) for _ in ops] for i, ops in asked.items()}
+    return results
+
+
 def settle(store: BaseStore) -> Plan[None]:
     """Have a store that keeps a log overwrite in it what was removed."""
     if hasattr(store, "settle"):
@@ -116,6 +135,12 @@ def read(namespace: Namespace, key: str) -> Plan[Item | None]:
     item: Item | None
     [item] = yield [GetOp(namespace, key)]
     return item
+
+
+def read_items(namespace: Namespace, keys: list[str]) -> Plan[list[Item | None]]:
+    """The items under these keys, each or `None`."""
+    items: list[Item | None] = (yield [GetOp(namespace, key) for key in keys]) if keys else []
+    return items
 
 
 def put(namespace: Namespace, key: str, value: dict[str, Any], fields: list[str] | None = None) -> PutOp:

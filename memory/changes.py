@@ -15,7 +15,7 @@ from typing import Any
 from langgraph.store.base import GetOp, Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.access import Plan, drop, every, put, read
+from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read, read_items
 from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of, whole_record
 from langgraph_reflexion.memory.shelf import (
     REFUTED,
@@ -92,12 +92,14 @@ def rewritten(shelf: Shelf, item: Item, fields: dict[str, Any]) -> PutOp:
 
 def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
     """These lessons as they are now; an item or a record that differs from what was appended is corrected."""
-    wanted = list(ids)
-    found = yield from read_some(shelf, wanted)
-    for _ in range(LOOKS):
-        kept = (yield [GetOp(shelf.evidence, id) for id in found]) if found else []
+    wanted = [id for id in dict.fromkeys(ids) if fit_for_a_label(id)]
+    found: dict[str, Read] = {}
+    for _ in range(LOOKS if wanted else 0):
+        found, kept = yield from at_once(read_some(shelf, wanted), read_items(shelf.evidence, wanted))
         ops: list[Op] = []
-        for one, item in zip(found.values(), kept, strict=True):
+        for id, item in zip(wanted, kept, strict=True):
+            if (one := found.get(id)) is None:
+                continue
             right, whole = as_recorded(one.item.value, one.evidence), whole_record(one.evidence)
             if right != one.item.value:
                 ops.append(rewritten(shelf, one.item, right))
@@ -106,7 +108,6 @@ def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
         if not ops:
             break
         yield from unless_embedding_fails(ops)
-        found = yield from read_some(shelf, wanted)
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, put, read
+from langgraph_reflexion.memory.access import Plan, at_once, put, read
 from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.records import Evidence, failure_of, run_record, taken_back, tool_of, whole_record
 from langgraph_reflexion.memory.shelf import (
@@ -30,7 +30,7 @@ from langgraph_reflexion.memory.shelf import (
     read_some,
     topic_for,
 )
-from langgraph_reflexion.memory.upkeep import APPENDED, LATE, drop_old_episodes, fold_runs
+from langgraph_reflexion.memory.upkeep import LATE, drop_old_episodes, fold_runs, is_due
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.secrets import mask_secrets
@@ -118,10 +118,9 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
 
     The last to finish under a run id stands: evidence that an earlier end of this run left is replaced.
     """
-    before = yield from read_episode(shelf, episode.id)
     episode = episode.model_copy(update={"topic": episode.topic or topic_for(episode.task, shelf.policy)})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
-    yield from _count(shelf, episode, before, [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))])
+    yield from _count(shelf, episode, [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))])
     if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # one run in a hundredth of those that are kept
         yield from drop_old_episodes(shelf)
 
@@ -136,16 +135,22 @@ def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
         return False
     value = {**item.value, REFUTED: item.value.get(REFUTED) or shelf.clock().isoformat()}
     wrong = before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
-    yield from _count(shelf, wrong, before, [put(shelf.episodes, item.key, value)])
+    yield from _count(shelf, wrong, [put(shelf.episodes, item.key, value)])
     return True
 
 
-def _count(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[Op]) -> Plan[None]:
+def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
     """Write, and with it what an episode says of its lessons, in place of what it said before."""
     now = shelf.clock()
     concerned = dict.fromkeys([*episode.shown, *episode.withheld])
     wrote = [id for id in episode.written if id not in concerned]
-    found = yield from read_some(shelf, [*concerned, *wrote], exactly=False)
+    label = topic_label(episode.topic or "")
+    found, topics, before = yield from at_once(
+        read_some(shelf, [*concerned, *wrote], exactly=False),
+        evidence_about(shelf, [label]),
+        read_episode(shelf, episode.id),
+    )
+    topic = topics[label]
     old = dict.fromkeys([*before.shown, *before.withheld, *before.written]) if before is not None else {}
     for id, one in (yield from read_some(shelf, [id for id in old if id not in concerned and id not in wrote])).items():
         key, value = run_record(episode.id, result=None, at=now, instead=_counted(one, before, now))
@@ -165,8 +170,6 @@ def _count(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[Op]
         ops.append(put(shelf.evidence_of(id), key, value))
         tried[id] = found[id].with_run(value)
     exempt = [id for id, one in found.items() if one.lesson.name or one.evidence.vouched]
-    label = topic_label(episode.topic or "")
-    topic = (yield from evidence_about(shelf, [label]))[label]
     rows = _topic_rows(shelf, episode, exempt, now)
     for row in rows:
         topic = topic.with_run({**(row.value or {})})
@@ -186,8 +189,7 @@ def _count(shelf: Shelf, episode: Episode, before: Episode | None, ops: list[Op]
         yield from unless_embedding_fails(more)
         yield from settled(shelf, known)
     for id, one in now_found.items():
-        runs = one.evidence.runs
-        if one.evidence.appended > APPENDED and now - datetime.fromisoformat(runs[0]["at"]) > LATE:
+        if is_due(one.evidence, now):
             yield from fold_runs(shelf, id)
 
 

@@ -57,8 +57,8 @@ class Evidence:
     changes: tuple[Change, ...] = ()
     earlier: Mapping[str, int] = field(default_factory=dict)
     """What came of the runs before these, by the names of a lesson's counts."""
-    appended: int = 0
-    """Runs that lie under keys of their own in the store."""
+    appended: tuple[str, ...] = ()
+    """When the runs were that lie under keys of their own in the store."""
 
     @property
     def shown(self) -> tuple[dict[str, Any], ...]:
@@ -368,7 +368,7 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
         runs=latest,
         changes=tuple(one[1] for one in sorted(changes, key=lambda one: one[0])),
         earlier=earlier,
-        appended=len(runs),
+        appended=tuple(sorted(str(one[2]["at"]) for one in runs)),
     )
 
 

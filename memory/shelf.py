@@ -12,7 +12,19 @@ from typing import Any, NamedTuple
 from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory.access import COLLECTIONS, GIVE_WAY, NOTES, PAGE, SPELL, News, Plan, below, every
+from langgraph_reflexion.memory.access import (
+    COLLECTIONS,
+    GIVE_WAY,
+    NOTES,
+    PAGE,
+    SPELL,
+    News,
+    Plan,
+    at_once,
+    below,
+    every,
+    read_items,
+)
 from langgraph_reflexion.memory.index import Changed, Index
 from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in, whole_in
 from langgraph_reflexion.schemas import Episode, Lesson
@@ -117,7 +129,7 @@ def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
         return Changed((yield from every(shelf.lessons)), whole=True, notes=notes)
     new = [item.value.get("lessons") for item in page if item.key not in index.notes]
     keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids))
-    items = (yield [GetOp(shelf.lessons, key) for key in keys]) if keys else []
+    items = yield from read_items(shelf.lessons, keys)
     gone = [key for key, item in zip(keys, items, strict=True) if item is None]
     return Changed([item for item in items if item is not None], gone, notes=notes)
 
@@ -135,8 +147,8 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
     wanted = [one for one in dict.fromkeys(ids) if fit_for_a_label(one)]
     if not wanted:
         return {}
-    items = yield [GetOp(shelf.lessons, one) for one in wanted]
-    evidence = yield from (_appended_about if exactly else evidence_about)(shelf, wanted)
+    about = _appended_about if exactly else evidence_about
+    items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about(shelf, wanted))
     return (yield from _together((item for item in items if item is not None), evidence))
 
 
@@ -151,7 +163,7 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
 def evidence_about(shelf: Shelf, labels: Iterable[str]) -> Plan[dict[str, Evidence]]:
     """What is known about these lessons and topics: the record of each, or all that was appended if there is none."""
     wanted = list(labels)
-    items = (yield [GetOp(shelf.evidence, one) for one in wanted]) if wanted else []
+    items = yield from read_items(shelf.evidence, wanted)
     found = {item.key: whole for item in items if item is not None and (whole := whole_in(item.value)) is not None}
     return found | (yield from _appended_about(shelf, [one for one in wanted if one not in found]))
 

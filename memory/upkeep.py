@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, Plan, drop, every, put
-from langgraph_reflexion.memory.records import LISTED, evidence_in, sum_record
+from langgraph_reflexion.memory.records import Evidence, evidence_in, sum_record
 from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, by_lesson, evidence_items
 
-APPENDED = 100
+APPENDED = 40
 """Runs of a lesson that lie in the store one by one before they are counted together. A run of the agent reads those of
 the lessons it was shown."""
 
@@ -51,6 +51,12 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
     return Swept(runs, episodes, len(old))
 
 
+def is_due(evidence: Evidence, now: datetime) -> bool:
+    """Whether so many runs of a lesson lie one by one that it is worth counting half of them together."""
+    times = evidence.appended
+    return len(times) > APPENDED and now - datetime.fromisoformat(times[APPENDED // 2]) > LATE
+
+
 def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) -> Plan[int]:
     """Replace a lesson's old runs by one record of their counts and the latest of them, and say how many those were.
 
@@ -63,7 +69,7 @@ def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) ->
     stale = _stale(about)
     summed = evidence_in([*sums, *runs])
     ops: list[Op] = drop(stale)
-    if many := len(runs) >= APPENDED - LISTED and bool(summed.runs):
+    if many := len(runs) >= APPENDED // 2 and bool(summed.runs):
         key, value = sum_record(summed)
         ops += [*drop([*runs, *(item for item in sums if item.key != key)]), put(shelf.evidence_of(lesson), key, value)]
     if ops:
