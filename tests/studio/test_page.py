@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+from typing import Any
+
 import httpx
 import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook
+from langgraph_reflexion.server import app
 from langgraph_reflexion.server.local import local_app
 
 pytestmark = pytest.mark.req("N1")
@@ -68,6 +73,21 @@ async def test_no_page_of_another_site_changes_a_lesson(book: LessonBook, header
         assert (await here.post(f"/lessons/{lesson.id}/approve")).status_code == status
         assert (await here.get("/lessons")).status_code == 200, "to read is another matter: the browser keeps it apart"
     assert book.lessons()[0].status == ("active" if status == 200 else "candidate")
+
+
+@pytest.mark.parametrize(("auth", "status"), [({"path": "./auth.py:auth"}, 403), ({}, 200)])
+async def test_nobody_names_a_user_where_the_server_authenticates_on_its_own_routes_alone(
+    book: LessonBook, monkeypatch: pytest.MonkeyPatch, auth: dict[str, str], status: int
+) -> None:
+    async def get_store() -> Any:
+        return book.store
+
+    config = SimpleNamespace(LANGGRAPH_AUTH=auth, LANGGRAPH_AUTH_TYPE="noop")
+    monkeypatch.setitem(sys.modules, "langgraph_api.config", config)
+    monkeypatch.setitem(sys.modules, "langgraph_api.store", SimpleNamespace(get_store=get_store))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://server") as here:
+        assert (await here.get("/memory/planner/lessons", params={"user": "ada"})).status_code == status
+        assert [one["text"] for one in (await here.get("/memory/planner/lessons")).json()] == [RULE]
 
 
 @pytest.mark.req("J2", "D23")

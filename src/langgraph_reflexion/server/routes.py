@@ -25,7 +25,7 @@ from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.describing import TEXT, among, documented_route, number
 from langgraph_reflexion.server.page import page_file, refuse_other_sites
-from langgraph_reflexion.server.users import server_store, user_of, warning_of_open_store
+from langgraph_reflexion.server.users import authenticates, server_store, user_of, warning_of_open_store
 
 MOST = 1000
 Action = Callable[[LessonBook, str], Awaitable[Lesson]]
@@ -125,11 +125,13 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
     known = (*known, "user")
     if unknown := set(request.query_params) - set(known):
         raise HTTPException(422, f"{min(unknown)!r} is no parameter here, which takes {', '.join(known)}")
-    if isinstance(
-        place := getattr(request.app.state, "memory", None), LessonBook
-    ):  # a store's file, on the command line
-        return place
-    user = user_of(request) or request.query_params.get("user")
+    book = getattr(request.app.state, "memory", None)  # of a store's file, on the command line
+    if isinstance(book, LessonBook):
+        return book
+    user, named = user_of(request), request.query_params.get("user")
+    if named is not None and (user is not None or authenticates()):
+        raise HTTPException(403, "`user` is for a server that authenticates nobody; here it says whose memory this is")
+    user = user or named
     namespace = ("reflexion", request.path_params["agent"], *([label(user)] if user else []))
     try:
         return LessonBook(await server_store(), namespace)

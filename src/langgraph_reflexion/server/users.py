@@ -41,6 +41,12 @@ def user_of(request: Request) -> str | None:
     return str(identity) if identity else None
 
 
+def authenticates() -> bool:
+    """Whether the server authenticates its users, be it on these routes or on its own alone."""
+    config = importlib.import_module("langgraph_api.config")
+    return bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
+
+
 def own_memory(*namespaces: tuple[str, ...]) -> Callable[[Any, Any], Awaitable[bool]]:
     """A handler for `@auth.on.store`: a user reaches their own memory through the store routes, and nothing else.
 
