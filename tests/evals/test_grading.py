@@ -6,7 +6,7 @@ import pytest
 
 from langgraph_reflexion.evals import SHIPPED, check_for, load_tasks
 from langgraph_reflexion.evals.grading import is_same
-from langgraph_reflexion.evals.setups import find_answer
+from langgraph_reflexion.evals.workers import find_answer
 
 TASKS = {task.id: task for task in load_tasks(SHIPPED)}
 RIGHT = {

@@ -20,7 +20,7 @@ COMMANDS = {
     "demo": ("demo", "demo"),
     "run": ("run", "run"),
     "eval": ("evaluate", "evaluate"),
-    "compare": ("evaluate", "compare"),
+    "compare": ("compare", "compare"),
     "memory": ("memory", "memory"),
     "notebook": ("notebook", "notebook"),
     "profile": ("notebook", "profile"),
@@ -157,7 +157,7 @@ def _add_eval(commands: Commands) -> None:
     add("--lessons", action="store_true", help="keep lessons from task to task, apart for each set-up")
     add("--price", metavar="IN,OUT", type=price, help="dollars for a million tokens, to tell the cost")
     add("--out", metavar="FOLDER", type=Path, help="where the results are kept (eval-TASKS)")
-    add("--dry-run", action="store_true", help="say how many calls it would make, and make none")
+    add("--dry-run", action="store_true", help="say how many calls and tokens it would take, and make none")
     add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 

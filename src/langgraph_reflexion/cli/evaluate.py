@@ -1,4 +1,4 @@
-"""The eval and compare commands: run an experiment, resume it, and compare two of them."""
+"""The eval command: run an experiment, and resume it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shlex
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
+from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, open_checkpoints, run_async
-from langgraph_reflexion.cli.stores import note
 from langgraph_reflexion.evals import (
     SETUPS,
     Experiment,
@@ -30,21 +30,18 @@ from langgraph_reflexion.evals import (
     Result,
     Task,
     check_for,
-    compare_results,
     describe_model,
     find_setups,
-    format_difference,
     format_table,
-    load_plan,
     load_results,
     load_tasks,
-    load_times,
     lock_folder,
     make_rows,
     make_student,
     run_experiment,
     write_report,
 )
+from langgraph_reflexion.evals.experiment import REPLY_TOKENS
 from langgraph_reflexion.evals.student import SIMULATION, is_simulated
 
 OPTIONS = ("protocol", "context", "reflection", "trials", "steps", "reflections", "repeats", "run_memory")
@@ -73,7 +70,7 @@ def evaluate(asked: argparse.Namespace, page: Page) -> int:
             **{name: getattr(asked, name) for name in OPTIONS},
         )
         if asked.dry_run:
-            _show_plan(page, experiment)
+            _show_plan(page, experiment, asked.price)
             return 0
         return run_async(_evaluate(asked, _with_models(asked, experiment), folder, page))
     except ReflexionError as error:
@@ -113,7 +110,7 @@ def _with_models(asked: argparse.Namespace, experiment: Experiment) -> Experimen
     return replace(experiment, model=model("model"), judge=model("judge"), reflector=model("reflector"))
 
 
-def _show_plan(page: Page, experiment: Experiment) -> None:
+def _show_plan(page: Page, experiment: Experiment, price: Price | None) -> None:
     least, most = experiment.planned_calls()
     count = len(experiment.jobs())
     repeats = f" × {experiment.repeats} repeats" if experiment.repeats > 1 else ""
@@ -122,13 +119,19 @@ def _show_plan(page: Page, experiment: Experiment) -> None:
         f"{least:,} to {most:,} model calls, of up to {experiment.trials} trials a task; a reply that cannot be read "
         "costs one more. Nothing was asked or written."
     )
+    few, many = experiment.planned_tokens()
+    cost = "" if price is None else f", {format_cost(*few, price)} to {format_cost(*many, price)}"
+    page.line(
+        f"About {few[0]:,} to {many[0]:,} input and {few[1]:,} to {many[1]:,} output tokens{cost}, reckoned at "
+        f"{REPLY_TOKENS} tokens a reply."
+    )
 
 
 async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: Path, page: Page) -> int:
     began, pace = time.monotonic(), Pace()
     with lock_folder(folder):
         wanted = {(setup.name, task.id, repeat) for setup, task, repeat in experiment.jobs()}
-        done = [r for r in _flat(load_results(folder)) if (r.setup, r.task, r.repeat) in wanted and r.error is None]
+        done = [r for r in flatten(load_results(folder)) if (r.setup, r.task, r.repeat) in wanted and r.error is None]
         counts, earlier = Counts(done, asked.price), len(done)
         if done:
             page.line(f"{len(done)} of {len(wanted)} are done already, in {folder}", "dim")
@@ -163,11 +166,7 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
             cost = format_cost(counts.input, counts.output, asked.price)
             seconds = format_seconds(time.monotonic() - began)
             page.line(f"{counts.done - earlier} tasks in {seconds}, up to {asked.concurrency} at once. {cost}")
-        return 1 if any(result.error for result in _flat(results)) else 0
-
-
-def _flat(results: Mapping[str, Sequence[Result]]) -> list[Result]:
-    return [result for found in results.values() for result in found]
+        return 1 if any(result.error for result in flatten(results)) else 0
 
 
 def _show_end(
@@ -249,75 +248,3 @@ def progress_bar(counts: Counts, total: int, pace: Pace) -> Iterator[Callable[[R
 def format_cost(given: int, got: int, price: Price | None) -> str:
     """What the tokens cost, where the price of a million is known."""
     return "" if price is None else f"${(given * price[0] + got * price[1]) / 1e6:,.4f}"
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration in seconds, minutes or hours."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-# ------------------------------------------------------------ compare
-
-
-def compare(asked: argparse.Namespace, page: Page) -> int:
-    """Compare two runs, set-up by set-up: the two that are named, else those they share, else the only ones."""
-    first, second = asked.first, asked.second
-    try:
-        figures = [str(load_plan(folder).get("model")) for folder in (first, second)]
-        ours, theirs = load_results(first), load_results(second)
-        pairs = _find_pairs(asked, ours, theirs)
-        found = {a if a == b else f"{a} and {b}": compare_results(ours[a], theirs[b]) for a, b in pairs}
-    except (ReflexionError, ValueError) as error:
-        raise WrongUse(str(error)) from error
-    digests = [{result.task: result.digest for result in _flat(results)} for results in (ours, theirs)]
-    if any(digests[1].get(task, digest) != digest for task, digest in digests[0].items()):
-        note("the two runs were given different tasks under the same ids, which are compared all the same")
-    if asked.json:
-        data = {name: {**asdict(one), "points": one.points, "figures": figures} for name, one in found.items()}
-        page.data(data)
-        return 0
-    page.line(f"{first} ({figures[0]}) → {second} ({figures[1]})", "bold")
-    for name, one in found.items():
-        for line in format_difference(name, one):
-            page.command(line)
-    if speed := _measured_speedup(first, second):
-        page.line(speed)
-    return 0
-
-
-def _measured_speedup(first: Path, second: Path) -> str:
-    """How much faster one run was than the other, where one did the same number of tasks one at a time."""
-    times = [load_times(folder) for folder in (first, second)]
-    if any(len(found) != 1 for found in times) or times[0][0]["tasks"] != times[1][0]["tasks"]:
-        return ""  # a run in several calls was not timed as a whole
-    serial, parallel = sorted((found[0] for found in times), key=lambda time: int(time["concurrency"]))
-    if serial["concurrency"] != 1 or parallel["concurrency"] == 1:
-        return ""
-    seconds = f"{format_seconds(serial['seconds'])} one at a time, {format_seconds(parallel['seconds'])}"
-    return (
-        f"Measured: {seconds} with {parallel['concurrency']} at once, "
-        f"{serial['seconds'] / parallel['seconds']:.1f} × as fast."
-    )
-
-
-def _find_pairs(asked: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
-    """The set-ups to compare: one of each run."""
-    if asked.setups is None:
-        only = [(next(iter(ours)), next(iter(theirs)))] if len(ours) == len(theirs) == 1 else []
-        pairs = only or [(name, name) for name in ours if name in theirs]
-        if not pairs:
-            have = f"{asked.first} ({_names(ours)}) and {asked.second} ({_names(theirs)})"
-            raise WrongUse(f"{have} share no set-up: name one of each by --setups A,B")
-        return pairs
-    if len(asked.setups) != 2:
-        raise WrongUse(f"--setups names one set-up of each run, got {', '.join(asked.setups) or 'none'}")
-    for name, folder, found in ((asked.setups[0], asked.first, ours), (asked.setups[1], asked.second, theirs)):
-        if name not in found:
-            raise WrongUse(f"{folder} has no set-up {name!r}; it has {_names(found)}")
-    return [(asked.setups[0], asked.setups[1])]
-
-
-def _names(results: dict[str, Any]) -> str:
-    return ", ".join(results) or "nothing done"

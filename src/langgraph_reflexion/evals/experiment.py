@@ -21,16 +21,26 @@ from typing_extensions import override
 
 from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for, kind_of
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Transcript, Trial, transcript_file
-from langgraph_reflexion.evals.setups import Protocol, Setup, cot_worker, react_worker, search_tools
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Trial
+from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.student import SIMULATED, Student
 from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
+from langgraph_reflexion.evals.transcripts import Transcript, transcript_file
+from langgraph_reflexion.evals.workers import Protocol, cot_worker, react_worker, search_tools
 from langgraph_reflexion.testing import RoleModel, ScriptedModel
 
 NO_STALL = 1_000
 """Attempts without improvement: right or wrong has no slope, so none may end a task."""
 RETRIES = 2
 """Calls of a worker again in one trial: a server that fails for a moment is no wrong answer."""
+CHARACTERS = 4
+"""Of a token, in English: OpenAI's own rule of thumb."""
+PROMPT_TOKENS, REFLECTION_TOKENS = 100, 1_100
+"""The instructions of a worker, and the question of a reflection with its schema, by that rule."""
+REPLY_TOKENS = 250
+"""Assumed of each reply and each search result; a model that reasons at length writes more."""
+Tokens = tuple[int, int]
+"""Input and output."""
 Job = tuple[Setup, Task, int]
 """Set-up, task and repeat."""
 
@@ -91,6 +101,28 @@ class Experiment:
             least += 1 + judged
             most += self.trials * (work + judged) + min(self.reflections, self.trials - 1) * reflects
         return least, most
+
+    def planned_tokens(self) -> tuple[Tokens, Tokens]:
+        """Input and output tokens of the fewest and of the most calls, reckoned from the texts that are known now."""
+        least, most = [0, 0], [0, 0]
+        for setup, task, _ in self.jobs():
+            steps = self.steps if setup.worker == "react" else 1
+            judged = int(self.check is None and kind_of(task, judged=self.judge is not None)[0] == "judge")
+            shown = "".join(map(str, task.passages(self.context))) if setup.context else ""
+            prompt = PROMPT_TOKENS + (len(task.task) + len(shown)) // CHARACTERS
+            judging = [judged * (prompt + REPLY_TOKENS), judged * REPLY_TOKENS]
+            strategy = self._strategy(setup)
+            least = [least[0] + prompt + judging[0], least[1] + REPLY_TOKENS + judging[1]]
+            for trial in range(self.trials):
+                plans = trial * REPLY_TOKENS if strategy in ("reflexion", "both") else 0
+                before = prompt + steps * REPLY_TOKENS if trial and strategy in ("last_trial", "both") else 0
+                # Each step reads the replies and results of those before it.
+                read = steps * (prompt + plans + before) + steps * (steps - 1) * REPLY_TOKENS
+                most = [most[0] + read + judging[0], most[1] + steps * REPLY_TOKENS + judging[1]]
+            reflections = min(self.reflections, self.trials - 1) * (strategy != "none")
+            read = REFLECTION_TOKENS + prompt + 2 * steps * REPLY_TOKENS
+            most = [most[0] + reflections * read, most[1] + reflections * REPLY_TOKENS]
+        return (least[0], least[1]), (most[0], most[1])
 
     def _strategy(self, setup: Setup) -> Any:
         """Reflections are made for the lessons of later tasks too, where this run is shown none of them."""

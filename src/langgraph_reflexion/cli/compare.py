@@ -1,0 +1,88 @@
+"""The compare command: two experiments, set-up by set-up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from langgraph_reflexion import ReflexionError
+from langgraph_reflexion.cli.console import Page, WrongUse
+from langgraph_reflexion.evals import Result, compare_results, format_difference, load_plan, load_results, load_times
+
+
+def compare(asked: argparse.Namespace, page: Page) -> int:
+    """Compare two runs, set-up by set-up: the two that are named, else those they share, else the only ones."""
+    first, second = asked.first, asked.second
+    try:
+        figures = [str(load_plan(folder).get("model")) for folder in (first, second)]
+        ours, theirs = load_results(first), load_results(second)
+        pairs = _find_pairs(asked, ours, theirs)
+        found = {a if a == b else f"{a} and {b}": compare_results(ours[a], theirs[b]) for a, b in pairs}
+    except (ReflexionError, ValueError) as error:
+        raise WrongUse(str(error)) from error
+    digests = [{result.task: result.digest for result in flatten(results)} for results in (ours, theirs)]
+    if any(digests[1].get(task, digest) != digest for task, digest in digests[0].items()):
+        text = "the two runs were given different tasks under the same ids, which are compared all the same"
+        Page(sys.stderr).line(text, "dim")
+    if asked.json:
+        data = {name: {**asdict(one), "points": one.points, "figures": figures} for name, one in found.items()}
+        page.data(data)
+        return 0
+    page.line(f"{first} ({figures[0]}) → {second} ({figures[1]})", "bold")
+    for name, one in found.items():
+        for line in format_difference(name, one):
+            page.command(line)
+    if speed := _measured_speedup(first, second):
+        page.line(speed)
+    return 0
+
+
+def _measured_speedup(first: Path, second: Path) -> str:
+    """How much faster one run was than the other, where one did the same number of tasks one at a time."""
+    times = [load_times(folder) for folder in (first, second)]
+    if any(len(found) != 1 for found in times) or times[0][0]["tasks"] != times[1][0]["tasks"]:
+        return ""  # a run in several calls was not timed as a whole
+    serial, parallel = sorted((found[0] for found in times), key=lambda time: int(time["concurrency"]))
+    if serial["concurrency"] != 1 or parallel["concurrency"] == 1:
+        return ""
+    seconds = f"{format_seconds(serial['seconds'])} one at a time, {format_seconds(parallel['seconds'])}"
+    return (
+        f"Measured: {seconds} with {parallel['concurrency']} at once, "
+        f"{serial['seconds'] / parallel['seconds']:.1f} × as fast."
+    )
+
+
+def _find_pairs(asked: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
+    """The set-ups to compare: one of each run."""
+    if asked.setups is None:
+        only = [(next(iter(ours)), next(iter(theirs)))] if len(ours) == len(theirs) == 1 else []
+        pairs = only or [(name, name) for name in ours if name in theirs]
+        if not pairs:
+            have = f"{asked.first} ({_names(ours)}) and {asked.second} ({_names(theirs)})"
+            raise WrongUse(f"{have} share no set-up: name one of each by --setups A,B")
+        return pairs
+    if len(asked.setups) != 2:
+        raise WrongUse(f"--setups names one set-up of each run, got {', '.join(asked.setups) or 'none'}")
+    for name, folder, found in ((asked.setups[0], asked.first, ours), (asked.setups[1], asked.second, theirs)):
+        if name not in found:
+            raise WrongUse(f"{folder} has no set-up {name!r}; it has {_names(found)}")
+    return [(asked.setups[0], asked.setups[1])]
+
+
+def _names(results: dict[str, Any]) -> str:
+    return ", ".join(results) or "nothing done"
+
+
+def flatten(results: Mapping[str, Sequence[Result]]) -> list[Result]:
+    return [result for found in results.values() for result in found]
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration in seconds, minutes or hours."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,165 @@
+"""Workers: a chain of thought and a searching agent, and the search tools with a cache."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from importlib.resources import files
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.graph import START, MessagesState, StateGraph
+
+from langgraph_reflexion import Limits, MemoryPolicy, create_reflexion_agent
+from langgraph_reflexion.evals.tasks import Passage, TaskContext
+
+Protocol = Literal["auto", "tools", "json"]
+ANSWER = re.compile(r"(?im)^[\s>#*_-]*(?:the )?(?:final )?answer\s*[*_]*\s*:[*_]*")
+"""The mark at the start of a line, in whatever emphasis."""
+
+
+def cot_worker(model: BaseChatModel, passages: Sequence[Passage]) -> dict[str, Any]:
+    """A chain of thought as `create_trial_graph` takes a worker: its passages and reasoning are the trajectory."""
+    known = "\n\n".join(str(passage) for passage in passages)
+    context = [HumanMessage(_prompt("context").replace("$context", known))] if passages else []
+
+    async def think(state: MessagesState) -> dict[str, list[BaseMessage]]:
+        instructions = SystemMessage(_prompt("cot"))
+        reply = await model.ainvoke([instructions, *state["messages"], *context])
+        return {"messages": [*context, reply]}
+
+    graph = StateGraph(MessagesState).add_node("think", think).add_edge(START, "think").compile(name="cot")
+    return {"worker": graph, "output": lambda state: find_answer(str(state["messages"][-1].text))}
+
+
+def react_worker(model: BaseChatModel, tools: Any, steps: int, protocol: Protocol) -> dict[str, Any]:
+    """An agent that looks things up, as `create_trial_graph` takes a worker."""
+    agent = create_reflexion_agent(
+        model,
+        tools,
+        prompt=_prompt("react"),
+        limits=Limits(max_steps=steps, max_reflections=0),
+        memory=MemoryPolicy(read=False, write=False),
+        protocol=protocol,
+        context_schema=TaskContext,
+        name="react",
+    )
+    return {"worker": agent, "output": lambda state: find_answer(str(state["outcome"].answer or ""))}
+
+
+def find_answer(text: str) -> str:
+    """What stands after the last `Answer:`; the whole text where there is none, or nothing after it."""
+    marks = [*ANSWER.finditer(text)]
+    answer = text[marks[-1].end() :] if marks else text.rpartition("Answer:")[2]
+    return answer.strip() or text.strip()
+
+
+def _prompt(name: str) -> str:
+    return files("langgraph_reflexion.evals").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+# ------------------------------------------------------------ search
+
+MAX_SENTENCES = 5
+"""Sentences that `lookup` returns: enough to read around a name."""
+# A Chinese, Japanese or Korean character stands for itself, since nothing separates the words.
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s*(?=\S)")
+
+
+def search_tools(source: Sequence[Passage] | Path | str | Callable[[str], str]) -> list[BaseTool]:
+    """Search tools with a cache: the same query twice is one search.
+
+    The source is passages, a folder of text files (a passage each), or a search function of your own. Over passages
+    there are `search`, for the passage that fits best, and `lookup`, for the sentences that hold a text.
+    """
+    if callable(source):
+        return [_as_tool("search", "Find what is known about a name or a few words.", _cached(source))]
+    passages = _read_folder(Path(source)) if isinstance(source, (str, Path)) else list(source)
+    return [
+        _as_tool(
+            "search",
+            "Find the passage that fits a name or a few words best.",
+            _cached(lambda query: _best_passage(passages, query)),
+        ),
+        _as_tool(
+            "lookup",
+            "Find the sentences that hold exactly this text.",
+            _cached(lambda text: _sentences(passages, text)),
+        ),
+    ]
+
+
+def _as_tool(name: str, description: str, function: Callable[[str], str]) -> BaseTool:
+    @tool(name, description=description)
+    def search(query: str) -> str:
+        return function(query)
+
+    return search
+
+
+def _cached(search: Callable[[str], str]) -> Callable[[str], str]:
+    """The same search, made once for each query; case, space and punctuation make no other query."""
+    results: dict[str, Future[str]] = {}
+    lock = Lock()
+
+    def cached(query: str) -> str:
+        key = " ".join(_words(query)) or query
+        with lock:
+            found = results.get(key)
+            mine = results.setdefault(key, Future())
+        if found is not None:  # whoever asks meanwhile waits for the one search
+            return found.result()
+        try:
+            mine.set_result(search(query))
+        except Exception as error:  # noqa: BLE001 — the user's search may raise anything
+            results.pop(key)
+            mine.set_exception(error)
+        return mine.result()
+
+    return cached
+
+
+def _read_folder(folder: Path) -> list[Passage]:
+    found = [Passage(title=file.stem, text=file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.txt"))]
+    if not found:
+        raise ValueError(f"{folder} holds no passages: there is no .txt file in it")
+    return found
+
+
+def _best_passage(passages: Sequence[Passage], query: str) -> str:
+    """The passage that shares the rarest words with the query; a word of the title counts three times."""
+    words = [(set(_words(passage.title)), set(_words(passage.text))) for passage in passages]
+
+    def rarity(word: str) -> float:
+        return math.log(1 + len(passages) / (1 + sum(word in title | text for title, text in words)))
+
+    def score(title: set[str], text: set[str]) -> float:
+        return sum(rarity(word) * (3 * (word in title) + (word in text)) for word in set(_words(query)))
+
+    scores = [score(*found) for found in words]
+    if not scores or max(scores) <= 0:
+        titles = ", ".join(passage.title for passage in passages if passage.title) or "none"
+        return f"Nothing was found for {query!r}. Known titles: {titles}"
+    return str(passages[scores.index(max(scores))])
+
+
+def _sentences(passages: Sequence[Passage], text: str) -> str:
+    wanted = text.casefold().strip()
+    found = [
+        str(passage.model_copy(update={"text": sentence}))
+        for passage in passages
+        for sentence in SENTENCE_END.split(passage.text)
+        if wanted and wanted in sentence.casefold()
+    ]
+    return "\n".join(found[:MAX_SENTENCES]) or f"No sentence holds {text!r}."
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(text.casefold())
