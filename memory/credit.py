@@ -173,7 +173,7 @@ def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
     rows = _topic_rows(shelf, episode, exempt, now)
     for row in rows:
         topic = topic.with_run({**(row.value or {})})
-    if rows or not topic.runs:
+    if rows or (known and not topic.runs):  # a recall that finds no record looks for what was appended
         ops += [*rows, put(shelf.evidence, label, whole_record(topic))]
     statuses = _status_ops(shelf, known, won_and_lost(topic), episode.id)
     moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}

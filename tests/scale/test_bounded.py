@@ -94,6 +94,7 @@ def test_a_recall_reads_little_whatever_the_namespace_holds() -> None:
     assert store.rows <= 200
 
 
+@pytest.mark.slow
 @pytest.mark.req("O2")
 def test_the_next_recall_sees_what_another_agent_added_changed_and_forgot(store: BaseStore) -> None:
     ours = filled(store)
@@ -128,6 +129,7 @@ def test_an_index_that_missed_too_many_changes_reads_the_namespace_again(store: 
     assert [one.id for one in ours.recall("Tune the violin.")] == [added.id]
 
 
+@pytest.mark.slow
 @pytest.mark.req("O1")
 def test_indexes_of_many_namespaces_are_bounded_by_their_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "KEPT_LESSONS", 100)
@@ -165,6 +167,7 @@ def test_old_runs_are_counted_together_and_each_stays_counted_once(store: BaseSt
     assert book.recall("Tune the violin.")[0].losses == 26
 
 
+@pytest.mark.slow
 @pytest.mark.req("O1")
 @pytest.mark.parametrize("both_count", [True, False])
 def test_two_who_count_the_same_runs_together_lose_and_double_nothing(both_count: bool) -> None:
@@ -187,6 +190,7 @@ def test_two_who_count_the_same_runs_together_lose_and_double_nothing(both_count
     assert [one.wins for one in book.recall("Tune the violin.")] == [90]
 
 
+@pytest.mark.slow
 @pytest.mark.req("O1")
 def test_a_sweep_leaves_the_latest_episodes_and_the_counts_of_the_rest(
     store: BaseStore, monkeypatch: pytest.MonkeyPatch
