@@ -49,10 +49,10 @@ def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
     chain = {lesson: found}
     wanted = list(found.lesson.supersedes)
     while wanted:
-        more = yield from read_some(shelf, [one for one in wanted if one not in chain])
+        more = yield from read_some(shelf, [id for id in wanted if id not in chain])
         chain |= more
-        wanted = [one for read in more.values() for one in read.lesson.supersedes if one not in chain]
-    changes = [change for one in chain.values() for change in one.evidence.changes]
+        wanted = [id for former in more.values() for id in former.lesson.supersedes if id not in chain]
+    changes = [change for entry in chain.values() for change in entry.evidence.changes]
     return sorted(changes, key=lambda change: (change.at, change.lesson != lesson))
 
 
@@ -62,29 +62,25 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
     `uplift` counts the live lessons that were compared with runs without them, and those that were not: `unproven`.
     `topics` has the runs won and lost with lessons, with such as fitted held back, and with none that fitted.
     """
-    found = [one.lesson for one in (yield from read_all(shelf)).values()]
+    lessons = [found.lesson for found in (yield from read_all(shelf)).values()]
     episodes = yield from every(shelf.episodes)
     items = yield from evidence_items(shelf)
-    added = [uplift(one) for one in found if one.status in LIVE]
+    uplifts = [uplift(lesson) for lesson in lessons if lesson.status in LIVE]
     return {
-        "lessons": len(found),
-        "live": sum(one.status in LIVE for one in found),
-        "status": dict(Counter(one.status for one in found)),
-        "kind": dict(Counter(one.kind for one in found)),
-        "origin": dict(Counter(one.origin for one in found)),
-        "shown": sum(one.shown for one in found),
-        "wins": sum(one.wins for one in found),
-        "losses": sum(one.losses for one in found),
+        "lessons": len(lessons),
+        "live": len(uplifts),
+        **{name: dict(Counter(getattr(lesson, name) for lesson in lessons)) for name in ("status", "kind", "origin")},
+        **{name: sum(getattr(lesson, name) for lesson in lessons) for name in ("shown", "wins", "losses")},
         "episodes": len(episodes),
-        "uplift": dict(Counter(map(_in_a_word, added))),
+        "uplift": dict(Counter(map(_in_a_word, uplifts))),
         "topics": topics_in(items),
     }
 
 
-def _in_a_word(added: Uplift | None) -> str:
-    if added is None:
+def _in_a_word(found: Uplift | None) -> str:
+    if found is None:
         return "unproven"
-    return "helps" if added.low > 0 else "harms" if added.high < 0 else "unclear"
+    return "helps" if found.low > 0 else "harms" if found.high < 0 else "unclear"
 
 
 MOST = 5
@@ -94,7 +90,7 @@ FOR_COMPARISON = "left out to compare runs with it and without"
 
 
 def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
-    """All of that for one run, the latest where none is named. An unknown run is a `KeyError`."""
+    """What one run was shown and why, the latest where none is named. An unknown run is a `KeyError`."""
     if run_id is None:
         episode = next(iter((yield from episodes(shelf, 1))), None)
     else:
@@ -102,9 +98,9 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     if episode is None:
         raise KeyError(run_id)
     everything = yield from read_all(shelf)
-    concerned = [everything[one] for one in (*episode.shown, *episode.withheld) if one in everything]
+    concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
     behind: dict[str, Episode | None] = {}
-    for source in dict.fromkeys(source for one in concerned for source in one.lesson.sources[:MOST]):
+    for source in dict.fromkeys(source for found in concerned for source in found.lesson.sources[:MOST]):
         behind[source] = yield from read_episode(shelf, source)
     return {
         "run": episode.id,
@@ -114,18 +110,18 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
         "score": episode.score,
         "created_at": episode.created_at.isoformat() if episode.created_at is not None else None,
         "seconds": episode.seconds,
-        "failures": [{"step": one.step, "signal": one.signal, "evidence": one.evidence} for one in episode.failures],
+        "failures": [failure.model_dump(include={"step", "signal", "evidence"}) for failure in episode.failures],
         "reflections": [
-            {"root_cause": one.root_cause, "explanation": one.explanation, "plan": one.patch_prompt}
-            for one in episode.reflections
+            {"root_cause": made.root_cause, "explanation": made.explanation, "plan": made.patch_prompt}
+            for made in episode.reflections
         ],
-        "shown": [_told(one, everything.get(one), episode, behind) for one in episode.shown],
-        "withheld": [_told(one, everything.get(one), episode, behind) for one in episode.withheld],
-        "written": [one.lesson.id for one in everything.values() if episode.id in one.lesson.sources],
+        "shown": [_explained(id, everything.get(id), episode, behind) for id in episode.shown],
+        "withheld": [_explained(id, everything.get(id), episode, behind) for id in episode.withheld],
+        "written": [id for id, found in everything.items() if episode.id in found.lesson.sources],
         "changes": [
             {"lesson": change.lesson, "action": change.action, "why": change.why}
-            for one in everything.values()
-            for change in one.evidence.changes
+            for found in everything.values()
+            for change in found.evidence.changes
             if change.run == episode.id
         ],
     }
@@ -135,7 +131,7 @@ def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
     """The recorded runs, the newest first."""
     items = yield from every(shelf.episodes)
     newest = sorted(items, key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
-    return [one for one in map(episode_in, newest) if one is not None][:limit]
+    return [*filter(None, map(episode_in, newest))][:limit]
 
 
 def added(lesson: Lesson) -> dict[str, float] | str:
@@ -150,7 +146,7 @@ def _end(episode: Episode) -> str:
     return episode.status
 
 
-def _told(id: str, found: Read | None, episode: Episode, behind: dict[str, Episode | None]) -> dict[str, Any]:
+def _explained(id: str, found: Read | None, episode: Episode, behind: dict[str, Episode | None]) -> dict[str, Any]:
     if found is None:
         return {"lesson": id, "text": None, "result": None}
     now = found.lesson
@@ -177,7 +173,7 @@ def _why(found: Read, episode: Episode) -> str:
     lesson = found.lesson
     step = episode.recalled_at.get(lesson.id)
     if step:
-        failure = next((one for one in reversed(episode.failures) if one.step <= step), None)
+        failure = next((past for past in reversed(episode.failures) if past.step <= step), None)
         if failure is not None:
             return f"{_bound(found, failure)} at step {step}: {failure.signal}" + (
                 f" of {failure.tool}" * bool(failure.tool)
@@ -186,9 +182,9 @@ def _why(found: Read, episode: Episode) -> str:
         return "it was asked to be remembered, and holds for every task"
     words = set(tokens(episode.task)) & set(tokens(f"{lesson.text} {lesson.when} {' '.join(lesson.tags)}"))
     if words:
-        as_said = {stem: word for word in re.findall(r"[A-Za-z]+", episode.task) for stem in tokens(word)}
+        as_written = {stem: word for word in re.findall(r"[A-Za-z]+", episode.task) for stem in tokens(word)}
         telling = sorted(words, key=lambda word: (-len(word), word))[:MOST]
-        return f"the task speaks of {', '.join(as_said.get(word, word).lower() for word in telling)}"
+        return f"the task speaks of {', '.join(as_written.get(word, word).lower() for word in telling)}"
     return "its words or its vectors are near the task's"
 
 
@@ -222,20 +218,20 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         raise ValueError("`undo` takes a change's id, a run's id, or `since`: one of them")
     if since is not None and since.tzinfo is None:
         raise ValueError(f"`since` needs a time zone, got {since.isoformat()}")
-    one = lesson_of_change(what) if what is not None else None
-    if what is not None and one is not None:
-        return (yield from _undo_change(shelf, (yield from read_one(shelf, one)), what))
+    if what is not None and (lesson := lesson_of_change(what)) is not None:
+        return (yield from _undo_change(shelf, (yield from read_one(shelf, lesson)), what))
     known = yield from read_all(shelf)
     items = yield from evidence_items(shelf)
-    floor = [item for item in items if item.namespace[-1].startswith(TOPIC) and _is_meant(item.value, what, since)]
-    floor = [item for item in floor if not item.value.get("undone")]
-    ops: list[Op] = [put(item.namespace, item.key, taken_back(item.value, shelf.clock())) for item in floor]
+    topics = [item for item in items if item.namespace[-1].startswith(TOPIC) and _is_meant(item.value, what, since)]
+    topics = [item for item in topics if not item.value.get("undone")]
+    ops: list[Op] = [put(item.namespace, item.key, taken_back(item.value, shelf.clock())) for item in topics]
     undone: list[Change] = []
     touched: list[str] = []
     for found in known.values():
-        meant = [one for one in found.evidence.standing if (what == one.run if since is None else one.at >= since)]
-        counted = [one for one in found.evidence.runs if _is_meant(one, what, since)]
-        rested = [one for one in found.evidence.sources if _is_meant(one, what, since)]
+        standing = found.evidence.standing
+        meant = [change for change in standing if (what == change.run if since is None else change.at >= since)]
+        counted = [run for run in found.evidence.runs if _is_meant(run, what, since)]
+        rested = [source for source in found.evidence.sources if _is_meant(source, what, since)]
         more, changes = _taken_back(shelf, found, meant, counted, rested, bulk=True)
         if more:
             ops, undone, touched = [*ops, *more], [*undone, *changes], [*touched, found.lesson.id]
@@ -247,14 +243,14 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
 
 
 def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
-    change = next((one for one in found.evidence.changes if one.id == id), None)
+    change = next((known for known in found.evidence.changes if known.id == id), None)
     if change is None:
         raise KeyError(id)
     if change.action == "undone":
         raise ValueError(f"{id} takes a change back itself: approve, retire or restore {found.lesson.id} instead")
     standing = found.evidence.standing
     rested = _brought_by(change, found) if change in standing else []
-    ops, undone = _taken_back(shelf, found, [one for one in standing if one == change], (), rested, bulk=False)
+    ops, undone = _taken_back(shelf, found, [known for known in standing if known == change], (), rested, bulk=False)
     yield from unless_embedding_fails(ops)
     yield from settled(shelf, [found.lesson.id])
     return undone
@@ -262,18 +258,16 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
 
 def _brought_by(change: Change, found: Read) -> list[dict[str, Any]]:
     """The runs that a lesson rests on by one merge alone."""
-    others = {one.run for one in found.evidence.standing if one != change}
+    others = {known.run for known in found.evidence.standing if known != change}
     alone = change.action == "merged" and change.run is not None and change.run not in others
-    return [one for one in found.evidence.sources if alone and one["source"] == change.run]
+    return [source for source in found.evidence.sources if alone and source["source"] == change.run]
 
 
 def _is_meant(value: dict[str, Any], run: str | None, since: datetime | None) -> bool:
     """Whether this was left by the run, or since that time."""
-    return datetime.fromisoformat(value["at"]) >= since if since is not None else run in _runs(value)
-
-
-def _runs(value: dict[str, Any]) -> tuple[Any, Any]:
-    return value.get("run"), value.get("source")
+    if since is not None:
+        return datetime.fromisoformat(value["at"]) >= since
+    return run in (value.get("run"), value.get("source"))
 
 
 def _is_known(shelf: Shelf, run: str, known: Any) -> Plan[bool]:
@@ -297,29 +291,36 @@ def _taken_back(
     a time, is what somebody takes back; else they overrule just this change, and that vouches for the lesson.
     """
     item, lesson, evidence = found
-    held = [one["source"] for one in evidence.sources if one["source"] and one not in rested]
-    written = [one for one in meant if one.action in ("added", "quarantined")]
-    gone = any(one.run is None or not [source for source in held if source != one.run] for one in written)
-    meant = [one for one in meant if gone or one not in written]
+    held = [source["source"] for source in evidence.sources if source["source"] and source not in rested]
+    written = [change for change in meant if change.action in ("added", "quarantined")]
+    gone = any(change.run is None or not [source for source in held if source != change.run] for change in written)
+    meant = [change for change in meant if gone or change not in written]
     rested = () if gone else rested
     if not meant and not counted and not rested:
         return [], []
     now, about = shelf.clock(), shelf.evidence_of(lesson.id)
-    ops: list[Op] = [put(about, run_key(one["run"]), taken_back(one, now)) for one in counted]
-    ops += [put(about, f"source/{one['origin']}/{one['source']}", taken_back(one, now)) for one in rested]
+    ops: list[Op] = [put(about, run_key(run["run"]), taken_back(run, now)) for run in counted]
+    ops += [put(about, f"source/{source['origin']}/{source['source']}", taken_back(source, now)) for source in rested]
     status: LessonStatus | None = None
-    if gone or any(one.status is not None for one in meant):
+    if gone or any(change.status is not None for change in meant):
         left = evidence.statuses(but=meant)
         status = "retired" if gone else left[-1] if left else evidence.born
-    said = Change("", lesson.id, "undone", now, "person", "", None, None, {"status": lesson.status} if status else {})
+    before = {"status": lesson.status} if status else {}
+    undoing = Change("", lesson.id, "undone", now, "person", "", None, None, before)
     events = [
-        replace(said, why=f"{one.action} is taken back", status=status, run=one.run if bulk else None, undoes=one.id)
-        for one in reversed(meant)
+        replace(
+            undoing,
+            why=f"{change.action} is taken back",
+            status=status,
+            run=change.run if bulk else None,
+            undoes=change.id,
+        )
+        for change in reversed(meant)
     ]
     if bulk and (counted or rested):
-        runs = dict.fromkeys(str(one.get("run") or one.get("source")) for one in (*counted, *rested))
+        runs = dict.fromkeys(str(value.get("run") or value.get("source")) for value in (*counted, *rested))
         run = next(iter(runs)) if len(runs) == 1 else None
-        events.append(replace(said, why=f"what came of {', '.join(runs)} is taken back", before={}, run=run))
+        events.append(replace(undoing, why=f"what came of {', '.join(runs)} is taken back", before={}, run=run))
     for event in events:
         key, value = change_record(evidence, event)
         evidence = evidence.with_change(change_of(value))
@@ -333,7 +334,7 @@ def _taken_back(
 def _as_before(value: dict[str, Any], meant: Sequence[Change]) -> dict[str, Any]:
     """The item's value with the fields as they were before these changes."""
     for change in reversed(meant):
-        value = {**value, **{name: one for name, one in change.before.items() if name != "status"}}
-        also = [one for one in value.get(ALSO, ()) if one not in change.after.get(ALSO, ())]
-        value = {**{name: one for name, one in value.items() if name != ALSO}, **({ALSO: also} if also else {})}
+        value = {**value, **{name: old for name, old in change.before.items() if name != "status"}}
+        if also := [mark for mark in value.pop(ALSO, ()) if mark not in change.after.get(ALSO, ())]:
+            value[ALSO] = also
     return value
