@@ -31,11 +31,13 @@ def names(values: Iterable[str], name: str) -> set[str]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ValueError(f"`{name}` is a list of texts, got {values!r}")
     found = set[str]()
-    for one in values:
-        if not isinstance(one, str):
-            own: Any = getattr(one, "name", None)
-            raise ValueError(f"`{name}` holds texts, got {one!r}" + (f": give {own!r}" if isinstance(own, str) else ""))
-        found.add(one)
+    for value in values:
+        if not isinstance(value, str):
+            own: Any = getattr(value, "name", None)
+            raise ValueError(
+                f"`{name}` holds texts, got {value!r}" + (f": give {own!r}" if isinstance(own, str) else "")
+            )
+        found.add(value)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The lesson book: memory's one door, for the nodes and for people alike."""
+"""The lesson book: the only way into memory, for nodes and people."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class LessonBook:
         """All lessons that have what is asked for, the oldest first."""
         wanted = _known(filters)
         found = yield from read_all(self._shelf)
-        return [one.lesson for one in found.values() if recall.passes(one.lesson, wanted)]
+        return [entry.lesson for entry in found.values() if recall.passes(entry.lesson, wanted)]
 
     lessons, alessons = both(_lessons)
 
@@ -167,7 +167,7 @@ class LessonBook:
     def _profile(self) -> Plan[list[Lesson]]:
         """The live entries that have a name, the oldest first."""
         found = yield from read_all(self._shelf)
-        return [one.lesson for one in found.values() if one.lesson.name and one.lesson.status in LIVE]
+        return [entry.lesson for entry in found.values() if entry.lesson.name and entry.lesson.status in LIVE]
 
     profile, aprofile = both(_profile)
 
@@ -278,7 +278,7 @@ class LessonBook:
     def _export(self, path_or_file: Place) -> Plan[int]:
         """Write every lesson as a line of JSON, and count them."""
         found = yield from read_all(self._shelf)
-        return (yield from exchange.export([one.lesson for one in found.values()], a_place(path_or_file)))
+        return (yield from exchange.export([entry.lesson for entry in found.values()], a_place(path_or_file)))
 
     export, aexport = both(_export)
 

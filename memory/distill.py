@@ -63,10 +63,10 @@ def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
     must_answer(model)
     made: list[Lesson] = []
     for cluster in (yield from clusters(shelf)):
-        said: str | None = None
+        text: str | None = None
         if model is not None:
-            said = yield from wording(model, cluster.members)
-        pattern = yield from keep(shelf, cluster, said)
+            text = yield from wording(model, cluster.members)
+        pattern = yield from keep(shelf, cluster, text)
         made += [pattern] if pattern is not None else []
     return made
 
@@ -75,28 +75,32 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
     """The clusters that no pattern speaks for yet, each from two episodes or more."""
     yield from stocked(shelf)
     known = yield from read_all(shelf)
-    patterns = [one for one in known.values() if is_summary(one.lesson)]
-    free = [one for one in known.values() if may_be_summed_up(one.lesson)]
+    patterns = [found for found in known.values() if is_summary(found.lesson)]
+    free = [found for found in known.values() if may_be_summed_up(found.lesson)]
     ranked = sorted(
-        free, key=lambda one: (-worth(one.lesson, one.evidence), -TRUST.index(one.lesson.origin), one.lesson.id)
+        free,
+        key=lambda found: (-worth(found.lesson, found.evidence), -TRUST.index(found.lesson.origin), found.lesson.id),
     )
-    waiting = {one.lesson.id: one.lesson for one in ranked}
-    found = []
-    for i, one in enumerate(ranked, 1):
+    waiting = {found.lesson.id: found.lesson for found in ranked}
+    made: list[Cluster] = []
+    for i, found in enumerate(ranked, 1):
         if i % SPELL == 0:
             yield GIVE_WAY
-        if waiting.pop(one.lesson.id, None) is None:
+        if waiting.pop(found.lesson.id, None) is None:
             continue
-        near = yield from nearest(shelf, one.lesson.text)
-        members = [one.lesson, *_joining(shelf, one.lesson, waiting, near)]
+        near = yield from nearest(shelf, found.lesson.text)
+        members = [found.lesson, *_joining(shelf, found.lesson, waiting, near)]
         for member in members[1:]:
             del waiting[member.id]
         ids = {member.id for member in members}
         former = tuple(p for p in patterns if ids & set(p.lesson.supersedes))
-        told = max((len(ids & set(p.lesson.supersedes)) for p in former), default=0)
-        if len({tuple(member.sources[:1]) or member.id for member in members}) >= 2 and len(members) >= GROWN * told:
-            found.append(Cluster(tuple(members), former))
-    return found
+        spoken_for = max((len(ids & set(p.lesson.supersedes)) for p in former), default=0)
+        if (
+            len({tuple(member.sources[:1]) or member.id for member in members}) >= 2
+            and len(members) >= GROWN * spoken_for
+        ):
+            made.append(Cluster(tuple(members), former))
+    return made
 
 
 def is_summary(lesson: Lesson) -> bool:
@@ -104,22 +108,22 @@ def is_summary(lesson: Lesson) -> bool:
     return lesson.kind == "pattern" and bool(lesson.supersedes)
 
 
-def keep(shelf: Shelf, cluster: Cluster, said: str | None) -> Plan[Lesson | None]:
-    """Keep the pattern of a cluster: what a model said where that is faithful, else the best wording.
+def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
+    """Keep the pattern of a cluster: a model's `text` where that is faithful, else the best wording.
 
     `None` where the book is full: no lesson has to go for a summary.
     """
     items = yield from stocked(shelf)
     live = sum(item.value.get("status") in LIVE for item in items.values())
-    made = _pattern(shelf, cluster, said)
+    made = _pattern(shelf, cluster, text)
     if made is None or (made.id not in items and live >= shelf.policy.max_kept):
         return None
-    known = next((one for one in cluster.former if one.lesson.id == made.id), None)
+    known = next((pattern for pattern in cluster.former if pattern.lesson.id == made.id), None)
     why = f"{made.id} takes its place"
     ops: list[Op] = []
-    for one in cluster.former:
-        if one is not known and one.lesson.status in LIVE:
-            ops += moving(shelf, one, "superseded", "superseded", by="writer", why=why)
+    for pattern in cluster.former:
+        if pattern is not known and pattern.lesson.status in LIVE:
+            ops += moving(shelf, pattern, "superseded", "superseded", by="writer", why=why)
     now = shelf.clock()
     about = shelf.evidence_of(made.id)
     evidence = known.evidence if known is not None else Evidence()
@@ -134,7 +138,7 @@ def keep(shelf: Shelf, cluster: Cluster, said: str | None) -> Plan[Lesson | None
     ops += [
         put(shelf.lessons, made.id, value, FIELDS),
         put(about, *change_record(evidence, change, value if known is None else None)),
-        *(put(about, *one) for one in source_records(made, now)),
+        *(put(about, *source) for source in source_records(made, now)),
     ]
     yield from unless_embedding_fails(ops)
     return made
@@ -147,7 +151,7 @@ def may_be_summed_up(lesson: Lesson) -> bool:
 
 
 def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: Mapping[str, float]) -> list[Lesson]:
-    """Those that wait which say much the same as this one, and the opposite of none that joined before."""
+    """The waiting lessons that say much the same as the first, and the opposite of none that joined before."""
     words = set(tokens(first.text))
     sharing = {item.key for _, item in shelf.index.sharing(words, (len(words) + 2) // 3)}
     joined = [first]
@@ -155,33 +159,36 @@ def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: M
         close = id in sharing and likeness(first.text, other.text) >= ALIKE
         if not close and not NEAR <= near.get(id, 0.0) <= 1.001:
             continue
-        if tool_of(first) == tool_of(other) and not any(opposed(other.text, one.text) for one in joined):
+        if tool_of(first) == tool_of(other) and not any(opposed(other.text, joining.text) for joining in joined):
             joined.append(other)
     return joined[1:]
 
 
-def _pattern(shelf: Shelf, cluster: Cluster, said: str | None) -> Lesson | None:
+def _pattern(shelf: Shelf, cluster: Cluster, text: str | None) -> Lesson | None:
     members, best = cluster.members, cluster.members[0]
     now = shelf.clock()
-    topics, tools = {one.topic for one in members}, {tool_of(one) for one in members}
+    topics, tools = {member.topic for member in members}, {tool_of(member) for member in members}
     tool = tools.pop() if len(tools) == 1 else None
     made = Lesson(
         kind="pattern",
         text=best.text,
-        when=next((one.when if tool else of_any_tool(one.when, tool_of(one)) for one in members if one.when), ""),
-        when_not=next((one.when_not for one in members if one.when_not), ""),
+        when=next(
+            (member.when if tool else of_any_tool(member.when, tool_of(member)) for member in members if member.when),
+            "",
+        ),
+        when_not=next((member.when_not for member in members if member.when_not), ""),
         topic=topics.pop() if len(topics) == 1 else None,
-        tags=list(dict.fromkeys(tag for one in members for tag in one.tags))[:16],
+        tags=list(dict.fromkeys(tag for member in members for tag in member.tags))[:16],
         trigger=Trigger(tool=tool) if tool else None,
-        origin=min((one.origin for one in members), key=TRUST.index),
-        sources=list(dict.fromkeys(source for one in members for source in one.sources)),
-        supersedes=[one.id for one in members],
+        origin=min((member.origin for member in members), key=TRUST.index),
+        sources=list(dict.fromkeys(source for member in members for source in member.sources)),
+        supersedes=[member.id for member in members],
         created_at=now,
         updated_at=now,
         expires_at=now + shelf.policy.expires_after if shelf.policy.expires_after is not None else None,
     )
-    if said:
-        summary = tidy(made.model_copy(update={"text": said}))
+    if text:
+        summary = tidy(made.model_copy(update={"text": text}))
         if _is_faithful(summary, members):
             made = summary
     return made.model_copy(update={"id": lesson_id(shelf.namespace, made)})
@@ -192,8 +199,8 @@ def _is_faithful(summary: Lesson, members: Sequence[Lesson]) -> bool:
     text = summary.text
     if malformed(summary) or suspicion_of(summary) or refusal(summary):
         return False
-    said = set(tokens(text))
-    held = {word for one in members for word in tokens(f"{one.text} {one.when}")}
-    if len(said - held) > ITS_OWN * len(said):
+    words = set(tokens(text))
+    held = {word for member in members for word in tokens(f"{member.text} {member.when}")}
+    if len(words - held) > ITS_OWN * len(words):
         return False
-    return all(likeness(text, one.text) >= HELD and not opposed(text, one.text) for one in members)
+    return all(likeness(text, member.text) >= HELD and not opposed(text, member.text) for member in members)

@@ -51,13 +51,13 @@ def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
 
 
 def legible(text: str) -> str:
-    """JSON in which nothing is hidden: what nobody sees, or a terminal obeys, is told by its code."""
+    """JSON in which nothing is hidden: what is not seen, or obeyed by a terminal, is written as an escape."""
     return text if text.isascii() and "\x7f" not in text else _UNSEEN.sub(_code, text)
 
 
 def _code(found: re.Match[str]) -> str:
-    one = found.group()
-    return one if one.isprintable() or unicodedata.category(one) == "Zs" else json.dumps(one)[1:-1]
+    sign = found.group()
+    return sign if sign.isprintable() or unicodedata.category(sign) == "Zs" else json.dumps(sign)[1:-1]
 
 
 def read_lines(place: Place) -> list[str]:
@@ -76,16 +76,20 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
     lessons, skipped = _parsed(shelf, lines, strict, untrusted)
     items = yield from every(shelf.lessons)
     here = {item.key: item.value for item in items}
-    edited = {one.id: one for one in lessons if one.id in here and _said(record(one)) != _said(here[one.id])}
+    edited = {
+        lesson.id: lesson
+        for lesson in lessons
+        if lesson.id in here and _editable(record(lesson)) != _editable(here[lesson.id])
+    }
     known = set(here)
-    said = {(item.value.get("kind"), fold(str(item.value.get("text")))) for item in items}
+    texts = {(item.value.get("kind"), fold(str(item.value.get("text")))) for item in items}
     ops: list[Op] = []
     added = 0
     for lesson in lessons:
-        if lesson.id in known or (lesson.kind, fold(lesson.text)) in said:
+        if lesson.id in known or (lesson.kind, fold(lesson.text)) in texts:
             continue
         known.add(lesson.id)
-        said.add((lesson.kind, fold(lesson.text)))
+        texts.add((lesson.kind, fold(lesson.text)))
         added += 1
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
@@ -103,16 +107,19 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
 
 
 def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
-    """What gives known lessons their new words and records the old ones: two for each. A trick is no new wording."""
+    """The writes that give known lessons their new words and record the old ones: two for each lesson.
+
+    A text that looks like an attack changes nothing.
+    """
     ops: list[Op] = []
     for id, (item, now, evidence) in (yield from read_some(shelf, edited)).items():
         if edited[id].status == "quarantined" != now.status:
             continue
-        said = {name: value for name, value in record(edited[id]).items() if name in EDITABLE}
-        before = {name: item.value.get(name) for name, value in said.items() if item.value.get(name) != value}
-        change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before, after=said)
+        new = {name: value for name, value in record(edited[id]).items() if name in EDITABLE}
+        before = {name: item.value.get(name) for name, value in new.items() if item.value.get(name) != value}
+        change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before, after=new)
         key, value = change_record(evidence, change)
-        ops += [put(shelf.lessons, id, {**item.value, **said}, FIELDS), put(shelf.evidence_of(id), key, value)]
+        ops += [put(shelf.lessons, id, {**item.value, **new}, FIELDS), put(shelf.evidence_of(id), key, value)]
     return ops
 
 
@@ -132,9 +139,9 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
 
 
 def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
-    """One line's lesson as it will be kept. What looks like a trick is set aside, whatever the line says of it.
+    """One line's lesson as it will be kept. What looks like an attack is set aside, whatever status the line gives it.
 
-    Of an untrusted one the words are kept, and nothing that it says of its record, its status or its origin.
+    Of an untrusted lesson only the words are kept: not its record, its status or its origin.
     """
     raw = Lesson.model_validate(json.loads(line, object_pairs_hook=_object))
     lesson = tidy(raw)
@@ -159,14 +166,14 @@ def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a line. Of a key that is given twice, one value would be lost unsaid."""
+    """An object of a line. A key given twice is refused: one of its values would be lost."""
     names = [name for name, _ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"it gives {twice[0]!r} twice")
     return dict(pairs)
 
 
-def _said(value: dict[str, Any]) -> list[Any]:
+def _editable(value: dict[str, Any]) -> list[Any]:
     return [value.get(name) for name in EDITABLE]
 
 

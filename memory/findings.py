@@ -100,12 +100,14 @@ def group_of(finding: Finding, known: Iterable[Finding]) -> str:
 
 def statistics(findings: Sequence[Finding], sessions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How many findings there are, of what sort, and whether the later half of the runs scored better."""
-    scored = sorted((session for session in sessions if session["score"] is not None), key=lambda one: str(one["at"]))
+    scored = sorted(
+        (session for session in sessions if session["score"] is not None), key=lambda session: str(session["at"])
+    )
     scores = [float(session["score"]) for session in scored]
     groups = grouped(findings)
     return {
         "total": len(findings),
-        "sessions": len({one["session"] for one in (*findings, *sessions)} - {""}),
+        "sessions": len({value["session"] for value in (*findings, *sessions)} - {""}),
         "groups": len({finding["group"] for finding in findings}),
         "repeated": sum(repetitions(group) >= 2 for group in groups),
         "quarantined": sum(finding["status"] == "quarantined" for finding in findings),

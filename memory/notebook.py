@@ -76,13 +76,13 @@ class ErrorNotebook:
         if score is not None and not _is_score(score):
             raise ValueError(f"`score` is a number from 0 to 100 or None, got {score!r}")
         known, sessions = yield from self._read()
-        said = as_foreign(foreign)
+        foreign_texts = as_foreign(foreign)
         made: dict[str, Finding] = {}
         for given in found:
             tidy = finding_of(given)
             id = _id_of(session, tidy)
-            if id not in made and all(one["id"] != id for one in known):
-                made[id] = self._made(tidy, [*known, *made.values()], session, score, id, said)
+            if id not in made and all(finding["id"] != id for finding in known):
+                made[id] = self._made(tidy, [*known, *made.values()], session, score, id, foreign_texts)
         new = bool(session) and session not in {one["session"] for one in sessions}
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
         yield from self._keep(known, list(made.values()), about if new else None)
@@ -92,7 +92,7 @@ class ErrorNotebook:
 
     def _remove(self, id: str) -> Plan[None]:
         """Remove a finding for good. An unknown id is a `KeyError`."""
-        if all(one["id"] != an_id(id) for one in (yield from self._read())[0]):
+        if all(finding["id"] != an_id(id) for finding in (yield from self._read())[0]):
             raise KeyError(id)
         yield [PutOp(self._place, id, None)]
 
@@ -104,7 +104,7 @@ class ErrorNotebook:
             raise ValueError(f"`than` is a timedelta or a datetime with a time zone, got {than!r}")
         end = self._clock() - than if isinstance(than, timedelta) else than
         known, sessions = yield from self._read()
-        old = [one["id"] for one in known if datetime.fromisoformat(one["at"]) < end]
+        old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
         gone = [_session_key(one["session"]) for one in sessions if datetime.fromisoformat(one["at"]) < end]
         if old or gone:
             yield [PutOp(self._place, key, None) for key in (*old, *gone)]
@@ -131,14 +131,14 @@ class ErrorNotebook:
 
     def _get(self, id: str) -> Plan[Finding | None]:
         """A finding by its id, or `None`."""
-        return next(iter((yield from self._found(lambda one: one["id"] == id))), None)
+        return next(iter((yield from self._found(lambda finding: finding["id"] == id))), None)
 
     get, aget = both(_get)
 
     def _by_session(self, id: str) -> Plan[list[Finding]]:
         """What was found in one run, the newest first."""
         session = text(id, "id")
-        return (yield from self._found(lambda one: one["session"] == session))
+        return (yield from self._found(lambda finding: finding["session"] == session))
 
     by_session, aby_session = both(_by_session)
 
@@ -146,14 +146,14 @@ class ErrorNotebook:
         """The findings of one of the seven categories, the newest first."""
         if name not in CATEGORIES:
             raise ValueError(f"`category` is one of {', '.join(CATEGORIES)}, got {name!r}")
-        return (yield from self._found(lambda one: one["category"] == name))
+        return (yield from self._found(lambda finding: finding["category"] == name))
 
     by_category, aby_category = both(_by_category)
 
     def _by_tool(self, name: str) -> Plan[list[Finding]]:
         """The findings about one tool, the newest first."""
         tool = text(name, "name")
-        return (yield from self._found(lambda one: findings.concerns(one, tool)))
+        return (yield from self._found(lambda finding: findings.concerns(finding, tool)))
 
     by_tool, aby_tool = both(_by_tool)
 
@@ -193,7 +193,7 @@ class ErrorNotebook:
                 sessions.append({**value, "session": str(value.get("session")), "score": score})
             else:
                 logger.warning("Left out the damaged finding %r", item.key)
-        return sorted(known, key=lambda one: (one["order"], one["id"])), sessions
+        return sorted(known, key=lambda finding: (finding["order"], finding["id"])), sessions
 
     def _found(self, wanted: Callable[[Finding], bool] | None = None) -> Plan[list[Finding]]:
         return [finding for finding in reversed((yield from self._read())[0]) if wanted is None or wanted(finding)]

@@ -1,4 +1,4 @@
-"""What the lesson book answers with."""
+"""What the methods of the lesson book return."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Found:
 class Loaded:
     """How many lessons of a file were new, were known, could not be kept, or took the words of the file.
 
-    `otherwise` says how many of the known ones read otherwise in the file, and stay as they are here.
+    `otherwise` counts the known lessons that read differently in the file and stay as they are here.
     """
 
     added: int = 0

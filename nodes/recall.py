@@ -29,18 +29,18 @@ def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, co
     if failure is not None:
         moments.append((failure, max(1, step)))
     for cause, at in moments:
-        seen = [one.lesson.id for one in (*known, *found)]
+        seen = [recalled.lesson.id for recalled in (*known, *found)]
         lessons = yield from find_lessons(book, tools, budget, state, cause, seen)
         found += choose_shown(memory, state, lessons, at)
     if not found:
         return nothing
-    why = next((one.why for one in found if one.why), "")
-    shown = [one.lesson for one in found if one.shown]
+    why = next((recalled.why for recalled in found if recalled.why), "")
+    shown = [recalled.lesson for recalled in found if recalled.shown]
     if shown or why:
-        fields = [{"id": one.id, "kind": one.kind, "text": one.text, "when": one.when} for one in shown]
+        fields = [{"id": lesson.id, "kind": lesson.kind, "text": lesson.text, "when": lesson.when} for lesson in shown]
         emit(config, "recalled", lessons=fields, step=found[-1].step, **({"why": why} if why else {}))
     update: Update = {"recalled": [*known, *found]}
-    if for_failure := [one.lesson.id for one in found if one.shown and one.step > 0]:
+    if for_failure := [recalled.lesson.id for recalled in found if recalled.shown and recalled.step > 0]:
         update["patch"] = with_failure_turn(state, len(state["failures"]), lessons=for_failure)
     return {**update, "progress": {"node": "recall", "lessons": [lesson.id for lesson in shown]}}
 
@@ -62,7 +62,7 @@ def find_lessons(
 def choose_shown(memory: AgentMemory, state: State, lessons: Selection, step: int) -> list[Recalled]:
     """Each lesson: shown, withheld for comparison, or held back where lessons do no good."""
     run, share = state["about"]["id"], memory.policy.control_share
-    found = [Recalled(lesson=one, shown=not withheld(one, run, share), step=step) for one in lessons]
+    found = [Recalled(lesson=lesson, shown=not withheld(lesson, run, share), step=step) for lesson in lessons]
     if lessons.held is not None:
         found.append(Recalled(lesson=lessons.held, shown=False, step=step, why=lessons.why))
     return found

@@ -175,11 +175,13 @@ def _is_known(
     book = memory.book(state, config)
     if book is None or not failure.fingerprint:
         return False
-    seen = [one.lesson.id for one in state["recalled"]]
+    seen = [recalled.lesson.id for recalled in state["recalled"]]
     lessons = yield from find_lessons(book, tools, budget, state, failure, seen)
-    bound = [one for one in lessons if one.trigger is not None and one.trigger.fingerprint == failure.fingerprint]
+    bound = [
+        lesson for lesson in lessons if lesson.trigger is not None and lesson.trigger.fingerprint == failure.fingerprint
+    ]
     good = [lesson for lesson in bound if spares_a_reflection(lesson)]
-    return any(one.shown for one in choose_shown(memory, state, Selection(good), 1))
+    return any(recalled.shown for recalled in choose_shown(memory, state, Selection(good), 1))
 
 
 def _depth(budget: Budget, state: State, failure: Failure) -> Depth:
@@ -187,7 +189,7 @@ def _depth(budget: Budget, state: State, failure: Failure) -> Depth:
     tally, cap = state["tally"], budget.limits.max_depth
     if not tally["meta"] and _has_not_helped(state):
         return "meta"
-    lesson_failed = any(has_failed(one, [failure]) for one in state["recalled"])
+    lesson_failed = any(has_failed(recalled, [failure]) for recalled in state["recalled"])
     level = min(tally["reflections"] + int(lesson_failed), len(DEPTHS) - 1)
     return DEPTHS[min(level, DEPTHS.index(cap) if cap in DEPTHS else len(DEPTHS) - 1)]
 
@@ -203,7 +205,7 @@ def _is_alike(budget: Budget, read: ReadReflection, earlier: Sequence[Reflection
     if read.reflection is None:
         return False
     plan, most = read.reflection.patch_prompt, budget.limits.stuck_similarity
-    return concrete(plan) and any(likeness(plan, one.patch_prompt) > most for one in earlier)
+    return concrete(plan) and any(likeness(plan, past.patch_prompt) > most for past in earlier)
 
 
 def _ask(
@@ -286,7 +288,7 @@ def _question(
     prompts, turns = actor.prompts, state["patch"]
     hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == len(state["failures"]) else []
     last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
-    earlier = "\n\n".join(shown_reflection(state, one).as_text() for one in state["reflections"]) or "none"
+    earlier = "\n\n".join(shown_reflection(state, made).as_text() for made in state["reflections"]) or "none"
     more = [_depth_text(actor, state, depth), _failed_lessons(actor, asks_user, state, failure)]
     return prompts.render(
         "reflect_free" if reflector.form == "free" else "reflect",
@@ -331,7 +333,7 @@ def _depth_text(actor: Actor, state: State, depth: Depth) -> str:
 
 def _failed_lessons(actor: Actor, asks_user: bool, state: State, failure: Failure) -> str:
     """The lessons that were shown against this very failure and did not prevent it."""
-    failed = [one.lesson.text for one in state["recalled"] if has_failed(one, [failure])]
+    failed = [recalled.lesson.text for recalled in state["recalled"] if has_failed(recalled, [failure])]
     if not failed:
         return ""
     ask = f" {actor.prompts.render('lesson_failed_ask')}" if asks_user else ""

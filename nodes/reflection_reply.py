@@ -125,7 +125,7 @@ def _folded(word: Any, words: Sequence[str]) -> str | None:
     if not isinstance(word, str):
         return None
     folded = re.sub(r"[^a-z]+", "_", word.lower()).strip("_")
-    return next((one for one in words if folded in (one, f"{one}s")), None)
+    return next((known for known in words if folded in (known, f"{known}s")), None)
 
 
 def _confidence(given: Any) -> float | None:

@@ -197,7 +197,7 @@ def _keep(
     may not be shown in this run either.
     """
     if not run_only:
-        shown = [one.lesson for one in state["recalled"] if one.shown]
+        shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
         for known in shown:  # it came from memory, so it proves nothing new
             if known.id in lesson.text or same(known.text, lesson.text):
                 emit_lesson(config, lesson.kind, lesson.text, "unchanged", "this run was shown it", known.id)
