@@ -145,7 +145,7 @@ def read_items(namespace: Namespace, keys: list[str]) -> Plan[list[Item | None]]
 
 def put(namespace: Namespace, key: str, value: dict[str, Any], fields: list[str] | None = None) -> PutOp:
     """Keep a value; only these fields of it are embedded, where the store embeds at all."""
-    return PutOp(namespace, key, {name: _storable(one) for name, one in value.items()}, fields or False)
+    return PutOp(namespace, key, {name: _storable(part) for name, part in value.items()}, fields or False)
 
 
 def drop(items: Iterable[Item]) -> list[Op]:
@@ -158,8 +158,8 @@ def _storable(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() and "\0" not in value else _whole(value)
     if isinstance(value, list):
-        return [_storable(one) for one in value]
-    return {name: _storable(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_storable(part) for part in value]
+    return {name: _storable(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 def _whole(text: str) -> str:

@@ -98,13 +98,13 @@ def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
         found, kept = yield from at_once(read_some(shelf, wanted), read_items(shelf.evidence, wanted))
         ops: list[Op] = []
         for id, item in zip(wanted, kept, strict=True):
-            if (one := found.get(id)) is None:
+            if (entry := found.get(id)) is None:
                 continue
-            right, whole = as_recorded(one.item.value, one.evidence), whole_record(one.evidence)
-            if right != one.item.value:
-                ops.append(rewritten(shelf, one.item, right))
+            right, whole = as_recorded(entry.item.value, entry.evidence), whole_record(entry.evidence)
+            if right != entry.item.value:
+                ops.append(rewritten(shelf, entry.item, right))
             if item is None or item.value != whole:
-                ops.append(put(shelf.evidence, one.lesson.id, whole))
+                ops.append(put(shelf.evidence, entry.lesson.id, whole))
         if not ops:
             break
         yield from unless_embedding_fails(ops)
@@ -147,7 +147,9 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     """Make a lesson active: from now on no run, cap or date moves it, and exactly these words are shown."""
     found = yield from read_one(shelf, lesson)
     texts = tuple(hash_of(text) for text in shown_texts(found.lesson))
-    set_aside = [one.why for one in found.evidence.changes if one.action == found.lesson.status == "quarantined"]
+    set_aside = [
+        change.why for change in found.evidence.changes if change.action == found.lesson.status == "quarantined"
+    ]
     doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
     why = "exactly these words" + (f", although {doubt}" if doubt else "")
     for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
@@ -166,8 +168,10 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     status_now = found.lesson.status
     if status_now not in ASIDE:
         raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
-    held = [found.evidence.born, *(one.status for one in found.evidence.standing if one.status is not None)]
-    stood = next((one for one in reversed(held) if one not in (None, *ASIDE)), "candidate")  # it may be retired twice
+    held = [found.evidence.born, *(change.status for change in found.evidence.standing if change.status is not None)]
+    stood = next(
+        (status for status in reversed(held) if status not in (None, *ASIDE)), "candidate"
+    )  # it may be retired twice
     status: LessonStatus = "active" if stood == "active" else "candidate"
     return (yield from moved(shelf, found, status, "restored", by="person", why=f"it was {status_now}"))
 
@@ -192,26 +196,26 @@ def forget_named(shelf: Shelf, name: str) -> Plan[int]:
 
 def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
     """Remove these lessons in one batch, so that a crash forgets all or nothing."""
-    items = {item.key: item for item in (yield [GetOp(shelf.lessons, one) for one in meant])}
+    items = {item.key: item for item in (yield [GetOp(shelf.lessons, id) for id in meant])}
     items |= yield from stocked(shelf)
-    speaking = [key for one in meant for key, item in items.items() if _speaks_in_its_words(item, items[one])]
+    speaking = [key for id in meant for key, item in items.items() if _speaks_in_its_words(item, items[id])]
     ops: list[Op] = []
     episodes: dict[str, Episode] = {}
     noted: dict[str, dict[str, Any]] = {}
     gone = list(dict.fromkeys([*meant, *speaking]))
-    for one in gone:
-        about = yield from every(shelf.evidence_of(one))
-        said = {items[one].value.get("text")}
+    for id in gone:
+        about = yield from every(shelf.evidence_of(id))
+        words = {items[id].value.get("text")}
         for item in about:
-            said |= {item.value.get(side, {}).get("text") for side in ("before", "after") if item.value.get(side)}
+            words |= {item.value.get(side, {}).get("text") for side in ("before", "after") if item.value.get(side)}
         for source in {str(item.value["source"]) for item in about if item.value.get("source")}:
             kept = yield from read(shelf.episodes, source)
             episode = episodes.get(source) or (episode_in(kept, as_it_was=True) if kept is not None else None)
             if episode is not None and kept is not None:
                 noted[source] = {REFUTED: kept.value[REFUTED]} if kept.value.get(REFUTED) else {}
-                episodes[source] = _without(episode, {fold(text) for text in said if isinstance(text, str)})
-        ops += [*drop([items[one], *about]), PutOp(shelf.evidence, one, None)]
-    ops += [put(shelf.episodes, run, one.model_dump(mode="json") | noted[run]) for run, one in episodes.items()]
+                episodes[source] = _without(episode, {fold(text) for text in words if isinstance(text, str)})
+        ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
+    ops += [put(shelf.episodes, run, episode.model_dump(mode="json") | noted[run]) for run, episode in episodes.items()]
     if ops:
         yield ops
     shelf.index.remove(gone)
@@ -224,19 +228,19 @@ def _speaks_in_its_words(pattern: Item, lesson: Item) -> bool:
     return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
 
 
-def _without(episode: Episode, said: set[str]) -> Episode:
+def _without(episode: Episode, words: set[str]) -> Episode:
     """The episode without these words."""
 
     def holds(text: str) -> bool:
-        return fold(text) in said
+        return fold(text) in words
 
     reflections = [
-        one.model_copy(
+        made.model_copy(
             update={
-                "memory_to_write": [memo for memo in one.memory_to_write if not holds(memo.text)],
-                "patch_prompt": "" if holds(one.patch_prompt) else one.patch_prompt,
+                "memory_to_write": [memo for memo in made.memory_to_write if not holds(memo.text)],
+                "patch_prompt": "" if holds(made.patch_prompt) else made.patch_prompt,
             }
         )
-        for one in episode.reflections
+        for made in episode.reflections
     ]
     return episode.model_copy(update={"reflections": reflections})

@@ -213,7 +213,7 @@ class Indexes:
                 return Index()
             found = indexes.pop(namespace, None) or Index()
             indexes[namespace] = found
-            lessons = sum(len(one.items) for one in indexes.values())
+            lessons = sum(len(index.items) for index in indexes.values())
             while len(indexes) > 1 and (len(indexes) > self._most or lessons > KEPT_LESSONS):
                 lessons -= len(indexes.pop(next(iter(indexes))).items)  # the least recently used
             return found

@@ -56,7 +56,9 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         change = Change("", old.id, "merged", now, "writer", "", None, run, {})
         if update or failures:
             better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
-            before, after = ({name: one.model_dump(mode="json")[name] for name in update} for one in (kept, better))
+            before, after = (
+                {name: lesson.model_dump(mode="json")[name] for name in update} for lesson in (kept, better)
+            )
             change = replace(change, before=before, after=after | ({ALSO: failures} if failures else {}))
             ops.append(put(shelf.lessons, old.id, record(better, [*fingerprints(item.value), *failures]), FIELDS))
         if ops:

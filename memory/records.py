@@ -100,13 +100,13 @@ class Evidence:
     def words(self) -> tuple[Change, ...]:
         """The changes by which a person decides: also one that overrules what the evidence or the cap did, and no
         other that only takes something back."""
-        of = {change.id: change for change in self.changes}
+        by_id = {change.id: change for change in self.changes}
         undone = {change.undoes for change in self.changes}
         return tuple(
             change
             for change in self.changes
             if change.by == "person" and change.status is not None and change.id not in undone
-            if change.action != "undone" or (change.run is None and _overrules(of.get(change.undoes or "")))
+            if change.action != "undone" or (change.run is None and _overrules(by_id.get(change.undoes or "")))
         )
 
     @property
@@ -129,7 +129,7 @@ class Evidence:
         given: list[LessonStatus] = []
         word: LessonStatus | None = None
         words = self.words
-        for change in [one for one in self.standing if one not in but] if but else self.changes:
+        for change in [kept for kept in self.standing if kept not in but] if but else self.changes:
             outranked = (change.by == "evidence" and word in LIVE) or (change.by == "policy" and word == "active")
             if change.status is None or outranked:
                 continue
@@ -167,8 +167,8 @@ def record(lesson: Lesson, also: Iterable[str] = ()) -> dict[str, Any]:
 
     Its counts grow with the evidence, and a view of the store shows them there; a zero here would be taken for them.
     """
-    value = {name: one for name, one in lesson.model_dump(mode="json").items() if one or name not in COUNTS}
-    more = [one for one in dict.fromkeys(also) if one and one != failure_of(lesson)]
+    value = {name: part for name, part in lesson.model_dump(mode="json").items() if part or name not in COUNTS}
+    more = [mark for mark in dict.fromkeys(also) if mark and mark != failure_of(lesson)]
     return {**value, ALSO: more} if more else value
 
 
@@ -188,7 +188,7 @@ def fingerprints(value: dict[str, Any]) -> list[str]:
     first = trigger.get("fingerprint") if isinstance(trigger, dict) else None
     also = value.get(ALSO)
     found = [first, *(also if isinstance(also, list) else [])]
-    return [one for one in found if isinstance(one, str) and one]
+    return [mark for mark in found if isinstance(mark, str) and mark]
 
 
 def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
@@ -232,11 +232,11 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
     statuses = evidence.statuses()
     used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
     changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
-    named = [*lesson.sources, *(str(one["source"]) for one in evidence.sources)]
+    named = [*lesson.sources, *(str(source["source"]) for source in evidence.sources)]
     counts = evidence.counts
     return lesson.model_copy(
         update={
-            "sources": [one for one in dict.fromkeys(named) if one],
+            "sources": [source for source in dict.fromkeys(named) if source],
             "origin": _origin(lesson, evidence),
             "status": statuses[-1] if statuses else lesson.status,
             **{name: getattr(lesson, name) + counts[name] for name in COUNTS},
@@ -311,11 +311,11 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
 
     With the first of them goes the lesson's own record, so that it can be derived again.
     """
-    place = 1 + max((int(one.id.split(".")[1]) for one in known.changes), default=-1)
+    place = 1 + max((int(earlier.id.split(".")[1]) for earlier in known.changes), default=-1)
     value = change_value(change)
     # Writers who come to the same conclusion at once leave one record of it.
     own = _BY_CHANCE if change.by in ("evidence", "policy") else ("at", "run") if change.action == "opposed" else ()
-    telling = json.dumps({name: one for name, one in value.items() if name not in (*own, "id")}, sort_keys=True)
+    telling = json.dumps({name: part for name, part in value.items() if name not in (*own, "id")}, sort_keys=True)
     key = f"{place:06d}/{hash_of(telling, 8)}"
     row_of = {} if row is None else {"row": row}
     return f"change/{key}", {**value, "id": f"{change.lesson}.{key.replace('/', '.')}", **row_of}
@@ -324,7 +324,7 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
 def change_value(change: Change) -> dict[str, Any]:
     """A change as plain JSON, without what it does not say."""
     value = {"type": "change", **vars(change), "at": change.at.isoformat(), "words": list(change.words)}
-    return {name: one for name, one in value.items() if one or name not in ("after", "words", "undoes")}
+    return {name: part for name, part in value.items() if part or name not in ("after", "words", "undoes")}
 
 
 def change_of(value: Mapping[str, Any]) -> Change:
@@ -361,14 +361,14 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
                 sums.append((at, item.key, _runs_of(value), Counter(value["earlier"])))
         except (KeyError, TypeError, ValueError, AttributeError):
             logger.warning("Left out the damaged evidence %r", item.key)
-    *_, listed, earlier = max(sums, key=lambda one: one[:2], default=((), Counter[str]()))
-    latest, earlier = _runs_in(listed, [one[2] for one in sorted(runs, key=lambda one: one[:2])], earlier)
+    *_, listed, earlier = max(sums, key=lambda row: row[:2], default=((), Counter[str]()))
+    latest, earlier = _runs_in(listed, [row[2] for row in sorted(runs, key=lambda row: row[:2])], earlier)
     return Evidence(
-        sources=tuple(one[2] for one in sorted(sources, key=lambda one: one[:2])),
+        sources=tuple(row[2] for row in sorted(sources, key=lambda row: row[:2])),
         runs=latest,
-        changes=tuple(one[1] for one in sorted(changes, key=lambda one: one[0])),
+        changes=tuple(row[1] for row in sorted(changes, key=lambda row: row[0])),
         earlier=earlier,
-        appended=tuple(sorted(str(one[2]["at"]) for one in runs)),
+        appended=tuple(sorted(str(row[2]["at"]) for row in runs)),
     )
 
 
@@ -387,7 +387,7 @@ def _runs_in(
             counts.subtract(_counts_of(row["instead"]))
         if not row.get("undone"):
             runs[str(row["run"])] = row
-    ordered = sorted(runs.values(), key=lambda one: (one["at"], str(one["run"])))
+    ordered = sorted(runs.values(), key=lambda run: (run["at"], str(run["run"])))
     for run in ordered[:-LISTED]:
         counts.update(_counts_of(run))
     return tuple(ordered[-LISTED:]), counts

@@ -144,7 +144,7 @@ def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
 
 def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, Read]]:
     """Those of these lessons that are there, as they are now; by their records alone where another look will follow."""
-    wanted = [one for one in dict.fromkeys(ids) if fit_for_a_label(one)]
+    wanted = [id for id in dict.fromkeys(ids) if fit_for_a_label(id)]
     if not wanted:
         return {}
     about = _appended_about if exactly else evidence_about
@@ -157,7 +157,7 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
     items = yield from every(shelf.lessons)
     evidence = yield from all_evidence(shelf)
     found = yield from _together(items, evidence)
-    return dict(sorted(found.items(), key=lambda one: (one[1].lesson.created_at or shelf.clock(), one[0])))
+    return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
 
 def evidence_about(shelf: Shelf, labels: Iterable[str]) -> Plan[dict[str, Evidence]]:
@@ -165,21 +165,21 @@ def evidence_about(shelf: Shelf, labels: Iterable[str]) -> Plan[dict[str, Eviden
     wanted = list(labels)
     items = yield from read_items(shelf.evidence, wanted)
     found = {item.key: whole for item in items if item is not None and (whole := whole_in(item.value)) is not None}
-    return found | (yield from _appended_about(shelf, [one for one in wanted if one not in found]))
+    return found | (yield from _appended_about(shelf, [label for label in wanted if label not in found]))
 
 
 def _appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
     """What was appended about these, asked for at once."""
     if not labels:
         return {}
-    asked: list[Op] = [SearchOp(shelf.evidence_of(one), None, PAGE) for one in labels]
+    asked: list[Op] = [SearchOp(shelf.evidence_of(label), None, PAGE) for label in labels]
     pages = yield asked
     found = {}
-    for one, page in zip(labels, pages, strict=True):
-        exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(one)]
+    for label, page in zip(labels, pages, strict=True):
+        exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(label)]
         if len(page) == PAGE:
-            exactly = yield from every(shelf.evidence_of(one))
-        found[one] = evidence_in(exactly)
+            exactly = yield from every(shelf.evidence_of(label))
+        found[label] = evidence_in(exactly)
     return found
 
 
@@ -187,7 +187,7 @@ def evidence_items(shelf: Shelf) -> Plan[list[Item]]:
     """Everything appended about the lessons of this namespace; a label like `evidence` may open another one below."""
     items = yield from below(shelf.evidence)
     deep = len(shelf.evidence) + 1
-    return [one for one in items if len(one.namespace) == deep and one.namespace[-1] not in (*COLLECTIONS, NOTES)]
+    return [item for item in items if len(item.namespace) == deep and item.namespace[-1] not in (*COLLECTIONS, NOTES)]
 
 
 def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
@@ -197,15 +197,15 @@ def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
 
 def by_lesson(items: Iterable[Item]) -> Plan[tuple[dict[str, list[Item]], dict[str, Evidence]]]:
     """These items, and what they say, by the lesson that they are about."""
-    of: dict[str, list[Item]] = {}
+    items_of: dict[str, list[Item]] = {}
     for item in items:
-        of.setdefault(item.namespace[-1], []).append(item)
+        items_of.setdefault(item.namespace[-1], []).append(item)
     about = {}
-    for i, (one, found) in enumerate(of.items(), 1):
-        about[one] = evidence_in(found)
+    for i, (label, found) in enumerate(items_of.items(), 1):
+        about[label] = evidence_in(found)
         if i % SPELL == 0:
             yield GIVE_WAY
-    return of, about
+    return items_of, about
 
 
 def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
@@ -254,7 +254,7 @@ def topic_for(task: str, policy: MemoryPolicy) -> str:
 
 def fit_for_a_label(text: str) -> bool:
     """Whether a text could be a lesson's id: anything else is certainly unknown."""
-    return bool(text) and all(one.isalnum() or one in "-_" for one in text)
+    return bool(text) and all(sign.isalnum() or sign in "-_" for sign in text)
 
 
 def _together(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, Read]]:

@@ -117,11 +117,11 @@ def screen(text: str, foreign: Foreign | Iterable[str] = ()) -> str | None:
 
 def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
     """Why a lesson's words are not to be trusted. They are read as they came, too: tidying hides a line's start."""
-    text, when, when_not = (one[:MAX_READ] for one in (lesson.text, lesson.when, lesson.when_not))
-    given = dict.fromkeys(one for one in (text, when, when_not, f"{when} {text}".strip()) if one.strip())
+    text, when, when_not = (field[:MAX_READ] for field in (lesson.text, lesson.when, lesson.when_not))
+    given = dict.fromkeys(words for words in (text, when, when_not, f"{when} {text}".strip()) if words.strip())
     if reason := suspicion_of(tidied):
         return reason
-    return next((reason for one in given if (reason := screen(one, foreign))), None)
+    return next((reason for words in given if (reason := screen(words, foreign))), None)
 
 
 # ---------------------------------------------------------------- the lessons it is compared with
@@ -135,10 +135,10 @@ def relatives(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Ite
     """
     words = set(tokens(new.text))
     shared = shelf.index.sharing(words, (len(words) + 2) // 3)
-    ranked = sorted(((n, items[item.key]) for n, item in shared if item.key in items), key=lambda one: one[1].key)
-    near = [one for one in sorted(ranked, key=lambda one: -one[0]) if is_live(one[1])]
-    others = [item for _, item in near if item.key != new.id]
-    against = [item.key for item in others[:COMPARED] if opposed(item.value["text"], new.text)]
+    known = [(n, items[item.key]) for n, item in shared if item.key in items and is_live(items[item.key])]
+    near = sorted(known, key=lambda pair: (-pair[0], pair[1].key))
+    compared = [item for _, item in near if item.key != new.id][:COMPARED]
+    against = [item.key for item in compared if opposed(item.value["text"], new.text)]
     same_id = items.get(new.id)
     if same_id is not None and (new.name or same_id.value.get("status") != "superseded"):
         return same_id, against
