@@ -15,11 +15,11 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langgraph_reflexion import LessonBook, MemoryPolicy, ReflexionMiddleware
-from langgraph_reflexion.testing import Question, RoleModel, call, reflection, say
+from langgraph_reflexion.testing import Question, RoleModel, call, calls, reflection, say
 
 TASK = {"messages": [("user", "Plan one hour for the team.")]}
 RULE = {"kind": "rule", "text": "Search by weekday, never by date.", "when": "planning an hour for the team"}
@@ -213,6 +213,8 @@ def test_a_summary_in_the_middle_of_a_run_costs_neither_the_advice_nor_the_lesso
     assert any(SUMMARY in question.text for question in model.asked)
     assert result["messages"][-1].text.startswith("11:00")
     assert LessonBook(store).lessons()
+    (episode,) = LessonBook(store).episodes()
+    assert episode.task == "Plan one hour for the team."
 
 
 @pytest.mark.req("M2")
@@ -262,3 +264,23 @@ def test_what_a_reflection_is_shown_and_remembers_was_redacted_before():
     agent_with(model, others, ours_first=True, tools=[leaky]).invoke(TASK)
     assert len(model.asked) == 3
     assert not any("ann@example.com" in question.text for question in model.asked)
+
+
+@pytest.mark.req("M5")
+def test_a_tool_that_pauses_goes_on_and_an_abandoned_run_leaves_nothing_open():
+    @tool
+    def confirm(what: str) -> str:
+        """Ask a person."""
+        return str(interrupt({"confirm": what}))
+
+    both = calls(("confirm", {"what": "the room"}), ("confirm", {"what": "the hour"}))
+    model = RoleModel([both, say("done"), both, say("done again")])
+    agent = agent_with(model, [], ours_first=True, tools=[confirm], checkpointer=InMemorySaver())
+    paused = agent.invoke(TASK, THREAD)["__interrupt__"]
+    result = agent.invoke(Command(resume={one.id: "yes" for one in paused}), THREAD)
+    assert [message.text for message in result["messages"]][-3:] == ["yes", "yes", "done"]
+    assert not result["outcome"].failures
+    agent.invoke(TASK, THREAD)  # pauses, and nobody answers
+    result = agent.invoke(TASK, THREAD)
+    assert result["messages"][-1].text == "done again"
+    assert is_valid(result["messages"])

@@ -62,6 +62,7 @@ from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import end_message, finish
+from langgraph_reflexion.nodes.host import was_resumed
 from langgraph_reflexion.nodes.models.asking import with_whole_text
 from langgraph_reflexion.nodes.models.bindings import tool_name
 from langgraph_reflexion.nodes.models.prompt import Instructions
@@ -82,6 +83,7 @@ from langgraph_reflexion.state import (
     Waiting,
     last_id,
     last_turn,
+    task_of,
     write_channels,
 )
 
@@ -200,6 +202,9 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         if agent is not None and not self._is_named:
             memory = replace(memory, agent=agent)
         update = begin(parts.actor, memory, parts.budget, read_state(values), config)
+        # Another middleware may summarize the message that holds the task.
+        task = update["about"]["task"] or task_of([*(values.get("messages") or []), *update.get("messages", [])])
+        update["about"] = {**update["about"], "task": task}
         state = cast("Any", {**read_state({**values, "reflexion": {}}), **update})
         public = {name: value for name, value in update.items() if name in PUBLIC}
         return {
@@ -278,6 +283,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             request.tool,
             lambda seconds: within(seconds, lambda: handler(request), lambda: handler(request)),
             lambda: parts.budget.left(run) if run else None,
+            may_retry=not was_resumed(get_config()),
         )
         if isinstance(result, Exception):
             return message_of_error(call, result)
@@ -304,9 +310,14 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         elif node != "finish":
             state = ended_by_another(parts.budget, state)
         actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
+        actor = replace(actor, name=_agent_name(config))
         ended = yield from finish(actor, tools, evaluator, memory, budget, None, as_it_stands(state), config)
-        public = {name: value for name, value in cast("Update", ended).items() if name in PUBLIC}
-        return cast("Update", write_channels(public))
+        update: Update = {"outcome": cast("Update", ended)["outcome"]}
+        known = {message.id for message in state["messages"]}
+        messages = cast("Update", ended).get("messages", [])
+        if any(message.id not in known for message in messages):
+            update["messages"] = messages
+        return cast("Update", write_channels(update))
 
     def _tools_of(self, given: Sequence[Any]) -> Toolbox:
         """The tools of a request. They are seldom others than in the last one, which are kept."""
