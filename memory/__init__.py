@@ -2,7 +2,8 @@
 
 from langgraph_reflexion.memory.book import LessonBook
 from langgraph_reflexion.memory.choose import Selection
-from langgraph_reflexion.memory.credit import record_text, spares_a_reflection, withheld
+from langgraph_reflexion.memory.credit import spares_a_reflection, withheld
+from langgraph_reflexion.memory.estimate import record_text
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes

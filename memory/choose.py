@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from langgraph_reflexion.memory.credit import Estimate
+from langgraph_reflexion.memory.estimate import Estimate
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.records import Evidence, hash_of
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion

@@ -1,25 +1,20 @@
-"""Credit: what came of each run counts for the lessons it was shown or went without, and decides what is shown next.
-
-The tasks that the same lessons fit are one kind. Runs without any of these lessons say how often the kind is won alone.
-Each lesson is expected to win as often, until its own runs say more; being taught counts as a run won. What is recent
-counts more: each later event takes a tenth from the weight of what was before it. A lesson is worth showing while it
-is expected to win more often than nothing.
-"""
+"""Credit: what came of each run counts for the lessons it was shown or went without, and moves their status."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, at_once, put, read
 from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
-from langgraph_reflexion.memory.records import Evidence, failure_of, run_record, taken_back, tool_of, whole_record
+from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
+from langgraph_reflexion.memory.records import Evidence, failure_of, run_record, taken_back, whole_record
 from langgraph_reflexion.memory.shelf import (
     REFUTED,
     Read,
@@ -32,82 +27,34 @@ from langgraph_reflexion.memory.shelf import (
 )
 from langgraph_reflexion.memory.upkeep import LATE, drop_old_episodes, fold_runs, is_due
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
-from langgraph_reflexion.text.likeness import same
+from langgraph_reflexion.text.likeness import in_common
 from langgraph_reflexion.text.secrets import mask_secrets
 from langgraph_reflexion.text.tokens import tokens
 
-FADES = 0.9
-"""What a later event leaves of a run's or a teaching's weight: about ten count. Set on the worlds marked `set` in
-`benchmarks/lessons.py`; 0.85 to 0.93 are level there."""
-
-PRIOR = 2.0
-"""Runs that the assumption about a lesson counts for, and likewise the topic's record for a kind. 2 to 4 are level."""
-
-EASY = 0.8
-"""Share of runs won without lessons from which a kind needs no help: a lesson must be expected to win half of the rest.
-Set on the same worlds; 0.7 to 0.8 are level."""
-
-KNOWN = 5
-"""Runs of a topic without lessons that are enough to compare with. With 5 to 12 a lesson that harms on easy tasks is
-found out alike; more cost up to a point where lessons help."""
-
 LOST = 2.5
 """Recent losses below which a lesson on probation is not retired: about three in a row."""
-
-ALWAYS_SHOWN = 3
-"""Runs that a candidate is shown in before it may be withheld, as the design promises."""
 
 ACTIVE_SHARE = 0.1
 """Part of `control_share` in which an active lesson is withheld: one run in fifty. A quarter costs half a point more
 in the usual world."""
 
-COMPARED = 4
-"""Runs with a lesson, and without it, below which nothing is said of what it adds."""
-
-SURE = 1.645
-"""Standard deviations either side of an uplift within which it lies nine times in ten."""
-
 PLACES = 50
 """Runs without lessons that a topic's record holds. A run's place follows its id, so that nothing is counted by reading
 first, and an old run gives way to a newer one."""
+
+MENDED = 3
+"""Earlier runs won with a lesson that are looked at for a second one that it mended."""
+
+LONG = 400
+"""Characters of a task in which the words of an occasion are looked for."""
+
+OFFERED = "it mended its failure in two runs of such tasks"
 
 TOPIC = "topic-"
 """How the labels of topics' records begin, beside those of lessons in the evidence."""
 
 UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "token_budget"})
 """Ends of a run that say nothing about its lessons."""
-
-
-class Uplift(NamedTuple):
-    """How much more often runs succeed with a lesson than without it, and the bounds within which that lies."""
-
-    mean: float
-    low: float
-    high: float
-
-
-class Estimate(NamedTuple):
-    """What share of runs is won without lessons on a kind of task, and with each of its lessons.
-
-    `known` says whether enough runs without lessons are known to compare with. Lessons of the same `advice` say the
-    same in other words.
-    """
-
-    without: float
-    values: Mapping[str, float]
-    known: bool
-    advice: Mapping[str, str]
-
-    def holds_back(self, lesson: str, evidence: Evidence) -> str:
-        """Why a lesson is held back at the start of a task of this kind, or nothing."""
-        value = self.values[lesson]
-        if not self.known and _lost_last(evidence):
-            return "it lost its last run, and hardly a run is known without lessons"
-        if value < self.without:
-            return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
-        if self.without >= EASY and value < (1 + self.without) / 2:
-            return f"runs of this kind are won in {self.without:.0%} without lessons"
-        return ""
 
 
 # ---------------------------------------------------------------- counting
@@ -188,9 +135,39 @@ def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
     if more:
         yield from unless_embedding_fails(more)
         yield from settled(shelf, known)
+    yield from _offer_at_start(shelf, episode, [one for one in now_known.values() if not one.evidence.vouched])
     for id, one in now_found.items():
         if is_due(one.evidence, now):
             yield from fold_runs(shelf, id)
+
+
+def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Plan[None]:
+    """Give a lesson that mended its failure twice the occasion of those tasks, so that it is shown before they fail."""
+    ops: list[Op] = []
+    for one in known:
+        won = [str(run["run"]) for run in one.evidence.shown_results() if run["result"] == "win"]
+        if episode.id not in won or not _mended(episode, one.lesson) or _is_offered(one.evidence):
+            continue
+        for run in [id for id in reversed(won) if id != episode.id][:MENDED]:
+            other = yield from read_episode(shelf, run)
+            when = in_common([episode.task[:LONG], other.task[:LONG]]) if other and _mended(other, one.lesson) else ""
+            if len(set(tokens(when))) > 1:
+                ops += moving(
+                    shelf, one, None, "edited", by="evidence", why=OFFERED, run=episode.id, after={"when": when}
+                )
+                break
+    if ops:
+        yield from unless_embedding_fails(ops)
+        yield from settled(shelf, [one.lesson.id for one in known])
+
+
+def _mended(episode: Episode, lesson: Lesson) -> bool:
+    """Whether the lesson was recalled for a failure of a run that was won then."""
+    return episode.success is True and lesson.id in episode.shown and episode.recalled_at.get(lesson.id, 0) > 0
+
+
+def _is_offered(evidence: Evidence) -> bool:
+    return any(change.why == OFFERED for change in evidence.changes)
 
 
 def _counted(found: Read, before: Episode | None, now: datetime) -> dict[str, Any] | None:
@@ -247,135 +224,7 @@ def _mask_secrets(data: Any) -> Any:
     return mask_secrets(data) if isinstance(data, str) else data
 
 
-# ---------------------------------------------------------------- what the numbers say
-
-
-def estimate(lessons: Mapping[str, Lesson], evidence: Mapping[str, Evidence], topic: tuple[int, int]) -> Estimate:
-    """What share of runs is won without these lessons, and with each. `topic` is the topic's record without any.
-
-    Lessons that give the same advice in other words share their evidence.
-    """
-    won, lost = _without([evidence[id] for id in lessons])
-    of_topic = (topic[0] + 1) / (sum(topic) + 2)
-    base = (won + PRIOR * of_topic) / (won + lost + PRIOR)
-    advice = _advice(lessons)
-    taught = _taught([(evidence[id], advice[id]) for id in lessons])
-    values: dict[str, float] = {}
-    for group in set(advice.values()):
-        members = [id for id in lessons if advice[id] == group]
-        wins, losses = recent([(lessons[id], evidence[id]) for id in members])
-        wins += taught[group]
-        values |= dict.fromkeys(members, (wins + PRIOR * base) / (wins + losses + PRIOR))
-    return Estimate(base, values, sum(topic) >= KNOWN, advice)
-
-
-def recent(same: Sequence[tuple[Lesson, Evidence]]) -> tuple[float, float]:
-    """The runs won and lost with lessons that give the same advice, where later runs count more.
-
-    A run that wrote one and went on counts only if that failed.
-    """
-    runs = {str(run["run"]): run for _, about in same for run in about.shown_results()}
-    tried = [run for _, about in same for run in about.runs if run.get("tried") and run.get("result") == "loss"]
-    wins = losses = 0.0
-    for lesson, about in same:  # what was counted or loaded comes before the runs that are listed
-        results = [run["result"] for run in about.shown_results()]
-        before = lesson.wins - results.count("win"), lesson.losses - results.count("loss")
-        faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))
-        wins, losses = wins + faded * before[0], losses + faded * before[1]
-    for run in sorted([*runs.values(), *tried], key=lambda run: str(run["at"])):
-        wins, losses = FADES * wins, FADES * losses
-        wins, losses = (wins + 1, losses) if run["result"] == "win" else (wins, losses + 1)
-    return wins, losses
-
-
-def _taught(lessons: Sequence[tuple[Evidence, str]]) -> dict[str, float]:
-    """How often each advice was taught, where what a kind was taught later counts more."""
-    times: dict[tuple[str, str], set[str]] = {}
-    for about, advice in lessons:
-        for source in about.sources:
-            times.setdefault((str(source["at"]), str(source["source"])), set()).add(advice)
-    found = dict.fromkeys((advice for _, advice in lessons), 0.0)
-    for _, taught in sorted(times.items()):
-        found = {advice: FADES * weight + (advice in taught) for advice, weight in found.items()}
-    return found
-
-
-def _without(evidence: Iterable[Evidence]) -> tuple[float, float]:
-    """Runs won and lost with none of these lessons, where any later run of their kind takes from the weight."""
-    runs: dict[str, dict[str, Any]] = {}
-    for one in evidence:
-        for run in one.runs:
-            known = runs.get(str(run.get("run")))
-            if run.get("tried") or run.get("result") not in ("win", "loss"):
-                continue
-            if known is None or (known.get("withheld") and not run.get("withheld")):
-                runs[str(run.get("run"))] = run
-    won = lost = 0.0
-    for run in sorted(runs.values(), key=lambda run: str(run["at"])):
-        won, lost = FADES * won, FADES * lost
-        if run.get("withheld"):
-            won, lost = (won + 1, lost) if run["result"] == "win" else (won, lost + 1)
-    return won, lost
-
-
-def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
-    """The first lesson that says the same as each, where the words of their occasion make no difference."""
-    texts = {id: f"{lesson.text} {lesson.when}" for id, lesson in lessons.items()}
-    words = {id: {word for word in tokens(text) if word.isascii()} for id, text in texts.items()}
-    found: dict[str, str] = {}
-    for id, lesson in lessons.items():
-        bound = [other for other in dict.fromkeys(found.values()) if _is_bound_alike(lesson, lessons[other])]
-        near = [other for other in bound if words[id] <= words[other] or words[other] <= words[id]]
-        found[id] = next((other for other in near if same(texts[id], texts[other])), id)
-    return found
-
-
-def _is_bound_alike(one: Lesson, other: Lesson) -> bool:
-    return bool(one.when) and (one.kind, tool_of(one)) == (other.kind, tool_of(other))
-
-
-def worth(lesson: Lesson, evidence: Evidence) -> float:
-    """The share of runs that a lesson is likely to win, whatever the kind of task."""
-    wins, losses = recent([(lesson, evidence)])
-    wins += max(_taught([(evidence, lesson.id)])[lesson.id], 1.0)  # what is just being written was taught once
-    return (wins + PRIOR / 2) / (wins + losses + PRIOR)
-
-
-def _lost_last(evidence: Evidence) -> bool:
-    """Whether a lesson lost the last run that says something of it, and was shown often enough to go without."""
-    last = next((run for run in reversed(evidence.runs) if run.get("result") in ("win", "loss")), None)
-    lost = last is not None and last["result"] == "loss" and not last.get("withheld")
-    return lost and len(evidence.shown) >= ALWAYS_SHOWN
-
-
-def uplift(lesson: Lesson) -> Uplift | None:
-    """What a lesson adds, by the runs that went without it; `None` where they are too few: not compared yet."""
-    if min(lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses) < COMPARED:
-        return None
-    ours, variance = posterior(lesson.wins, lesson.losses)
-    theirs, their_variance = posterior(lesson.withheld_wins, lesson.withheld_losses)
-    half = SURE * math.sqrt(variance + their_variance)
-    return Uplift(ours - theirs, ours - theirs - half, ours - theirs + half)
-
-
-def record_text(lesson: Lesson) -> str:
-    """A lesson's record in words, or nothing where no run was won or lost with it.
-
-    It is proven only where runs with it are won more often than runs without it by more than chance explains.
-    """
-    shown, without = lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses
-    if not shown:
-        return ""
-    added = uplift(lesson)
-    compared = f", {lesson.withheld_wins} of {without} without" if without else ""
-    verdict = ", not compared yet" if added is None else ", proven" if added.low > 0 else ""
-    return f"won {lesson.wins} of {shown} with it{compared}{verdict}"
-
-
-def posterior(wins: float, losses: float) -> tuple[float, float]:
-    """The share of runs that is won, and its variance, by a Beta distribution that begins flat."""
-    a, b = wins + 1, losses + 1
-    return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
+# ---------------------------------------------------------------- comparison
 
 
 def withheld(lesson: Lesson, run_id: str, share: float) -> bool:

@@ -13,7 +13,7 @@ from langgraph.store.base import Op
 
 from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put
 from langgraph_reflexion.memory.changes import moving, unless_embedding_fails
-from langgraph_reflexion.memory.credit import worth
+from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import of_any_tool
 from langgraph_reflexion.memory.models import must_answer, wording
@@ -32,7 +32,7 @@ from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, sto
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction
 from langgraph_reflexion.schemas import Lesson, Trigger
-from langgraph_reflexion.text.likeness import likeness, opposed
+from langgraph_reflexion.text.likeness import in_common, likeness, opposed
 from langgraph_reflexion.text.tokens import tokens
 
 ALIKE = 0.5
@@ -169,13 +169,11 @@ def _pattern(shelf: Shelf, cluster: Cluster, text: str | None) -> Lesson | None:
     now = shelf.clock()
     topics, tools = {member.topic for member in members}, {tool_of(member) for member in members}
     tool = tools.pop() if len(tools) == 1 else None
+    occasions = [member.when if tool else of_any_tool(member.when, tool_of(member)) for member in members]
     made = Lesson(
         kind="pattern",
         text=best.text,
-        when=next(
-            (member.when if tool else of_any_tool(member.when, tool_of(member)) for member in members if member.when),
-            "",
-        ),
+        when=in_common(occasions),
         when_not=next((member.when_not for member in members if member.when_not), ""),
         topic=topics.pop() if len(topics) == 1 else None,
         tags=list(dict.fromkeys(tag for member in members for tag in member.tags))[:16],

@@ -14,7 +14,8 @@ from langgraph.store.base import Op, PutOp
 from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.changes import as_recorded, settled, unless_embedding_fails
 from langgraph_reflexion.memory.choose import doubt_of
-from langgraph_reflexion.memory.credit import TOPIC, Uplift, topics_in, uplift
+from langgraph_reflexion.memory.credit import TOPIC, topics_in
+from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.records import (
     ALSO,
     FIELDS,

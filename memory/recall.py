@@ -21,7 +21,8 @@ from langgraph.store.base import Item, SearchOp
 
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
-from langgraph_reflexion.memory.credit import estimate, topic_label, won_and_lost
+from langgraph_reflexion.memory.credit import topic_label, won_and_lost
+from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked, topic_for

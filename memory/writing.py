@@ -10,7 +10,7 @@ from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
-from langgraph_reflexion.memory.credit import worth
+from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import is_bound_alike, is_live, merge
 from langgraph_reflexion.memory.models import guard_objection

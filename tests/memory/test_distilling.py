@@ -53,6 +53,18 @@ def test_one_pattern_speaks_for_a_cluster_and_its_members_stay_as_they_were(book
     assert [book.get(one.id) for one in members] == members
 
 
+def test_the_occasion_of_a_pattern_is_what_the_occasions_of_its_members_share(book: LessonBook) -> None:
+    occasions = (
+        "proposing a slot for a meeting",
+        "moving a slot for a large meeting",
+        "checking the slot of a meeting",
+    )
+    for source, (text, when) in enumerate(zip(ALIKE, occasions, strict=True)):
+        kept(book, text, f"e{source}", when=when)
+    [pattern] = book.distill()
+    assert pattern.when == "slot for a meeting"
+
+
 def test_a_second_call_changes_nothing_and_asks_no_model(book: LessonBook) -> None:
     a_few(book)
     assert len(book.distill()) == 1

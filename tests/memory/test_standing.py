@@ -85,6 +85,42 @@ def test_lessons_for_other_occasions_of_a_like_failure_are_no_rivals(book: Lesso
     assert {lesson.text for lesson in found} == {BUSY, ROOM}
 
 
+def test_the_same_advice_in_other_words_stands_beside_it_and_shares_its_runs(book: LessonBook, clock: Any) -> None:
+    when = "handling a slot for a meeting"
+    first = remedy(book, "Always ask the registrar when you handle a slot.", when=when, sources=["a"])
+    clock.pass_by(minutes=1)
+    rival = remedy(book, "Bring a printed calendar.", when=when, sources=["b"])
+    clock.pass_by(minutes=1)
+    other = remedy(book, "For each slot, ask the registrar first.", when=when, sources=["c"])
+    assert {lesson.id for lesson in book.recall(TASK)} == {first.id, other.id}
+    credited(book, clock, "ll", "r", shown=[first.id])
+    assert [lesson.id for lesson in book.recall(TASK)] == [rival.id]
+
+
+def test_what_a_kind_was_taught_lately_and_often_comes_before_what_it_was_taught_once(
+    book: LessonBook, clock: Any
+) -> None:
+    for source, text in enumerate((BUSY, BUSY, LATE, LATE, LATE, BUSY)):
+        clock.pass_by(minutes=1)
+        remedy(book, text, sources=[f"run-{source}"])
+    assert recalled(book) == [LATE]
+    for source in range(3):
+        clock.pass_by(minutes=1)
+        remedy(book, BUSY, sources=[f"later-{source}"])
+    assert recalled(book) == [BUSY]
+
+
+def test_a_strategy_takes_the_place_of_no_advice(book: LessonBook, clock: Any) -> None:
+    remedy(book, BUSY, sources=["a"])
+    about = {"when": WHEN, "trigger": Trigger(signal="check_failed", fingerprint=MARK), "origin": "verified"}
+    worked = book.add(
+        Lesson(kind="strategy", text="List the calendars, then name a gap.", sources=["b"], **about)
+    ).lesson
+    assert worked is not None
+    credited(book, clock, "www", "r", shown=[worked.id])
+    assert recalled(book)[0] == BUSY
+
+
 # ---------------------------------------------------------------- what its own run made of it
 
 
@@ -158,7 +194,9 @@ def test_a_lesson_whose_failure_came_back_has_lost_though_the_run_was_won_later(
 # ---------------------------------------------------------------- what the evidence says
 
 
-@pytest.mark.parametrize("lucky", [0, 6], ids=["from the start", "after a lucky start"])
+@pytest.mark.parametrize(
+    "lucky", [pytest.param(0, id="from the start", marks=pytest.mark.slow), pytest.param(6, id="after a lucky start")]
+)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.req("D23")
 def test_a_lesson_that_harms_is_out_within_forty_runs(book_on: Any, clock: Any, seed: int, lucky: int) -> None:
@@ -286,6 +324,26 @@ def test_runs_without_it_say_that_it_helps_where_hardly_anything_does(book: Less
     assert ROOM in recalled(book)
     credited(book, clock, "w" * 20, "free", withheld=[harms.id])
     assert ROOM not in recalled(book)
+
+
+# ---------------------------------------------------------------- before it fails
+
+
+def test_a_lesson_that_mended_its_failure_twice_is_shown_at_the_start_of_such_tasks(
+    book: LessonBook, clock: Any
+) -> None:
+    lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
+    for day in ("Tuesday", "Friday"):
+        task = f"Plan the press meeting of {day}."
+        assert book.recall(task) == []
+        clock.pass_by(minutes=1)
+        mended = {"task": task, "success": True, "status": "success", "recalled_at": {lesson.id: 2}}
+        book.credit(Episode(id=day, shown=[lesson.id], failures=[REFUSED], **mended))
+    assert [one.id for one in book.recall("Plan the press meeting of Monday.")] == [lesson.id]
+    assert book.recall("Translate a poem about the sea.") == []
+    assert book.history(lesson.id)[-1].why == "it mended its failure in two runs of such tasks"
+    book.undo("Friday")
+    assert book.recall("Plan the press meeting of Monday.") == []
 
 
 # ---------------------------------------------------------------- where there is little room

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
 from langgraph_reflexion.text import lazy_pattern
@@ -101,6 +102,22 @@ def same(a: str, b: str) -> bool:
     if _turns(a) != _turns(b) or len(_NEGATION.findall(a)) != len(_NEGATION.findall(b)):
         return False
     return not (opposed(a, b) or _contrast(a, b) or _rearranged(a, b))
+
+
+def in_common(texts: Sequence[str]) -> str:
+    """The words of the first text that all of them hold, in its order and with its stop words between them."""
+    shared = set.intersection(*(set(tokens(text)) for text in texts))
+    kept: list[str] = []
+    waiting: list[str] = []
+    for word in texts[0].split():
+        content = tokens(word)
+        if not content:
+            waiting.append(word)
+            continue
+        if shared.issuperset(content):
+            kept += [*(waiting if kept else []), word]
+        waiting = []
+    return " ".join(kept).strip(" ,;:.!?")
 
 
 def same_in_other_words(a: str, b: str) -> bool:

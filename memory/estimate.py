@@ -1,0 +1,202 @@
+"""Estimates: what share of runs is won without lessons on a kind of task, and with each of its lessons.
+
+The tasks that the same lessons fit are one kind. Runs without any of these lessons say how often the kind is won alone.
+Each lesson is expected to win as often, until its own runs say more; being taught counts as a run won. What is recent
+counts more: each later event takes a tenth from the weight of what was before it. A lesson is worth showing while it
+is expected to win more often than nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langgraph_reflexion.memory.records import Evidence, tool_of
+from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.likeness import same
+from langgraph_reflexion.text.tokens import tokens
+
+FADES = 0.9
+"""What a later event leaves of a run's or a teaching's weight: about ten count. Set on the worlds marked `set` in
+`benchmarks/lessons.py`; 0.85 to 0.93 are level there."""
+
+PRIOR = 2.0
+"""Runs that the assumption about a lesson counts for, and likewise the topic's record for a kind. 2 to 4 are level."""
+
+EASY = 0.8
+"""Share of runs won without lessons from which a kind needs no help: a lesson must be expected to win half of the rest.
+Set on the same worlds; 0.7 to 0.8 are level."""
+
+KNOWN = 5
+"""Runs of a topic without lessons that are enough to compare with. With 5 to 12 a lesson that harms on easy tasks is
+found out alike; more cost up to a point where lessons help."""
+
+COMPARED = 4
+"""Runs with a lesson, and without it, below which nothing is said of what it adds."""
+
+SURE = 1.645
+"""Standard deviations either side of an uplift within which it lies nine times in ten."""
+
+ALWAYS_SHOWN = 3
+"""Runs that a candidate is shown in before it may be withheld, as the design promises."""
+
+
+class Uplift(NamedTuple):
+    """How much more often runs succeed with a lesson than without it, and the bounds within which that lies."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Estimate(NamedTuple):
+    """What share of runs is won without lessons on a kind of task, and with each of its lessons.
+
+    `known` says whether enough runs without lessons are known to compare with. Lessons of the same `advice` say the
+    same in other words.
+    """
+
+    without: float
+    values: Mapping[str, float]
+    known: bool
+    advice: Mapping[str, str]
+
+    def holds_back(self, lesson: str, evidence: Evidence) -> str:
+        """Why a lesson is held back at the start of a task of this kind, or nothing."""
+        value = self.values[lesson]
+        if not self.known and _lost_last(evidence):
+            return "it lost its last run, and hardly a run is known without lessons"
+        if value < self.without:
+            return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
+        if self.without >= EASY and value < (1 + self.without) / 2:
+            return f"runs of this kind are won in {self.without:.0%} without lessons"
+        return ""
+
+
+def estimate(lessons: Mapping[str, Lesson], evidence: Mapping[str, Evidence], topic: tuple[int, int]) -> Estimate:
+    """What share of runs is won without these lessons, and with each. `topic` is the topic's record without any.
+
+    Lessons that give the same advice in other words share their evidence.
+    """
+    won, lost = _without([evidence[id] for id in lessons])
+    of_topic = (topic[0] + 1) / (sum(topic) + 2)
+    base = (won + PRIOR * of_topic) / (won + lost + PRIOR)
+    advice = _advice(lessons)
+    taught = _taught([(evidence[id], advice[id]) for id in lessons])
+    values: dict[str, float] = {}
+    for group in set(advice.values()):
+        members = [id for id in lessons if advice[id] == group]
+        wins, losses = recent([(lessons[id], evidence[id]) for id in members])
+        wins += taught[group]
+        values |= dict.fromkeys(members, (wins + PRIOR * base) / (wins + losses + PRIOR))
+    return Estimate(base, values, sum(topic) >= KNOWN, advice)
+
+
+def recent(same: Sequence[tuple[Lesson, Evidence]]) -> tuple[float, float]:
+    """The runs won and lost with lessons that give the same advice, where later runs count more.
+
+    A run that wrote one and went on counts only if that failed.
+    """
+    runs = {str(run["run"]): run for _, about in same for run in about.shown_results()}
+    tried = [run for _, about in same for run in about.runs if run.get("tried") and run.get("result") == "loss"]
+    wins = losses = 0.0
+    for lesson, about in same:  # what was counted or loaded comes before the runs that are listed
+        results = [run["result"] for run in about.shown_results()]
+        before = lesson.wins - results.count("win"), lesson.losses - results.count("loss")
+        faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))
+        wins, losses = wins + faded * before[0], losses + faded * before[1]
+    for run in sorted([*runs.values(), *tried], key=lambda run: str(run["at"])):
+        wins, losses = FADES * wins, FADES * losses
+        wins, losses = (wins + 1, losses) if run["result"] == "win" else (wins, losses + 1)
+    return wins, losses
+
+
+def _taught(lessons: Sequence[tuple[Evidence, str]]) -> dict[str, float]:
+    """How often each advice was taught, where what a kind was taught later counts more."""
+    times: dict[tuple[str, str], set[str]] = {}
+    for about, advice in lessons:
+        for source in about.sources:
+            times.setdefault((str(source["at"]), str(source["source"])), set()).add(advice)
+    found = dict.fromkeys((advice for _, advice in lessons), 0.0)
+    for _, taught in sorted(times.items()):
+        found = {advice: FADES * weight + (advice in taught) for advice, weight in found.items()}
+    return found
+
+
+def _without(evidence: Iterable[Evidence]) -> tuple[float, float]:
+    """Runs won and lost with none of these lessons, where any later run of their kind takes from the weight."""
+    runs: dict[str, dict[str, Any]] = {}
+    for one in evidence:
+        for run in one.runs:
+            known = runs.get(str(run.get("run")))
+            if run.get("tried") or run.get("result") not in ("win", "loss"):
+                continue
+            if known is None or (known.get("withheld") and not run.get("withheld")):
+                runs[str(run.get("run"))] = run
+    won = lost = 0.0
+    for run in sorted(runs.values(), key=lambda run: str(run["at"])):
+        won, lost = FADES * won, FADES * lost
+        if run.get("withheld"):
+            won, lost = (won + 1, lost) if run["result"] == "win" else (won, lost + 1)
+    return won, lost
+
+
+def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
+    """The first lesson that says the same as each, where the words of their occasion make no difference."""
+    texts = {id: f"{lesson.text} {lesson.when}" for id, lesson in lessons.items()}
+    words = {id: {word for word in tokens(text) if word.isascii()} for id, text in texts.items()}
+    found: dict[str, str] = {}
+    for id, lesson in lessons.items():
+        bound = [other for other in dict.fromkeys(found.values()) if _is_bound_alike(lesson, lessons[other])]
+        near = [other for other in bound if words[id] <= words[other] or words[other] <= words[id]]
+        found[id] = next((other for other in near if same(texts[id], texts[other])), id)
+    return found
+
+
+def _is_bound_alike(one: Lesson, other: Lesson) -> bool:
+    return bool(one.when) and (one.kind, tool_of(one)) == (other.kind, tool_of(other))
+
+
+def worth(lesson: Lesson, evidence: Evidence) -> float:
+    """The share of runs that a lesson is likely to win, whatever the kind of task."""
+    wins, losses = recent([(lesson, evidence)])
+    wins += max(_taught([(evidence, lesson.id)])[lesson.id], 1.0)  # what is just being written was taught once
+    return (wins + PRIOR / 2) / (wins + losses + PRIOR)
+
+
+def _lost_last(evidence: Evidence) -> bool:
+    """Whether a lesson lost the last run that says something of it, and was shown often enough to go without."""
+    last = next((run for run in reversed(evidence.runs) if run.get("result") in ("win", "loss")), None)
+    lost = last is not None and last["result"] == "loss" and not last.get("withheld")
+    return lost and len(evidence.shown) >= ALWAYS_SHOWN
+
+
+def uplift(lesson: Lesson) -> Uplift | None:
+    """What a lesson adds, by the runs that went without it; `None` where they are too few: not compared yet."""
+    if min(lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses) < COMPARED:
+        return None
+    ours, variance = posterior(lesson.wins, lesson.losses)
+    theirs, their_variance = posterior(lesson.withheld_wins, lesson.withheld_losses)
+    half = SURE * math.sqrt(variance + their_variance)
+    return Uplift(ours - theirs, ours - theirs - half, ours - theirs + half)
+
+
+def record_text(lesson: Lesson) -> str:
+    """A lesson's record in words, or nothing where no run was won or lost with it.
+
+    It is proven only where runs with it are won more often than runs without it by more than chance explains.
+    """
+    shown, without = lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses
+    if not shown:
+        return ""
+    added = uplift(lesson)
+    compared = f", {lesson.withheld_wins} of {without} without" if without else ""
+    verdict = ", not compared yet" if added is None else ", proven" if added.low > 0 else ""
+    return f"won {lesson.wins} of {shown} with it{compared}{verdict}"
+
+
+def posterior(wins: float, losses: float) -> tuple[float, float]:
+    """The share of runs that is won, and its variance, by a Beta distribution that begins flat."""
+    a, b = wins + 1, losses + 1
+    return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
