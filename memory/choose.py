@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from langgraph_reflexion.memory.estimate import Estimate
@@ -11,7 +12,7 @@ from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.records import Evidence, hash_of
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
 from langgraph_reflexion.schemas import Lesson
-from langgraph_reflexion.text.likeness import likeness, opposed
+from langgraph_reflexion.text.likeness import Advice, likeness, opposed
 from langgraph_reflexion.text.tokens import count_tokens
 
 logger = logging.getLogger(__name__)
@@ -72,16 +73,17 @@ def choose(
         worthy = [one for one in fit if not why.get(one[0].id)]
     least = BESIDE * max((place.words for _, place in worthy if place.words is not None), default=0.0)
     worthy = [one for one in worthy if one[1].words is None or one[1].words >= least]
+    read = cache(Advice)
     chosen: list[Lesson] = []
     for lesson in rules[: max(most - 1, 1) if worthy else most]:
         if (cost := tokens_of(lesson)) <= budget:
             chosen.append(lesson)
             budget -= cost
-    for lesson in _in_order(worthy, evidence, kind):
+    for lesson in _in_order(worthy, evidence, kind, read):
         cost = tokens_of(lesson)
         if len(chosen) < most and cost <= budget:
             texts = [*shown_before, *(one.text for one in chosen if kind.advice.get(one.id) != kind.advice[lesson.id])]
-            if not any(_clash(lesson.text, text) for text in texts):
+            if not any(_clash(read(lesson.text), read(text)) for text in texts):
                 chosen.append(lesson)
                 budget -= cost
     if worthy or not why:
@@ -90,7 +92,9 @@ def choose(
     return Selection(chosen, held, why[held.id])
 
 
-def _in_order(fit: Sequence[tuple[Lesson, Fit]], evidence: Mapping[str, Evidence], kind: Estimate) -> list[Lesson]:
+def _in_order(
+    fit: Sequence[tuple[Lesson, Fit]], evidence: Mapping[str, Evidence], kind: Estimate, read: Callable[[str], Advice]
+) -> list[Lesson]:
     """The lessons that may be shown together, the best first."""
 
     def rank(one: tuple[Lesson, Fit]) -> tuple[bool, bool, float]:
@@ -102,11 +106,17 @@ def _in_order(fit: Sequence[tuple[Lesson, Fit]], evidence: Mapping[str, Evidence
     offered = [lesson for lesson, _ in sorted(fit, key=rank)]
     gone = _replaced(offered, evidence)
     firm = [lesson for lesson in offered if is_vouched(lesson, evidence)]
-    offered = [one for one in offered if one in firm or not any(_clash(one.text, other.text) for other in firm)]
+    offered = [
+        one for one in offered if one in firm or not any(_clash(read(one.text), read(other.text)) for other in firm)
+    ]
     found: list[Lesson] = []
     while offered:
         first = offered[0]
-        rivals = [one for one in offered if one is first or are_rivals(one, first) or opposed(one.text, first.text)]
+        rivals = [
+            one
+            for one in offered
+            if one is first or are_rivals(one, first) or opposed(read(one.text), read(first.text))
+        ]
         best = max(rivals, key=lambda one: (is_vouched(one, evidence), kind.values[one.id], _written(one)))
         found += [best, *(one for one in rivals if one is not best and kind.advice[one.id] == kind.advice[best.id])]
         offered = [one for one in offered if one not in rivals]
@@ -182,5 +192,5 @@ def _written(lesson: Lesson) -> float:
     return lesson.created_at.timestamp() if lesson.created_at else 0.0
 
 
-def _clash(text: str, other: str) -> bool:
+def _clash(text: Advice, other: Advice) -> bool:
     return likeness(text, other) >= TOO_ALIKE or opposed(text, other)

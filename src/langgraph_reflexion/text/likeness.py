@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import cached_property
 from itertools import pairwise
 
 from langgraph_reflexion.text import lazy_pattern
@@ -74,13 +75,62 @@ _SIDES = tuple((stem(word), pair, side) for pair in sorted(_OPPOSITES) for side,
 """Each of those words as it is found in a text, its pair, and which side of the pair it is."""
 
 
-def likeness(a: str, b: str) -> float:
+class Advice:
+    """A text as it is compared: what stands before the advice is off. Read once, it can be compared many times."""
+
+    def __init__(self, text: str) -> None:
+        preface = _PREFACE.match(text)
+        self.text = text[preface.end() :] if preface is not None and preface.end() < len(text) else text
+        self.folded = fold(self.text)
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        return Counter(word for word in tokens(self.text) if word not in _COUNTED_APART)
+
+    @cached_property
+    def negated(self) -> dict[str, bool]:
+        """Each content word, and whether it follows a negation in its clause."""
+        negated: dict[str, bool] = {}
+        for clause in _CLAUSE.split(self.text):
+            negation = _NEGATION.search(clause)
+            for word in tokens(clause[: negation.start()] if negation else clause):
+                negated.setdefault(word, False)
+            for word in tokens(clause[negation.end() :]) if negation else ():
+                negated[word] = True
+        return negated
+
+    @cached_property
+    def sides(self) -> dict[str, set[int]]:
+        """The pairs of opposites of which the text holds a side, with the sides it holds."""
+        words = {stem(word) for word in re.findall(r"[a-z]+", self.folded)}
+        found: dict[str, set[int]] = {}
+        for word, pair, side in _SIDES:
+            if word in words if word.isascii() else word in self.folded:
+                found.setdefault(pair, set()).add(side)
+        return found
+
+    @cached_property
+    def order(self) -> tuple[set[str], set[str]] | None:
+        """What the text wants done first and what afterwards, or `None` where it gives no order."""
+        found = _SEQUENCE.search(self.text)
+        if found is None:
+            return None
+        head, tail = self.text[: found.start()], self.text[found.end() :]
+        if not tokens(head) and "," in tail:  # `Before you do that, do this`
+            tail, _, head = tail.partition(",")
+        reverse = found.group().lower() == "after" or (found.group(2) is not None and "前" in found.group())
+        first, last = set(tokens(head)), set(tokens(tail))
+        if not first or not last:
+            return None
+        return (last, first) if reverse else (first, last)
+
+
+def likeness(a: str | Advice, b: str | Advice) -> float:
     """How alike two texts are, from 0 to 1, by their content words; contradicting texts are at most 0.5 alike."""
-    a, b = _advice(a), _advice(b)
-    if fold(a) == fold(b):
+    a, b = _read(a), _read(b)
+    if a.folded == b.folded:
         return 1.0
-    left, right = (Counter(word for word in tokens(text) if word not in _COUNTED_APART) for text in (a, b))
-    alike = _dice(left, right)
+    alike = _dice(a.words, b.words)
     return 0.5 if alike > 0.5 and opposed(a, b) else alike
 
 
@@ -90,8 +140,9 @@ def same(a: str, b: str) -> bool:
     A word exchanged for another (`violin` for `glacier`) makes another lesson, however alike the rest is. When in
     doubt the answer is no: two lessons that say the same cost less than two that were merged wrongly.
     """
-    a, b = _advice(a), _advice(b)
-    if fold(a) == fold(b):
+    first, second = Advice(a), Advice(b)
+    a, b = first.text, second.text
+    if first.folded == second.folded:
         return True
     left, right = _content(a), _content(b)
     only_left, only_right = left.keys() - right.keys(), right.keys() - left.keys()
@@ -99,9 +150,10 @@ def same(a: str, b: str) -> bool:
         return False
     if any(word.isdigit() or word in _DECISIVE_CHARACTERS for word in only_left | only_right):
         return False
-    if _turns(a) != _turns(b) or len(_NEGATION.findall(a)) != len(_NEGATION.findall(b)):
+    turns = [set(re.findall(r"[a-z]+", text.folded)) & _TURNS for text in (first, second)]
+    if turns[0] != turns[1] or len(_NEGATION.findall(a)) != len(_NEGATION.findall(b)):
         return False
-    return not (opposed(a, b) or _contrast(a, b) or _rearranged(a, b))
+    return not (opposed(first, second) or _contrast(first, second) or _rearranged(a, b))
 
 
 def in_common(texts: Sequence[str]) -> str:
@@ -129,29 +181,25 @@ def same_in_other_words(a: str, b: str) -> bool:
     return numbers[0] == numbers[1] and negated[0] == negated[1] and not opposed(a, b)
 
 
-def opposed(a: str, b: str) -> bool:
+def opposed(a: str | Advice, b: str | Advice) -> bool:
     """Whether two texts speak of the same thing and advise the opposite."""
-    a, b = _advice(a), _advice(b)
-    if _swapped(a, b):
+    a, b = _read(a), _read(b)
+    if a.order is not None and b.order is not None and _swapped(a.order, b.order):
         return True
-    if _overlap(set(tokens(a)), set(tokens(b))) < 0.4:  # below half, whatever stands for a negation
-        return False
-    left, right = _negated_words(a), _negated_words(b)
-    common = left.keys() & right.keys()
-    share = 2 * len(common) / max(len(left) + len(right), 1)
+    common = a.negated.keys() & b.negated.keys()
+    share = _overlap(a.negated.keys(), b.negated.keys())
     if share >= 0.5 and _contrast(a, b):
         return True
-    exchanged = left.keys() - common and right.keys() - common
+    exchanged = a.negated.keys() - common and b.negated.keys() - common
     if share < 0.5 or (exchanged and share < 0.85):
         return False
-    only_left = sum(left[word] and not right[word] for word in common)
-    only_right = sum(right[word] and not left[word] for word in common)
-    return bool(only_left and only_right) or max(only_left, only_right) >= 0.4 * len(common)
+    only_a = sum(a.negated[word] and not b.negated[word] for word in common)
+    only_b = sum(b.negated[word] and not a.negated[word] for word in common)
+    return bool(only_a and only_b) or max(only_a, only_b) >= 0.4 * len(common)
 
 
-def _advice(text: str) -> str:
-    preface = _PREFACE.match(text)
-    return text[preface.end() :] if preface is not None and preface.end() < len(text) else text
+def _read(text: str | Advice) -> Advice:
+    return text if isinstance(text, Advice) else Advice(text)
 
 
 def _content(text: str) -> Counter[str]:
@@ -162,10 +210,6 @@ def _content(text: str) -> Counter[str]:
 
 def _dice(left: Counter[str], right: Counter[str]) -> float:
     return 2 * (left & right).total() / max(left.total() + right.total(), 1)
-
-
-def _turns(text: str) -> set[str]:
-    return set(re.findall(r"[a-z]+", fold(text))) & _TURNS
 
 
 def _rearranged(a: str, b: str) -> bool:
@@ -190,61 +234,21 @@ def _clauses(text: str) -> list[list[str]]:
     return [clause for clause in found if clause]
 
 
-def _negated_words(text: str) -> dict[str, bool]:
-    """Each content word, and whether it follows a negation in its clause."""
-    negated: dict[str, bool] = {}
-    for clause in _CLAUSE.split(text):
-        negation = _NEGATION.search(clause)
-        for word in tokens(clause[: negation.start()] if negation else clause):
-            negated.setdefault(word, False)
-        for word in tokens(clause[negation.end() :]) if negation else ():
-            negated[word] = True
-    return negated
-
-
-def _contrast(a: str, b: str) -> bool:
+def _contrast(a: Advice, b: Advice) -> bool:
     """Whether one text holds a word whose opposite stands in the other, and neither holds both."""
-    left, right = _pairs_in(a), _pairs_in(b)
     return any(
-        len(sides) == len(right[pair]) == 1 and sides != right[pair] for pair, sides in left.items() if pair in right
+        len(sides) == len(b.sides[pair]) == 1 and sides != b.sides[pair]
+        for pair, sides in a.sides.items()
+        if pair in b.sides
     )
 
 
-def _pairs_in(text: str) -> dict[str, set[int]]:
-    """The pairs of opposites of which a text holds a side, with the sides it holds."""
-    folded = fold(text)
-    words = {stem(word) for word in re.findall(r"[a-z]+", folded)}
-    found: dict[str, set[int]] = {}
-    for word, pair, side in _SIDES:
-        if word in words if word.isascii() else word in folded:
-            found.setdefault(pair, set()).add(side)
-    return found
-
-
-def _swapped(a: str, b: str) -> bool:
+def _swapped(a: tuple[set[str], set[str]], b: tuple[set[str], set[str]]) -> bool:
     """Whether one text puts first what the other puts last: `first this, then that`, `first that, then this`."""
-    left, right = _first_and_last(a), _first_and_last(b)
-    if left is None or right is None:
-        return False
-    straight = _overlap(left[0], right[0]) + _overlap(left[1], right[1])
-    crossed = min(_overlap(left[0], right[1]), _overlap(left[1], right[0]))
+    straight = _overlap(a[0], b[0]) + _overlap(a[1], b[1])
+    crossed = min(_overlap(a[0], b[1]), _overlap(a[1], b[0]))
     return crossed >= 0.5 and 2 * crossed > straight
 
 
-def _first_and_last(text: str) -> tuple[set[str], set[str]] | None:
-    """What a text wants done first and what afterwards, or `None` where it gives no order."""
-    found = _SEQUENCE.search(text)
-    if found is None:
-        return None
-    head, tail = text[: found.start()], text[found.end() :]
-    if not tokens(head) and "," in tail:  # `Before you do that, do this`
-        tail, _, head = tail.partition(",")
-    reverse = found.group().lower() == "after" or (found.group(2) is not None and "前" in found.group())
-    first, last = set(tokens(head)), set(tokens(tail))
-    if not first or not last:
-        return None
-    return (last, first) if reverse else (first, last)
-
-
-def _overlap(left: set[str], right: set[str]) -> float:
+def _overlap(left: Set[str], right: Set[str]) -> float:
     return 2 * len(left & right) / max(len(left) + len(right), 1)
