@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -14,8 +13,6 @@ from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import Advice, likeness, opposed
 from langgraph_reflexion.text.tokens import count_tokens
-
-logger = logging.getLogger(__name__)
 
 BESIDE = 0.7
 """Share of the best lesson's score that another needs to be shown beside it. Set on the tuning halves of
@@ -63,7 +60,6 @@ def choose(
     is no help. Of several remedies for the same sort of failure on the same occasion the most valuable is shown, beside
     those that give the same advice, so that its run says whether it works; of two that advise the opposite likewise.
     """
-    fit = [one for one in fit if not _is_doubted(one[0], evidence[one[0].id])]
     doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
     if failed:
         why = {}
@@ -174,13 +170,6 @@ def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> se
         trusted = any(one.origin in ("verified", "told") for one in old) and lesson.status != "active"
         gone |= {lesson.id} if lesson.kind == "pattern" and (firm or trusted) else {one.id for one in old}
     return gone
-
-
-def _is_doubted(lesson: Lesson, evidence: Evidence) -> bool:
-    doubt = doubt_of(lesson, evidence)
-    if doubt is not None:
-        logger.warning("Left out the lesson %r: %s", lesson.id, doubt)
-    return doubt is not None
 
 
 def _lost_last(evidence: Evidence) -> bool:

@@ -145,14 +145,22 @@ def recall(
         always, best = ([key for key in keys if evidence[key].approved] for keys in (always, best))
     current = {key: _current(items[key], evidence[key], failure) for key in (*always, *best)}
     rules = [lesson for key in always if (lesson := current[key]) is not None]
-    rules = [lesson for lesson in rules if doubt_of(lesson, evidence[lesson.id]) is None]
     rules.sort(key=lambda lesson: -len(weights.keys() & words_of(lesson.text)))
     fit = [(lesson, scores[key]) for key in best if key not in always and (lesson := current[key]) is not None]
     record = won_and_lost(evidence[about]) if failure is None else (0, 0)
     kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, record)
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     limits = policy.max_lessons, policy.lesson_tokens
-    return choose(rules, fit, evidence, kind, *limits, shown_before, failure is not None)
+    while True:  # only what is about to be shown is read again: that takes longer than to find it
+        chosen = choose(rules, fit, evidence, kind, *limits, shown_before, failure is not None)
+        doubts = {lesson.id: doubt_of(lesson, evidence[lesson.id]) for lesson in (*chosen, chosen.held) if lesson}
+        doubted = [id for id, doubt in doubts.items() if doubt is not None]
+        if not doubted:
+            return chosen
+        for id in doubted:
+            logger.warning("Left out the lesson %r: %s", id, doubts[id])
+        rules = [lesson for lesson in rules if lesson.id not in doubted]
+        fit = [place for place in fit if place[0].id not in doubted]
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
