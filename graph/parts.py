@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,8 @@ def must_be(value: Any, kind: type, setting: str) -> None:
     elif hasattr(value, "__aenter__") or hasattr(value, "__enter__"):
         keyword = "async with" if not hasattr(value, "__enter__") else "with"
         message += f": open it first, `{keyword} ... as {setting}:`"
+    elif kind is BaseStore and isinstance(value, (str, PathLike)):
+        message += f": for a file give FaissStore({str(value)!r})"
     raise ValueError(message)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 from langgraph.store.base import BaseStore
@@ -58,7 +59,8 @@ def filled_in(
 def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Namespace:
     """The namespace of a book or a notebook, its fields filled; a store or namespace that cannot be one is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
-        raise ValueError(f"`store` is a LangGraph store, got {store!r}")
+        hint = f": for a file give FaissStore({str(store)!r})" if isinstance(store, (str, PathLike)) else ""
+        raise ValueError(f"`store` is a LangGraph store, got {store!r}{hint}")
     if not namespace or not isinstance(namespace, (tuple, list)):
         raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
     for one in namespace:

@@ -93,7 +93,7 @@ def ask_for_decision(
     """The prompt and the reply to it; a prompt too long for the model is shortened once.
 
     If the model could not be asked, its exception is returned. What only a person can fix is raised: a wrong
-    setting, and an exception of the caller's own prompt.
+    setting, a script without replies, and an exception of the caller's own prompt.
     """
     native = isinstance(actor.protocol, Native)
     ask_model: Callable[..., Waits[Reply]] = ask if native or not actor.protocol.rules else ask_for_object
@@ -113,7 +113,11 @@ def ask_for_decision(
             kind = model_fault(fault)
             if kind == "overflow" and not harder:
                 harder = True
-            elif kind == "setting" or (actor.raises_faults and budget.overspent(state) is None):
+            elif (
+                kind == "setting"
+                or isinstance(fault, AssertionError)  # a test speaks: a script has run out
+                or (actor.raises_faults and budget.overspent(state) is None)
+            ):
                 if native and lacks_tools(fault):
                     fault.add_note("A model that cannot call tools needs protocol='json'.")
                 raise

@@ -153,6 +153,7 @@ def _run_for_checks(
         success_score=budget.limits.success_score,
         model=model,
         prompts=actor.prompts,
+        model_retries=budget.limits.model_retries,
         id=state["about"]["id"],
     )
 

@@ -138,13 +138,26 @@ def run_call(
 def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
     """The result, or an error message if the caller's check of this tool refuses it."""
     check = evaluator.tool_checks.get(call["name"])
-    if check is None or not isinstance(result, ToolMessage) or result.status == "error":
+    answer = _answer_in(result, call) if check is not None else None
+    if check is None or answer is None or answer.status == "error":
         return result
-    verdict = yield from check.verdict(result.text, call, Meter(), seconds)
+    verdict = yield from check.verdict(answer.text, call, Meter(), seconds)
     if decided(verdict, budget.limits.success_score) is not False:
         return result
     complaint = complaints([verdict], budget.limits.success_score)
-    return error_message(call, f"Error: refused by {complaint}\nThe result was: {result.text}", "exception", "check")
+    return error_message(call, f"Error: refused by {complaint}\nThe result was: {answer.text}", "exception", "check")
+
+
+def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
+    """The message that answers a call: the result, or in the tool's `Command`."""
+    for item in result if isinstance(result, list) else [result]:
+        if isinstance(item, ToolMessage):
+            return item
+        for key, value in updates_of(item) if isinstance(item, Command) and _names_fields(item.update) else ():
+            for message in value if isinstance(value, (list, tuple)) else [value]:
+                if key == "messages" and isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
+                    return message
+    return None
 
 
 def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
@@ -231,10 +244,8 @@ def _names_fields(update: Any) -> bool:
 
 def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
     """The answer to a call that hands over: the tool's own, else a plain one."""
-    for value in (value for key, value in updates_of(command) if key == "messages"):
-        for message in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
-                return message
+    if (answer := _answer_in(command, call)) is not None:
+        return answer
     return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"], id=f"handed-{call['id']}")
 
 

@@ -170,6 +170,8 @@ class Run(Value):
     """The agent's own chat model, for a check that says `wants_model`."""
     prompts: Any = Field(default=None, repr=False)
     """The agent's prompts, for a check that asks a model."""
+    model_retries: int = 0
+    """How often a lost connection to that model is tried again (`Limits.model_retries`)."""
     id: str = ""
     """The run's id, for a check that records what it asked."""
 

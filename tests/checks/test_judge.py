@@ -366,3 +366,15 @@ def test_repetition_that_cannot_be_is_refused_when_built(settings):
     (name,) = settings
     with pytest.raises(ValueError, match=f"`{name}`"):
         consistent(**settings)
+
+
+@pytest.mark.req("B8", "E1")
+def test_a_judge_whose_connection_is_lost_is_asked_again_as_often_as_the_model_is():
+    judge = ScriptedModel([ConnectionError("reset"), '{"passed": true, "score": 90, "issues": []}'])
+    agent = create_reflexion_agent(ScriptedModel([say("Bell")]), checks=[llm_judge(judge)])
+    assert agent.invoke({"messages": [("user", TASK)]})["outcome"].status == "success"
+    once = ScriptedModel([ConnectionError("reset"), say("unused")])
+    limits = Limits(model_retries=0, max_attempts=1)
+    agent = create_reflexion_agent(ScriptedModel([say("Bell")]), checks=[llm_judge(once)], limits=limits)
+    agent.invoke({"messages": [("user", TASK)]})
+    assert len(once.asked) == 1

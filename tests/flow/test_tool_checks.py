@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
-from langchain_core.tools import tool
+from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.graph.message import add_messages
+from langgraph.types import Command
+from typing_extensions import TypedDict
 
 from langgraph_reflexion import Verdict, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
@@ -90,3 +96,22 @@ async def test_a_check_of_a_tool_may_be_async():
 def test_a_check_of_a_tool_that_cannot_work_is_refused_when_the_agent_is_built(given, said):
     with pytest.raises(ValueError, match=said):
         create_reflexion_agent(ScriptedModel([]), [query], tool_checks=given)
+
+
+@pytest.mark.req("A5")
+def test_the_result_inside_a_tools_command_is_checked_and_a_refused_command_is_not_followed(run):
+    @tool
+    def note(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[None]:
+        """Take a note."""
+        said = ToolMessage("Error: the disk is full", tool_call_id=tool_call_id)
+        return Command(update={"messages": [said], "notes": [text]})
+
+    class Desk(TypedDict):
+        messages: Annotated[list[AnyMessage], add_messages]
+        notes: list[str]
+
+    model = ScriptedModel([call("note", text="eleven"), reflection("Go on."), say("done")])
+    seen = run(model, [note], tool_checks={"note": no_error}, state_schema=Desk)
+    assert seen.signals == ["tool_error"]
+    assert "the disk is full" in seen.outcome.failures[0].evidence
+    assert "notes" not in seen.result

@@ -199,6 +199,7 @@ def test_what_is_no_store_no_clock_and_no_name_is_refused(setting: str, value: o
         ("checkpointer", InMemorySaver, r"make one, InMemorySaver"),
         ("checkpointer", SqliteSaver.from_conn_string(":memory:"), "open it first, `with ... as checkpointer:`"),
         ("limits", Limits, "make one, Limits"),
+        ("store", "lessons.db", r"for a file give FaissStore\('lessons.db'\)"),
     ],
 )
 def test_what_is_nearly_right_is_refused_with_the_way_out(setting: str, value: object, way_out: str) -> None:

@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Inv
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
+from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.testing import (
     ScriptedModel,
     ScriptExhausted,
@@ -307,3 +308,8 @@ def test_two_models_know_nothing_of_each_other() -> None:
     assert one.invoke("Go.").content == "a"
     assert two.asked == []
     assert two.invoke("Go.").content == "b"
+
+
+def test_a_script_that_runs_out_in_a_run_raises_and_is_no_outcome() -> None:
+    with pytest.raises(ScriptExhausted, match="asked once more"):
+        create_reflexion_agent(ScriptedModel([])).invoke({"messages": [("user", "When?")]})

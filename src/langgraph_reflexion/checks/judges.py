@@ -102,7 +102,7 @@ def llm_judge(
         chosen = _own_or_agents(judge, run, "llm_judge")
         meter = Meter()
         try:
-            reply = yield from _ask(chosen, prompt, "judge", schema, meter)
+            reply = yield from _ask(chosen, prompt, "judge", run, schema, meter)
         except Exception as error:
             raise_control_flow(error)
             _record(run, prompt, "", None, describe(error), meter)
@@ -176,7 +176,12 @@ def _own_or_agents(model: Runnable[Any, Any] | None, run: Run, check: str) -> Ru
 
 
 def _ask(
-    model: Runnable[Any, Any], prompt: str, name: str, schema: dict[str, Any] | None = None, meter: Meter | None = None
+    model: Runnable[Any, Any],
+    prompt: str,
+    name: str,
+    run: Run,
+    schema: dict[str, Any] | None = None,
+    meter: Meter | None = None,
 ) -> Waits[str]:
     """The reply of a chat model or a graph; `schema` is bound where the provider enforces schemas."""
     config, message = metered(_current_config(), meter or Meter()), HumanMessage(prompt)
@@ -188,7 +193,7 @@ def _ask(
         return _last_words(final)
     if schema is not None and knows_schemas(model):
         model = model.bind(**as_format("verdict", schema))
-    reply = yield from ask(model, [message], config, aside=name)
+    reply = yield from ask(model, [message], config, retries=run.model_retries, aside=name)
     return reply.message.text
 
 
@@ -351,7 +356,7 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
         prompt = (run.prompts or Prompts()).render("again", task=fenced(bounded(run.task)), observations=observations)
         replies = []
         for _ in range(k):
-            replies.append((yield from _ask(chosen, prompt, "again")).strip())
+            replies.append((yield from _ask(chosen, prompt, "again", run)).strip())
         text = text_of(answer)
         others = [reply for reply in replies if not _agree(reply, text)]
         agreeing = k - len(others)
