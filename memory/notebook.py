@@ -102,7 +102,10 @@ class ErrorNotebook:
         """Remove the findings made before a time, or older than an age, and return how many they were."""
         if not isinstance(than, (datetime, timedelta)) or (isinstance(than, datetime) and than.tzinfo is None):
             raise ValueError(f"`than` is a timedelta or a datetime with a time zone, got {than!r}")
-        end = self._clock() - than if isinstance(than, timedelta) else than
+        try:
+            end = self._clock() - than if isinstance(than, timedelta) else than
+        except OverflowError:
+            raise ValueError(f"`than` is an age within the calendar, got {than!r}") from None
         known, sessions = yield from self._read()
         old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
         gone = [_session_key(one["session"]) for one in sessions if datetime.fromisoformat(one["at"]) < end]

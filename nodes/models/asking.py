@@ -91,7 +91,7 @@ def _cut_reply(error: Exception) -> AIMessage | None:
 
 def reply_of(message: AIMessage) -> Reply:
     """The message and its cost, fit to be kept and sent again, whatever its client made of it."""
-    calls, invalid = _proper_calls(message) if message.tool_calls else ([], message.invalid_tool_calls)
+    calls, invalid = _proper_calls(message) if message.tool_calls or message.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": message.additional_kwargs}
     return Reply(with_whole_text(message, **fields), spent_on(message))
 
@@ -107,7 +107,9 @@ def with_whole_text(message: M, **fields: Any) -> M:
 
 def _proper_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
     """The calls with a name, arguments as a dict and an id as text; what cannot be read is an invalid call."""
-    calls, invalid = list[Any](), list[Any](message.invalid_tool_calls)
+    calls, invalid = list[Any](), list[Any]()
+    for cut in cast("list[dict[str, Any]]", message.invalid_tool_calls):
+        invalid.append({**cut, "id": None if (call_id := cut.get("id")) is None else str(call_id)})
     for call in cast("list[dict[str, Any]]", message.tool_calls):
         name, args, call_id = call.get("name"), call.get("args"), call.get("id")
         if isinstance(args, str):

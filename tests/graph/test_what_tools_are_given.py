@@ -100,7 +100,7 @@ def keep_secret(x: int, secret: Annotated[str, InjectedToolArg] = "none") -> str
 
 def run(tools: Any, decision: Any, given: Any = None, config: Any = None, context: Any = None, **settings: Any) -> Any:
     """The result of one decision to call, and an answer."""
-    agent = create_reflexion_agent(ScriptedModel([decision, "done"]), tools, **settings)
+    agent = create_reflexion_agent(RoleModel(decide=[decision, "done"], reflect=reflection()), tools, **settings)
     return agent.invoke({**HELLO, **(given or {})}, config, context=context)
 
 
