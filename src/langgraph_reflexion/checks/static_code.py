@@ -26,6 +26,7 @@ DANGEROUS = (
 """What `static_code` forbids unless other names are given."""
 SAME_AS = {
     "os": ("posix", "nt"),
+    "exec": ("runpy", "code", "codeop", "pdb", "bdb", "timeit", "trace", "profile", "cProfile"),
     "open": ("io.open", "io.FileIO", "codecs.open", "pathlib", "fileinput", "tempfile", "linecache"),
 }
 """Other names of the standard library for the same thing. A leading underscore (`_socket`) needs no entry."""
