@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -97,11 +96,7 @@ class Double(BaseChatModel):
 
     @override
     def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
         time.sleep(self.delay)
@@ -109,11 +104,7 @@ class Double(BaseChatModel):
 
     @override
     async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
         await asyncio.sleep(self.delay)
@@ -121,11 +112,7 @@ class Double(BaseChatModel):
 
     @override
     def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
         answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
         time.sleep(self.delay)
@@ -134,11 +121,7 @@ class Double(BaseChatModel):
 
     @override
     async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
         answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
         await asyncio.sleep(self.delay)
