@@ -25,10 +25,10 @@ from langgraph_reflexion.nodes.exceptions import (
     pause_before,
     tool_error_class,
 )
-from langgraph_reflexion.nodes.failure_turns import older_memos, shown_reflection
 from langgraph_reflexion.nodes.host import emit, emit_attempt, emit_failure, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
+from langgraph_reflexion.nodes.models.prompt import older_memos, shown_reflection
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, mistakes

@@ -13,9 +13,9 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
-from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
+from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired

@@ -15,10 +15,10 @@ from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor, Repair, ask_for_decision
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe
-from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit, emit_failure
 from langgraph_reflexion.nodes.models.asking import Reply, add_spent, cut_off, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
+from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native, written_call
 from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, with_ids
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox

@@ -11,8 +11,8 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, count_repeats
-from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit_failure
+from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox

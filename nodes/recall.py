@@ -10,8 +10,8 @@ from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import LessonBook, Selection, likeness, topic_for, withheld
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.failure_turns import with_failure_turn
 from langgraph_reflexion.nodes.host import emit
+from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import Recalled, State, Update, task_in
