@@ -75,7 +75,6 @@ def test_each_signal_of_the_loop_has_its_word(run, desk, protocol, signal, wrong
     assert seen.answer == "11:00"
 
 
-@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("A2")
 def test_no_signal_is_without_a_run_that_gives_it():
     """A new signal goes into the list above. The others have tests of their own: below, and in test_checks.py."""
@@ -83,6 +82,7 @@ def test_no_signal_is_without_a_run_that_gives_it():
     assert {signal for signal, _, _ in SIGNALS_OF_THE_LOOP} | others == set(get_args(Signal))
 
 
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("A2")
 def test_a_decision_against_the_rules_is_a_rule_violation(run, desk):
     broken = {"thought": "", "action": "tool_call", "tool": "search", "tool_input": {"query": "x"}, "final": "11:00"}
