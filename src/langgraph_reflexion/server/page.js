@@ -285,12 +285,14 @@ async function showLesson(id) {
   const sources = (await Promise.all(one.sources.slice(0, 3).map((run) => ask(`runs/${encodeURIComponent(run)}`).catch(() => null)))).filter(Boolean);
   const undone = new Set(changes.map((change) => change.undoes).filter(Boolean));
   const approved = one.status === "active" && changes.some((change) => change.action === "approved" && !undone.has(change.id));
+  const waits = one.status === "candidate" ? "An agent with `approve=True` waits for your approval." : "";
+  const approval = approved ? "A person approved these words." : waits;
   openDetail(
     one.text,
     [badge(one.status), " ", badge(one.kind)],
     one.hidden
       ? el("p", { class: "verdict wait" }, `Held back: ${one.hidden}.`)
-      : el("p", { class: "verdict good" }, `Shown to the runs that it fits: ${one.shown} so far.${approved ? " A person approved these words." : ""}`),
+      : el("p", { class: "verdict good" }, `Shown to the runs that it fits: ${one.shown} so far. ${approval}`),
     decisions(one, { approved }),
     el("h3", {}, "Record"),
     fields({
