@@ -1,13 +1,15 @@
 """Record what a small model really writes, for the fast tests of the readers: python tests/real_model/record.py FILE
 
 Each line has what was asked for (`decision`, `reflection`, `judgement`) and the reply as it came. Prompts are those of
-the package: a scheduling agent under the JSON protocol with its tools, trials with structured reflections, and a judge.
+the package: a scheduling agent under the JSON protocol with its tools, trials with structured reflections, and a judge;
+each in words alone and with its schema enforced by the server.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +21,7 @@ from langgraph_reflexion import Limits, create_reflexion_agent, create_trial_gra
 from langgraph_reflexion.checks import llm_judge
 from langgraph_reflexion.evals import load_tasks
 from langgraph_reflexion.graph.demo import TASK, busy_times, is_free
-from small_model import small_model, small_model_server
+from small_model import DECISION_FORM, small_model, small_model_server
 
 KINDS = {"reflect": "reflection", "judge": "judgement"}
 TEMPERATURES = (0.0, 0.5, 1.0)
@@ -48,9 +50,17 @@ def main() -> None:
     once = Limits(max_steps=2, max_attempts=2, max_reflections=1)
     with small_model_server() as address, Path(sys.argv[1]).open("w", encoding="utf-8") as file:
         config: Any = {"callbacks": [Recorder(file)]}
-        for temperature in TEMPERATURES:
-            model = small_model(address, temperature=temperature, max_tokens=150)
-            agent = create_reflexion_agent(model, [busy_times], checks=[is_free], protocol="json", limits=once)
+        for temperature, enforced in product(TEMPERATURES, (False, True)):
+            profile = {"structured_output": True} if enforced else None
+            model = small_model(address, temperature=temperature, max_tokens=150, profile=profile)
+            agent = create_reflexion_agent(
+                model.bind(response_format=DECISION_FORM) if enforced else model,
+                [busy_times],
+                reflector=model,
+                checks=[is_free],
+                protocol="json",
+                limits=once,
+            )
             agent.invoke({"messages": [("user", TASK)]}, config)
             trials = create_trial_graph(model, [llm_judge(model), lambda *_: False], strategy="reflexion", limits=once)
             trials.invoke({"messages": [("user", load_tasks("shipped")[0].task)]}, config)

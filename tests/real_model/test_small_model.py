@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from langgraph_reflexion import Limits, Outcome, create_reflexion_agent
 from langgraph_reflexion.graph.demo import TASK, busy_times, is_free
 from model_server.strictness import fault_in_request
-from small_model import missing_packages, small_model, small_model_server
+from small_model import DECISION_FORM, missing_packages, small_model, small_model_server
 
 pytestmark = [
     pytest.mark.external,
@@ -26,19 +26,6 @@ pytestmark = [
 ]
 AT_ONCE = 8
 FEW = Limits(max_steps=3, max_attempts=2, max_reflections=1)
-DECISION = {
-    "type": "object",
-    "properties": {
-        "thought": {"type": "string", "maxLength": 80},
-        "action": {"enum": ["tool_call", "finish"]},
-        "tool": {"enum": ["busy_times", None]},
-        "tool_input": {"anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "null"}]},
-        "final": {"type": ["string", "null"], "maxLength": 80},
-    },
-    "required": ["thought", "action", "tool", "tool_input", "final"],
-    "additionalProperties": False,
-}
-"""The object of the JSON protocol, as a server with grammars enforces it."""
 
 
 class Town(BaseModel):
@@ -115,8 +102,7 @@ def test_what_the_length_limit_cuts_is_no_answer(address: str, enforced: bool, s
 async def test_the_demos_task_ends_under_each_protocol(address: str, protocol: str):
     model: Any = small_model(address, max_tokens=80)
     if protocol == "json with its grammar":
-        form = {"name": "decision", "schema": DECISION}
-        model = model.bind(response_format={"type": "json_schema", "json_schema": form})
+        model = model.bind(response_format=DECISION_FORM)
     agent = create_reflexion_agent(
         model,
         [busy_times],

@@ -25,6 +25,20 @@ NAME = "SmolLM2-135M-Instruct"
 READY = "listening on "
 LONGEST_START = 60.0
 """Seconds: it starts in one on a quiet machine."""
+DECISION = {
+    "type": "object",
+    "properties": {
+        "thought": {"type": "string", "maxLength": 80},
+        "action": {"enum": ["tool_call", "finish"]},
+        "tool": {"enum": ["busy_times", None]},
+        "tool_input": {"anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "null"}]},
+        "final": {"type": ["string", "null"], "maxLength": 80},
+    },
+    "required": ["thought", "action", "tool", "tool_input", "final"],
+    "additionalProperties": False,
+}
+DECISION_FORM = {"type": "json_schema", "json_schema": {"name": "decision", "schema": DECISION}}
+"""The object of the JSON protocol for one tool, as a server with grammars enforces it."""
 
 
 def missing_packages() -> list[str]:
