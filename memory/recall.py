@@ -31,7 +31,7 @@ from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.text.request import FURTHER, LONG_TASK, sentences
 from langgraph_reflexion.text.tokens import tokens
-from langgraph_reflexion.text.topics import GENERAL, without_names
+from langgraph_reflexion.text.topics import GENERAL, NAMES, names_beside
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ SMALL = 0.25
 PAST_TASKS = 20
 """Earlier tasks that a long one is held against."""
 
-NEAR = 0.5
+NEAR = 0.55
 """Share of the way from the similarity of unlike texts to 1 that is enough by itself. Set on the same halves with
 all-MiniLM-L6-v2, where 0.4 to 0.6 are level."""
 
@@ -231,7 +231,8 @@ def match(
         shared = index.matching({word: weight * index.rarity(word) for word, weight in weights.items()})
         ordered = sorted(shared, key=lambda key: (-shared[key], key))
         keys = list(islice((key for key in ordered if usable(index.entries[key].item)), most))
-        keys += [key for key in near if key not in shared and key in index.entries and usable(index.entries[key].item)]
+        first = set(keys)
+        keys += [key for key in near if key not in first and key in index.entries and usable(index.entries[key].item)]
         enough = ENOUGH * max(sum(weights.values()) / USUAL_TASK, 1.0) ** 0.25
         by_words = {key: _score(index, weights, index.entries[key], shared.get(key, 0.0)) / enough for key in keys}
         return {key: math.hypot(score, near.get(key, 0.0) / NEAR) for key, score in by_words.items()}
@@ -354,24 +355,27 @@ def _is_bound_alike(value: Mapping[str, Any], failure: Failure) -> bool:
 def _is_out_of_place(index: Index, entry: Entry, weights: Mapping[str, float]) -> bool:
     """Whether the task meets a lesson's `when_not` better than its `when`."""
     against = entry.item.value.get("when_not")
-    if not isinstance(against, str) or not against:
+    if not isinstance(against, str):
         return False
 
     def shared(words: Iterable[str]) -> float:
         return sum(index.rarity(word) * weights.get(word, 0.0) for word in words)
 
-    return shared(words_of(against)) >= max(1.0, shared(entry.when))
+    score = shared(words_of(against))
+    return score >= 1 and score > shared(entry.when)
 
 
 def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:
     """The lessons of a topic whose `when` names nothing but the topic and what the task holds as well."""
+    known = {*weights, *ANY_REQUEST}
+    general = known | NAMES.get(topic, frozenset())
     found = []
-    for key, item in index.items.items():
-        when = item.value.get("when")
-        if item.value.get("topic") == topic and isinstance(when, str) and when and usable(item):
-            named = set(tokens(without_names(topic, when))) - weights.keys() - ANY_REQUEST
-            if not named:
-                found.append(key)
+    for key, entry in index.entries.items():
+        value = entry.item.value
+        if not entry.when or value.get("topic") != topic or any(w.isascii() and w not in general for w in entry.when):
+            continue
+        if usable(entry.item) and names_beside(topic, value["when"]) <= known:
+            found.append(key)
     return found
 
 

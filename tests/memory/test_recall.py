@@ -371,6 +371,7 @@ def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_
     loop = "Handle the empty input before the loop."
     book.add(a_rule(loop, when="implementing a function", topic="coding"))
     book.add(a_rule("Name the pointer of the second list.", when="merging two sorted lists", topic="coding"))
+    book.add(a_rule("Copy the dependencies before the sources.", when="writing a Dockerfile", topic="coding"))
     book.add(a_rule("Look for the patent before you name the inventor.", when="asked who invented something",
                     topic="search"))  # fmt: skip
     assert texts(book.recall("Write a Python program that reverses a string.")) == [loop]

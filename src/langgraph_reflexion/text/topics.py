@@ -9,6 +9,7 @@ import re
 from types import MappingProxyType
 
 from langgraph_reflexion.text import lazy_pattern
+from langgraph_reflexion.text.tokens import tokens
 
 TOPICS = ("coding", "maths", "analysis", "writing", "search")
 GENERAL = "general"
@@ -59,27 +60,27 @@ _WORDS = {
     topic: lazy_pattern(rf"(?<![\w+#])(?:{_ENGLISH[topic]})(?![\w+#])|{_CHINESE[topic]}", re.IGNORECASE | re.VERBOSE)
     for topic in TOPICS
 }
-_CHINESE_NAMES = MappingProxyType(
+NAMES = MappingProxyType(
     {
+        "coding": frozenset(tokens("code coding program programming function method class script algorithm implement")),
+        "maths": frozenset(tokens("solve calculate compute equation arithmetic math maths mathematics")),
+        "analysis": frozenset(tokens("analysis analyse analyze compare comparison evaluate evaluation data")),
+        "writing": frozenset(tokens("write writing draft text article")),
+        "search": frozenset(tokens("who whom whose where which search find out look up")),
+    }
+)
+"""Words that name any task of a topic, stemmed."""
+
+_CHINESE_NAMES = {
+    topic: lazy_pattern(names)
+    for topic, names in {
         "coding": "代码|编程|程序|函数|算法|脚本|实现一个",
         "maths": "计算|求解|数学",
         "analysis": "分析|比较|评估",
         "writing": "写一|撰写|写作|文章",
         "search": "谁|哪里|哪个|搜索|查找|查询|查一下",
-    }
-)
-_NAMES = {
-    topic: lazy_pattern(rf"(?<!\w)(?:{english})(?!\w)|{_CHINESE_NAMES[topic]}", re.IGNORECASE | re.VERBOSE)
-    for topic, english in {
-        "coding": r"""cod(?:e|ing)|program(?:s|ming)?|functions?|methods?|class(?:es)?|scripts?|algorithms?|
-            implement(?:s|ed|ing)?""",
-        "maths": r"solv(?:e|ing)|calculat(?:e|ing)|comput(?:e|ing)|equations?|arithmetic|math(?:s|ematics)?",
-        "analysis": r"analys(?:e|is|ing)|analyz(?:e|ing)|compar(?:e|ing|ison)|evaluat(?:e|ing|ion)|data",
-        "writing": r"writ(?:e|ing)|draft(?:ing)?|texts?|articles?",
-        "search": r"who|whom|whose|where|which|search(?:ing)?|find(?:ing)?\ out|look(?:ing)?\ up",
     }.items()
 }
-"""Words that name any task of a topic."""
 
 _CODE = lazy_pattern(
     r"```|\bdef \w+\(|\bSELECT\b.+\bFROM\b|\bimport \w+|=>|\.(?:py|js|ts|java|go|rs|cpp|sql)\b"
@@ -126,6 +127,6 @@ def topic_of(task: str) -> str:
     return best if points[best] > 0 else GENERAL
 
 
-def without_names(topic: str, text: str) -> str:
-    """The text without the words that name a topic as a whole, so that what is left names something of it."""
-    return _NAMES[topic].sub(" ", text) if topic in _NAMES else text
+def names_beside(topic: str, text: str) -> set[str]:
+    """The words of a text that name something else than the topic as a whole."""
+    return set(tokens(_CHINESE_NAMES[topic].sub(" ", text))) - NAMES[topic] if topic in NAMES else set(tokens(text))
