@@ -64,7 +64,7 @@ PAST_TASKS = 20
 
 NEAR = 0.55
 """Share of the way from the similarity of unlike texts to 1 that is enough by itself. Set on the same halves with
-all-MiniLM-L6-v2, where 0.4 to 0.6 are level."""
+all-MiniLM-L6-v2: at 0.5 hopeless tasks are shown a sixth more lessons, at 0.6 fewer right ones are found."""
 
 UNLIKE = (
     "The old lighthouse keeper painted the garden fence green.",
