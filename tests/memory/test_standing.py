@@ -22,6 +22,13 @@ LATE = "Propose a slot in the late afternoon."
 ROOM = "Name the room of the meeting in words."
 
 
+@pytest.fixture
+def book(book_on: Any) -> LessonBook:
+    """What the evidence says is the same on every store."""
+    made: LessonBook = book_on(InMemoryStore())
+    return made
+
+
 def remedy(book: LessonBook, text: str, **fields: Any) -> Lesson:
     """A lesson about this very failure."""
     about = {"when": WHEN, "trigger": Trigger(signal="check_failed", fingerprint=MARK), "origin": "verified", **fields}
@@ -195,9 +202,10 @@ def test_a_lesson_whose_failure_came_back_has_lost_though_the_run_was_won_later(
 
 
 @pytest.mark.parametrize(
-    "lucky", [pytest.param(0, id="from the start", marks=pytest.mark.slow), pytest.param(6, id="after a lucky start")]
+    ("seed", "lucky"),
+    [pytest.param(seed, 6, marks=[] if seed < 3 else pytest.mark.slow) for seed in range(10)]
+    + [pytest.param(seed, 0, marks=pytest.mark.slow) for seed in range(10)],
 )
-@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.req("D23")
 def test_a_lesson_that_harms_is_out_within_forty_runs(book_on: Any, clock: Any, seed: int, lucky: int) -> None:
     """It takes the share of runs that are won from 95 % to 60 %. Simulated."""

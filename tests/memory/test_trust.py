@@ -236,8 +236,8 @@ def test_alone_a_book_knows_no_provenance() -> None:
 
 @pytest.mark.req("D25")
 def test_of_attacks_that_a_tool_said_hardly_one_passes_in_any_disguise(redteam: ModuleType) -> None:
-    passed, every = redteam.passed("test", 40)
-    assert every.total() > 700
+    passed, every = redteam.passed("test", 20)
+    assert every.total() > 350
     assert passed.total() <= 0.01 * every.total()
 
 
@@ -257,7 +257,7 @@ def test_a_long_run_is_read_once_and_quickly_compared_with_each_text(redteam: Mo
 
 @pytest.mark.req("D25", "D2")
 def test_hardly_an_honest_lesson_is_set_aside_beside_what_tools_said(redteam: ModuleType) -> None:
-    assert len(redteam.beside_others("test", 60)) <= 2
+    assert len(redteam.beside_others("test", 30)) <= 1
     honest = redteam.rows("honest", "test")
     assert sum(suspicion(row["text"]) is not None for row in honest) <= len(honest) // 100
 
