@@ -90,11 +90,11 @@ class LessonBook:
         `task` and `answer` are what it must not retell; `foreign` is what tools, files, pages and errors said in the
         run: a lesson in their words is set aside. So is one with a `doubt`, a reason of the caller's own.
         """
-        where = text(task, "task", optional=True), text(answer, "answer", optional=True)
+        for name, value in (("task", task), ("answer", answer), ("doubt", doubt)):
+            text(value, name, optional=True)
         if not isinstance(foreign, Foreign):
             names(foreign, "foreign")
-        why = foreign, text(doubt, "doubt", optional=True)
-        return (yield from writing.add(self._shelf, lesson, *where, *why))
+        return (yield from writing.add(self._shelf, lesson, task, answer, foreign, doubt))
 
     add, aadd = both(_add)
 
@@ -112,10 +112,12 @@ class LessonBook:
         The list has two attributes more: where all that fits is held back at the start of a task, because its kind goes
         as well without, `held` is the best of it, and `why` says so.
         """
+        text(task, "task")
+        text(topic, "topic", optional=True)
         if failure is not None:
             instance(Failure, failure, "failure")
-        given = text(task, "task"), names(tools, "tools"), failure, text(topic, "topic", optional=True)
-        return (yield from recall.recall(self._shelf, *given, names(exclude, "exclude")))
+        tools, exclude = names(tools, "tools"), names(exclude, "exclude")
+        return (yield from recall.recall(self._shelf, task, tools, failure, topic, exclude))
 
     recall, arecall = both(_recall)
 
@@ -159,8 +161,8 @@ class LessonBook:
 
     def _search(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> Plan[list[Found]]:
         """The lessons nearest to a query in whatever status, with how near they are."""
-        given = text(query, "query"), whole(limit, "limit"), _known(filters)
-        return (yield from recall.search(self._shelf, *given))
+        text(query, "query")
+        return (yield from recall.search(self._shelf, query, whole(limit, "limit"), _known(filters)))
 
     search, asearch = both(_search)
 
