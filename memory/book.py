@@ -24,7 +24,7 @@ from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
 
 Wanted = str | Collection[str] | None
-"""A word to filter by, or several of which one must hold."""
+"""A word to filter by, or several, any of which will do."""
 
 
 class Filters(TypedDict, total=False):
@@ -122,7 +122,7 @@ class LessonBook:
     recall, arecall = both(_recall)
 
     def _credit(self, episode: Episode) -> Plan[None]:
-        """Keep a finished run and count what came of it; the last to finish under a run id stands."""
+        """Keep a finished run and count its result; the last to finish under a run id counts."""
         yield from credit.credit(self._shelf, instance(Episode, episode, "episode"))
 
     credit, acredit = both(_credit)
@@ -268,7 +268,7 @@ class LessonBook:
     sweep, asweep = both(_sweep)
 
     def _distill(self, model: Any = None) -> Plan[list[Lesson]]:
-        """Give lessons that say much the same one pattern that speaks for them, and return the new patterns.
+        """Sum up lessons that say much the same in one pattern each, and return the new patterns.
 
         `model`, a chat model or a function of a prompt, words them; without one, or where it is not faithful, the best
         wording is taken. The lessons stay, linked. A second call finds nothing to do and asks no model.
@@ -287,7 +287,7 @@ class LessonBook:
     def _load(
         self, path_or_file: Place, *, strict: bool = True, update: bool = False, untrusted: bool = False
     ) -> Plan[Loaded]:
-        """Keep the lessons of such a file that are new here: all or nothing, or all but the bad lines.
+        """Add the new lessons of an exported file: all or nothing, or all but the bad lines.
 
         A file is believed as its owner's word. With `untrusted` its lessons are new candidates, `observed` and without
         a record. With `update`, lessons that are known by their id take the words that the file has for them.
@@ -300,7 +300,7 @@ class LessonBook:
 
 
 def _known(filters: Filters) -> Filters:
-    """The filters; a word that no lesson can have is refused, because it would read as an empty book."""
+    """The filters. A word that no lesson can have is refused: finding nothing would look like an empty book."""
     if unknown := sorted(set(filters) - set(FILTERS)):
         raise TypeError(f"there is no filter {unknown[0]!r}; there are {', '.join(FILTERS)}")
     for name, allowed in FILTERS.items():

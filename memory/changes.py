@@ -112,7 +112,7 @@ def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
 
 
 def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
-    """An item's value after the changes that nobody took back."""
+    """An item's value after the changes that were not taken back."""
     right = dict(value)
     for change in evidence.standing:
         for name, new in change.after.items():

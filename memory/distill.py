@@ -1,4 +1,4 @@
-"""Distilling: lessons that say much the same get one pattern that speaks for them. They stay, and are linked.
+"""Distilling: lessons that say much the same are summed up in one pattern. They are kept and linked to it.
 
 A pattern is made from lessons alone, never from another pattern. In recall it takes the place of its members where that
 loses nothing, and leaves it to them where it might. Undoing its `added` ends it.
@@ -36,23 +36,23 @@ from langgraph_reflexion.text.likeness import in_common, likeness, opposed
 from langgraph_reflexion.text.tokens import tokens
 
 ALIKE = 0.5
-"""How far two lessons say the same that one pattern may speak for."""
+"""Likeness from which two lessons may be summed up in one pattern."""
 
 NEAR = 0.9
 """The same by the vectors of a store."""
 
 ITS_OWN = 0.4
-"""Share of a summary's words that may stand in none of the lessons it was made of."""
+"""Share of a summary's words that none of its lessons needs to have."""
 
 HELD = 0.3
-"""How far a summary must say what each of its members says."""
+"""Likeness that a summary must have with each lesson it sums up."""
 
 GROWN = 1.5
 """How much larger than its pattern a cluster is when it is summed up anew."""
 
 
 class Cluster(NamedTuple):
-    """Lessons that say much the same, the best wording first, and the patterns that spoke for them until now."""
+    """Lessons that say much the same, the best wording first, and the patterns that summed them up until now."""
 
     members: tuple[Lesson, ...]
     former: tuple[Read, ...]
@@ -72,7 +72,7 @@ def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
 
 
 def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
-    """The clusters that no pattern speaks for yet, each from two episodes or more."""
+    """The clusters that no pattern sums up yet, each from two episodes or more."""
     yield from stocked(shelf)
     known = yield from read_all(shelf)
     patterns = [found for found in known.values() if is_summary(found.lesson)]

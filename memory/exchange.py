@@ -29,19 +29,19 @@ from langgraph_reflexion.text.normalize import fold
 Place = str | os.PathLike[str] | TextIO
 
 EDITABLE = (*TEXTS, "expires_at")
-"""What of a lesson somebody may have edited in a file; the rest is its record."""
+"""Fields of a lesson that may be edited in a file; the rest is its record."""
 
 _UNSEEN = re.compile(r"[^\n -~]")
 
 
 def export(lessons: Sequence[Lesson], place: Place) -> Plan[int]:
-    """Write one lesson a line, and count them; under the event loop in a thread."""
+    """Write one lesson a line and return their number; under an event loop, in a thread."""
     count: int = yield Wait(lambda: write_lines(lessons, place), lambda: to_thread(write_lines, lessons, place))
     return count
 
 
 def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
-    """Write one lesson a line, and say how many."""
+    """Write one lesson a line and return their number."""
     lines = [legible(json.dumps(_short(lesson), ensure_ascii=False)) + "\n" for lesson in lessons]
     if hasattr(place, "write"):
         cast(TextIO, place).writelines(lines)
@@ -178,7 +178,7 @@ def _editable(value: dict[str, Any]) -> list[Any]:
 
 
 def _short(lesson: Lesson) -> dict[str, Any]:
-    """The fields that say something, in the order of the value."""
+    """The fields that are not empty, in their order."""
     return {name: value for name, value in lesson.model_dump(mode="json").items() if value not in (None, "", [], {})}
 
 

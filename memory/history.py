@@ -136,7 +136,7 @@ def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
 
 
 def added(lesson: Lesson) -> dict[str, float] | str:
-    """What a lesson adds to the share of good runs, or that nobody can say."""
+    """What a lesson adds to the share of runs that are won, or `unproven`."""
     found = uplift(lesson)
     return "unproven" if found is None else {name: round(value, 3) for name, value in found._asdict().items()}
 
@@ -210,7 +210,7 @@ def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
 
 
 def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Change]]:
-    """Take back a change, all changes of a run, or all since a time, in one batch; the record of them stays.
+    """Take back a change, all changes of a run, or all since a time, in one batch. Their records are kept.
 
     Of a run, or since a time, that is also what runs counted for lessons. An unknown id is a `KeyError` with it. What
     was taken back before is left alone, so doing it twice is doing it once.
@@ -258,7 +258,7 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
 
 
 def _brought_by(change: Change, found: Read) -> list[dict[str, Any]]:
-    """The runs that a lesson rests on by one merge alone."""
+    """The runs that a lesson rests on only because of this merge."""
     others = {known.run for known in found.evidence.standing if known != change}
     alone = change.action == "merged" and change.run is not None and change.run not in others
     return [source for source in found.evidence.sources if alone and source["source"] == change.run]
@@ -286,7 +286,7 @@ def _taken_back(
     *,
     bulk: bool,
 ) -> tuple[list[Op], list[Change]]:
-    """What takes back changes of one lesson, what runs counted for it, and the runs it rests on; and those changes.
+    """The writes that take back changes, results and sources of one lesson, and the changes they take back.
 
     What a lesson was written by is taken back only where nothing else holds it: then it is retired. In `bulk` a run, or
     a time, is what somebody takes back; else they overrule just this change, and that vouches for the lesson.

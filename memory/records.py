@@ -88,7 +88,7 @@ class Evidence:
 
     @property
     def vouched(self) -> bool:
-        """Whether a person had the last word on it and wants it shown."""
+        """Whether a person decided last, and wants the lesson shown."""
         return bool(self.words) and self.words[-1].status in LIVE
 
     @property
@@ -98,8 +98,7 @@ class Evidence:
 
     @property
     def words(self) -> tuple[Change, ...]:
-        """The changes by which a person decides: also one that overrules what the evidence or the cap did, and no
-        other that only takes something back."""
+        """The changes by which a person decided. Taking back a change counts if the evidence or the cap had made it."""
         by_id = {change.id: change for change in self.changes}
         undone = {change.undoes for change in self.changes}
         return tuple(
@@ -117,14 +116,14 @@ class Evidence:
 
     @property
     def standing(self) -> tuple[Change, ...]:
-        """The changes that nobody has taken back."""
+        """The changes that were not taken back."""
         undone = {change.undoes for change in self.changes}
         return tuple(change for change in self.changes if change.id not in undone and change.action != "undone")
 
     def statuses(self, but: Collection[Change] = ()) -> list[LessonStatus]:
-        """The statuses it was given, in order; with some changes left out, only by those that nobody took back.
+        """The statuses it was given, in order. With changes in `but`, without those and without what was taken back.
 
-        What the evidence, or the cap, said while a person decided for the lesson gives way to the person.
+        A person's decision outranks what the evidence or the cap decides after it.
         """
         given: list[LessonStatus] = []
         word: LessonStatus | None = None
@@ -144,7 +143,7 @@ class Evidence:
 
     @property
     def born(self) -> LessonStatus | None:
-        """The status it had before any change gave it one."""
+        """The status it had before its first change of status."""
         return next((change.before.get("status") for change in self.changes if change.status is not None), None)
 
 
@@ -262,7 +261,7 @@ _BY_CHANCE = ("at", "run", "why")
 
 
 def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, Any]]]:
-    """The keys and values that say which episodes a lesson rests on, and how far each can be trusted."""
+    """Key and value of each episode that a lesson rests on, with its origin."""
     value = {"type": "source", "origin": lesson.origin, "at": at.isoformat()}
     sources = lesson.sources or [""]
     return [(f"source/{lesson.origin}/{source}", {**value, "source": source}) for source in sources]
@@ -277,7 +276,7 @@ def run_record(
     tried: bool = False,
     instead: Mapping[str, Any] | None = None,
 ) -> tuple[str, dict[str, Any]]:
-    """The key and value that say what came of a run; the last to finish under a run id stands.
+    """Key and value of a run's result; the last to finish under a run id counts.
 
     `tried` says that the run had written the lesson itself, so that it proves nothing. `instead` is what was said of
     the run before, where that may be in the counts already.
@@ -297,7 +296,7 @@ def run_record(
 
 
 def run_key(run: str) -> str:
-    """The key of what came of a run."""
+    """The key of a run's result."""
     return f"run/{run}"
 
 
@@ -307,7 +306,7 @@ def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:
 
 
 def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-    """The key and value of a change, after all those already known of its lesson.
+    """Key and value of a change, numbered after the changes that are known of its lesson.
 
     With the first of them goes the lesson's own record, so that it can be derived again.
     """
@@ -322,26 +321,26 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
 
 
 def change_value(change: Change) -> dict[str, Any]:
-    """A change as plain JSON, without what it does not say."""
+    """A change as plain JSON, without its empty fields."""
     value = {"type": "change", **vars(change), "at": change.at.isoformat(), "words": list(change.words)}
     return {name: part for name, part in value.items() if part or name not in ("after", "words", "undoes")}
 
 
 def change_of(value: Mapping[str, Any]) -> Change:
-    """The change that such a value is of."""
+    """The change in such a value."""
     known = {name: value[name] for name in Change.__dataclass_fields__ if name in value}
     at = datetime.fromisoformat(value["at"])
     return Change(**{**known, "at": at, "words": tuple(value.get("words", ()))})
 
 
 def lesson_of_change(change_id: str) -> str | None:
-    """The lesson that a change's id belongs to, or `None` where it is no such id."""
+    """The lesson that a change's id belongs to; `None` for any other text."""
     found = re.fullmatch(r"([\w-]+)\.\d{6}\.[0-9a-f]{8}", change_id)
     return found.group(1) if found else None
 
 
 def evidence_in(items: Iterable[Item]) -> Evidence:
-    """What these items say of one lesson; damaged ones are left out."""
+    """The evidence in these items of one lesson; damaged ones are left out."""
     sources, runs, changes, sums = [], [], [], []
     for item in items:
         value = item.value

@@ -28,7 +28,7 @@ LAST_WRITE = 3.0
 
 @dataclass(frozen=True)
 class AgentMemory:
-    """What one agent remembers with."""
+    """The memory of one agent: its policy, its stores and its clock."""
 
     policy: MemoryPolicy
     agent: str

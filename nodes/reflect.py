@@ -43,7 +43,7 @@ QUICK_TOKENS = 1_500
 LONGEST_INSTRUCTIONS = 8_000
 """Characters of the agent's system prompt, and again of its tools, that a reflection sees: about 2,000 tokens each."""
 LATEST = 50
-"""Messages that a reflection on feedback looks back over: the run it speaks of is an earlier one."""
+"""Messages that a reflection on feedback is shown: the feedback is about an earlier run."""
 DROPPED: Mapping[str, tuple[StopReason | None, str]] = MappingProxyType(
     {
         "said before": ("reflections_alike", "The reflections say the same again: there is nothing new to try."),
@@ -51,7 +51,7 @@ DROPPED: Mapping[str, tuple[StopReason | None, str]] = MappingProxyType(
         "set aside": (None, "The plan was set aside:"),
     }
 )
-"""Why a reflection is not followed, the word for the end of a run that had its answer refused, and the sentence."""
+"""Why a reflection is not followed: the stop reason if the answer was refused, and a sentence for the event."""
 
 
 @dataclass(frozen=True)

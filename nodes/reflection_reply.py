@@ -121,7 +121,7 @@ def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
 
 
 def _folded(word: Any, words: Sequence[str]) -> str | None:
-    """The word of a closed set that is meant, whatever its case and spelling ("Tool misuse"); None if there is none."""
+    """The word of a closed set, in whatever case and spelling ("Tool misuse"); None if there is none."""
     if not isinstance(word, str):
         return None
     folded = re.sub(r"[^a-z]+", "_", word.lower()).strip("_")

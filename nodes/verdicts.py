@@ -185,14 +185,14 @@ class Judged(NamedTuple):
     """The checks' verdicts, and the answer they are about."""
 
     each: list[Verdict]
-    """One for each check that ran, in their order."""
+    """A verdict for each check that ran, in their order; an empty one where a check has no opinion."""
     answer: Any
     edited: str | None
     """The answer's text as a person edited it, if one did."""
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Those that say something."""
+        """The verdicts that are not empty."""
         return [verdict for verdict in self.each if verdict != Verdict(check=verdict.check)]
 
 
