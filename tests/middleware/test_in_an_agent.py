@@ -64,7 +64,7 @@ async def in_the_loop(agent: Any, given: Any, config: Any) -> Any:
     return await agent.ainvoke(given, config)
 
 
-@pytest.fixture(params=["sync", "async"])
+@pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.slow)])
 def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Each way to call an agent."""
     if request.param == "sync":
@@ -237,7 +237,7 @@ def serve() -> Iterator[Callable[[Any], ModelServer]]:
 
 
 @pytest.mark.req("M3")
-@pytest.mark.parametrize("form", [None, Plan], ids=["text", "structured"])
+@pytest.mark.parametrize("form", [None, pytest.param(Plan, marks=pytest.mark.slow)], ids=["text", "structured"])
 def test_a_clean_run_sends_byte_for_byte_what_the_agent_sends_without_it(serve, form):
     sent = []
     for middleware in ([], [ReflexionMiddleware(checks=[lambda _answer, _run: True])]):
@@ -320,6 +320,7 @@ def test_a_check_that_pauses_for_a_person_does_not_ask_the_model_again():
     assert len(decided(model)) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.req("M5", "I11")
 @pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
 def test_its_events_are_the_graphs_in_each_kind_of_stream():
@@ -336,6 +337,7 @@ def test_its_events_are_the_graphs_in_each_kind_of_stream():
     assert stream.output["messages"][-1].text == "11:00"
 
 
+@pytest.mark.slow
 @pytest.mark.req("M5")
 def test_runs_at_once_on_one_agent_mix_nothing():
     def decide(question: Any) -> Any:
