@@ -84,13 +84,14 @@ def test_no_token_and_no_event_of_an_auditor_is_streamed_as_the_agents(on, agent
     ]
 
 
-@pytest.mark.req("H2")
+@pytest.mark.req("H2", "N3")
 def test_both_auditors_stand_side_by_side_in_the_drawing(on, agent):
     drawn = agent(on.Cast()).get_graph(xray=2)
     edges = {(edge.source, edge.target) for edge in drawn.edges}
     ours = {edge for edge in edges if "auditor" in edge[0] or "auditor" in edge[1]}
     assert any(target.endswith("error_auditor") or "error_auditor:" in target for _, target in ours), edges
     assert any(target.endswith("memory_auditor") or "memory_auditor:" in target for _, target in ours)
+    assert not [node for node in drawn.nodes if "auditor:" in node], "an auditor is one node, however deep one looks"
     assert "learn" not in agent(on.Cast(), "off").get_graph().nodes
 
 
