@@ -25,7 +25,7 @@ from langgraph_reflexion.memory.shelf import (
     read_some,
     topic_for,
 )
-from langgraph_reflexion.memory.upkeep import LATE, drop_old_episodes, fold_runs, is_due
+from langgraph_reflexion.memory.upkeep import LATE, drop_old, fold_runs, is_due
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.likeness import in_common
 from langgraph_reflexion.text.secrets import mask_secrets
@@ -69,7 +69,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, episode, [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))])
     if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # one run in a hundredth of those that are kept
-        yield from drop_old_episodes(shelf)
+        yield from drop_old(shelf)
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:

@@ -42,13 +42,7 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
     for label, items in of.items():
         runs += yield from fold_runs(shelf, label, items)
         yield GIVE_WAY
-    episodes = yield from drop_old_episodes(shelf)
-    notes = yield from every(shelf.notes)
-    notes.sort(key=lambda item: item.updated_at)
-    old = notes[: max(len(notes) - NOTES_KEPT, 0)]
-    if old:
-        yield drop(old)
-    return Swept(runs, episodes, len(old))
+    return Swept(runs, *(yield from drop_old(shelf)))
 
 
 def is_due(evidence: Evidence, now: datetime) -> bool:
@@ -77,7 +71,17 @@ def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) ->
     return len(runs) if many else 0
 
 
-def drop_old_episodes(shelf: Shelf) -> Plan[int]:
+def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
+    """Remove old episodes, and notes of changes beyond the latest, and count both."""
+    episodes = yield from _drop_old_episodes(shelf)
+    [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
+    notes = sorted((yield from every(shelf.notes)) if more else [], key=lambda item: item.updated_at)
+    if more:
+        yield drop(notes[:-NOTES_KEPT])
+    return episodes, len(notes[:-NOTES_KEPT])
+
+
+def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
     """Remove the episodes beyond the latest `keep_runs` once there are a twentieth more, and count those."""
     most = shelf.policy.keep_runs
     more, count = most // 20, 0

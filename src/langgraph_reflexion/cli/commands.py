@@ -207,6 +207,7 @@ def _add_memory(commands: Commands) -> None:
     distill = verb("distill", "summarize similar lessons in one pattern; they stay")
     distill.add_argument("--model", metavar="NAME", help="a model that words the patterns; else the best wording")
     distill.add_argument("--base-url", metavar="URL", type=url, help="where an openai:<name> of your own is served")
+    verb("sweep", "count old runs of lessons together, and remove the oldest episodes; runs do most of it themselves")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
     _add_filters(export)

@@ -315,6 +315,12 @@ def _distill(session: BookSession) -> int:
     return session.show(data, "\n".join(lines) or "There is nothing to distil.")
 
 
+def _sweep(session: BookSession) -> int:
+    swept = session.book.sweep()
+    parts = f"{count_of(swept.runs, 'run')} counted together, {count_of(swept.episodes, 'episode')} removed."
+    return session.show(swept._asdict(), parts)
+
+
 # ------------------------------------------------------------ moving
 
 
@@ -396,6 +402,7 @@ VERBS: dict[str, Verb] = {
     "forget": _forget,
     "undo": _undo,
     "distill": _distill,
+    "sweep": _sweep,
     "export": _export,
     "import": _import,
 }
