@@ -7,6 +7,7 @@ set on the parts `tune`, `long tune` and `rooms tune`; the others tuned nothing:
 - `logs`, `fresh`: long reflections in the first person; other trades in quite different words.
 - `messy`: literal reflections on one instance, asked for by tasks about another.
 - `long`: longer literal reflections (questions over pages, a shop, code, a household, databases, support, Chinese).
+- `statements`: some tasks of `long` as they are set: with examples, constraints, or much that is not asked.
 - `rooms`: tasks of a household with a list of its furniture in front; `plain` are the same without the list.
 
 `--long` puts a document, a template or a hand-over message around the tasks of `long`. No language model takes part;
@@ -88,6 +89,8 @@ def lessons(of: str = "") -> dict[str, Lesson]:
 def queries(of: str = "") -> list[Query]:
     """The labelled tasks of a set."""
     lines = (DATA / f"{of}queries.jsonl").read_text(encoding="utf-8").splitlines()
+    if of == "long_":
+        lines += (DATA / "statement_queries.jsonl").read_text(encoding="utf-8").splitlines()
     return [Query(line["task"], tuple(line["fits"]), line["split"]) for line in map(json.loads, lines)]
 
 

@@ -10,7 +10,7 @@ ROOM = (
     "You are in the middle of a room. Looking quickly around you, you see a cabinet 4, a cabinet 3, a countertop 2, "
     "a countertop 1, a drawer 5, a drawer 4, a drawer 3, a fridge 1, a garbagecan 1, a microwave 1, a sinkbasin 1."
 )
-REPORT = "The heating failed on nine days in March. A technician came twice and replaced the pump in the cellar. " * 4
+REPORT = "The heating failed on nine days in March. A technician came twice and replaced the pump in the cellar. " * 6
 TEMPLATE = (
     "You are a capable assistant who calls a tool when a fact is needed.\n# Ask\n{}\n# Rules\n"
     "Do not repeat a search that found nothing.\nGive names, numbers and dates as the source gives them.\n"

@@ -13,6 +13,9 @@ LONG_TASK = 200
 """Characters from which a task may hold more than its request. The tuning tasks of `benchmarks/recall.py` without
 material around them are shorter."""
 
+UNLABELLED = 600
+"""Characters up to which a task without a label is all request: the statement of an exercise, with its examples."""
+
 READ = 1600
 """Characters of a long task that are read, half of them from each end."""
 
@@ -26,7 +29,7 @@ EARLIER = 3
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _LABEL = lazy_pattern(
     r"\W*(?:[\w']+ ){0,3}(?:task|question|request|problem|query|user|customer)(?: is(?: to)?)?\s*(?:[:：]|$)"
-    r"|\W*(?:问题|任务|请求|题目|用户|客户)[:：]",
+    r"|#+\s*input\s*$|\W*(?:问题|任务|请求|题目|用户|客户)[:：]",
     re.IGNORECASE,
 )
 """How a line begins that is, or is followed by, the request: `Question: ...`, `# Request`, `Your task is to: ...`."""
@@ -36,7 +39,8 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     """The sentences of a task, and how much each counts: 1 for the request, less for what is further away from it.
 
     Of a long task, sentences of which most of the `earlier` tasks hold most words are left out. The request is the
-    last sentence with a label (`Question: ...`); without a label it is at one of the ends.
+    last sentence with a label (`Question: ...`). Without a label it is at one of the ends, or all of a task that is not
+    longer than an exercise.
     """
     if len(task) < LONG_TASK:
         return [(task, 1.0)]
@@ -51,7 +55,9 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
             found.append((sentence, labelled or label is not None))
             labelled = False
     found = _unfamiliar(found, earlier) or found
-    requests = [i for i, (_, is_request) in enumerate(found) if is_request][-1:] or [0, len(found) - 1]
+    requests = [i for i, (_, is_request) in enumerate(found) if is_request][-1:]
+    if not requests:
+        requests = [0, len(found) - 1] if len(task) > UNLABELLED else list(range(len(found)))
     return [(part, FURTHER ** min(abs(i - request) for request in requests)) for i, (part, _) in enumerate(found)]
 
 
