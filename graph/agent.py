@@ -305,7 +305,7 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
             routes.after_observe,
             {
                 "decide": "fine",
-                **({"check": "direct answer"} if parts.tools.direct else {}),
+                "check": "direct answer",  # without such a tool too: `update_state` may put one beside an answer
                 "reflect": "tool failure, loop",
                 "wrap_up": spent,
                 "finish": "handed off",
