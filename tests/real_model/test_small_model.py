@@ -20,11 +20,11 @@ from small_model import DECISION_FORM, missing_packages, small_model, small_mode
 pytestmark = [
     pytest.mark.external,
     pytest.mark.req("L11"),
-    pytest.mark.asyncio(loop_scope="module"),  # OpenAI's client keeps its connections for the next call
     pytest.mark.timeout(600),  # a few tokens a second on a machine that has other work
     pytest.mark.skipif(bool(missing_packages()), reason=f"not installed: {', '.join(missing_packages())}"),
 ]
 AT_ONCE = 8
+one_loop = pytest.mark.asyncio(loop_scope="module")  # OpenAI's client keeps its connections for the next call
 FEW = Limits(max_steps=3, max_attempts=2, max_reflections=1)
 
 
@@ -55,6 +55,7 @@ def ask(text: str) -> dict[str, Any]:
     return {"messages": [("user", text)]}
 
 
+@one_loop
 async def test_an_answer_is_streamed_as_it_is_written(address: str):
     agent = create_reflexion_agent(small_model(address, max_tokens=40), limits=FEW)
     pieces, last = [], {}
@@ -98,6 +99,7 @@ def test_what_the_length_limit_cuts_is_no_answer(address: str, enforced: bool, s
     assert outcome.usage.output > 0 or streamed, "OpenAI's client counts no tokens of a streamed reply that is cut"
 
 
+@one_loop
 @pytest.mark.parametrize("protocol", ["tools", "json", "json with its grammar"])
 async def test_the_demos_task_ends_under_each_protocol(address: str, protocol: str):
     model: Any = small_model(address, max_tokens=80)
@@ -118,6 +120,7 @@ async def test_the_demos_task_ends_under_each_protocol(address: str, protocol: s
         assert all(failure.signal != "parse_error" or cut in failure.evidence for failure in outcome.failures)
 
 
+@one_loop
 async def test_eight_runs_at_once_mix_nothing(address: str):
     agent = create_reflexion_agent(small_model(address, max_tokens=30), limits=FEW)
     tasks = [f"Say the number {number}." for number in range(AT_ONCE)]

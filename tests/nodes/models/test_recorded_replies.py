@@ -48,3 +48,18 @@ def test_prose_is_no_judgement():
     for reply in replies("judgement", "in words"):
         verdict = read_verdict(reply)
         assert (verdict.passed, verdict.score) == (None, None)
+
+
+@pytest.mark.req("B3", "L11")
+def test_an_object_that_fits_the_schema_and_breaks_a_rule_runs_nothing():
+    for reply in replies("decision", "enforced"):
+        read = read_object(reply)
+        assert isinstance(read, Invalid)
+        assert (read.signal, "`final` must be null" in read.message) == ("rule_violation", True)
+
+
+@pytest.mark.req("E4", "L11")
+def test_a_judge_that_says_passed_with_a_score_of_zero_accepts_nothing():
+    for reply in replies("judgement", "enforced"):
+        verdict = read_verdict(reply)
+        assert (verdict.passed, verdict.score) == (None, 0)
