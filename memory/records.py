@@ -69,8 +69,7 @@ class Evidence:
     def counts(self) -> Counter[str]:
         """The counts of a lesson, as far as runs made them."""
         counts = Counter(self.earlier)
-        for run in self.runs:
-            counts.update(_counts_of(run))
+        counts.update(name for run in self.runs for name in _counts_of(run))
         return counts
 
     def shown_results(self) -> list[dict[str, Any]]:
@@ -387,20 +386,17 @@ def _runs_in(
         if not row.get("undone"):
             runs[str(row["run"])] = row
     ordered = sorted(runs.values(), key=lambda run: (run["at"], str(run["run"])))
-    for run in ordered[:-LISTED]:
-        counts.update(_counts_of(run))
+    counts.update(name for run in ordered[:-LISTED] for name in _counts_of(run))
     return tuple(ordered[-LISTED:]), counts
 
 
-def _counts_of(run: Mapping[str, Any]) -> dict[str, int]:
-    """What one run adds to a lesson's counts."""
+def _counts_of(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The counts of a lesson to which one run adds."""
     if run.get("tried"):
-        return {}
+        return ()
     side, result = "withheld_" if run.get("withheld") else "", run.get("result")
-    shown = {} if side else {"shown": 1}
-    return (
-        {**shown, f"{side}wins": 1} if result == "win" else {**shown, f"{side}losses": 1} if result == "loss" else shown
-    )
+    counted = (f"{side}wins",) if result == "win" else (f"{side}losses",) if result == "loss" else ()
+    return counted if side else ("shown", *counted)
 
 
 def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
