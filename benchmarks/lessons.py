@@ -69,7 +69,7 @@ WORLDS = {
         replace(USUAL, name="seldom right, weighs", right=0.35, harmful=0.35, student="weigh"),
     )
 }
-SHOWN = frozenset(list(WORLDS)[-8:]) | {"mixed ease, weighs", "harmful, votes"}
+SHOWN = frozenset(list(WORLDS)[-8:]) | {"mixed ease, weighs"}
 """The worlds that had no part in setting a constant."""
 
 READERS = frozenset(
