@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +17,6 @@ from langgraph_reflexion import LessonBook
 from langgraph_reflexion.nodes.models.transcript import is_paired
 
 WORKLOAD = Path(__file__).with_name("workload.py")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,9 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import LessonBook
 
+STEP = 3
+"""Turns of the event loop from one cancelled run to the next: a run takes some two hundred."""
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
@@ -22,7 +25,7 @@ async def test_a_run_cancelled_at_any_await_goes_on_and_doubles_nothing(
 ) -> None:
     turn, cancelled = 0, 0
     while True:
-        turn += 1 if which == 0 else 2
+        turn += STEP
         store = InMemoryStore()
         graph, config = workload.graphs(InMemorySaver(), store)[which], workload.config(0)
         run = asyncio.ensure_future(graph.ainvoke(workload.asked(0), config))

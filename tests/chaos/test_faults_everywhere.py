@@ -113,8 +113,8 @@ def ran(graph: Any, given: Any, config: Any, door: str) -> dict[str, Any]:
 
 
 def places(total: int, dice: random.Random) -> Iterator[int]:
-    """Each call of a part that is called seldom, else thirty of them."""
-    yield from sorted(dice.sample(range(1, total + 1), min(total, 30)))
+    """Each call of a part that is called seldom, else fifteen of them."""
+    yield from sorted(dice.sample(range(1, total + 1), min(total, 15)))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ WORKLOAD = Path(__file__).with_name("workload.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 THREADS = 60
 KILLS = 12
-SECONDS = 60.0
+SECONDS = 40.0
 """After so long the rest is finished in one go: a process takes a second or more to start."""
 
 

@@ -34,7 +34,7 @@ from langgraph_reflexion import (
 from langgraph_reflexion.checks import exact, llm_judge, matches, static_code
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
-SECONDS = 4.0
+SECONDS = 2.5
 """For each door."""
 FINE = (ValueError, KeyError, NotImplementedError, FileNotFoundError, InvalidUpdateError)
 """What may be raised: a wrong value, an unknown id, what a door says it does not do, LangGraph's own refusal."""
