@@ -26,6 +26,7 @@ pytestmark = [
 AT_ONCE = 8
 one_loop = pytest.mark.asyncio(loop_scope="module")  # OpenAI's client keeps its connections for the next call
 FEW = Limits(max_steps=3, max_attempts=2, max_reflections=1)
+FEWEST = Limits(max_steps=2, max_attempts=1, max_reflections=0, decision_retries=0)
 
 
 class Town(BaseModel):
@@ -57,7 +58,7 @@ def ask(text: str) -> dict[str, Any]:
 
 @one_loop
 async def test_an_answer_is_streamed_as_it_is_written(address: str):
-    agent = create_reflexion_agent(small_model(address, max_tokens=40), limits=FEW)
+    agent = create_reflexion_agent(small_model(address, max_tokens=40), limits=FEWEST)
     pieces, last = [], {}
     async for mode, event in agent.astream(ask("Name three fruits."), stream_mode=["messages", "values"]):
         if mode == "messages" and isinstance(event[0], AIMessageChunk):
@@ -89,7 +90,7 @@ def test_a_schema_is_kept_or_the_run_says_that_it_was_not(address: str, enforced
 def test_what_the_length_limit_cuts_is_no_answer(address: str, enforced: bool, streamed: bool):
     profile = {"structured_output": True} if enforced else None
     model = small_model(address, max_tokens=4, profile=profile)
-    agent = create_reflexion_agent(model, response_format=Town if enforced else None, limits=FEW)
+    agent = create_reflexion_agent(model, response_format=Town if enforced else None, limits=FEWEST)
     task = ask("Write a long story about a dog.")
     result = [*agent.stream(task, stream_mode=["messages", "values"])][-1][1] if streamed else agent.invoke(task)
     outcome = ended(result)
@@ -122,7 +123,7 @@ async def test_the_demos_task_ends_under_each_protocol(address: str, protocol: s
 
 @one_loop
 async def test_eight_runs_at_once_mix_nothing(address: str):
-    agent = create_reflexion_agent(small_model(address, max_tokens=30), limits=FEW)
+    agent = create_reflexion_agent(small_model(address, max_tokens=30), limits=FEWEST)
     tasks = [f"Say the number {number}." for number in range(AT_ONCE)]
     results = await agent.abatch([ask(task) for task in tasks])
     assert [result["messages"][0].text for result in results] == tasks
@@ -130,7 +131,7 @@ async def test_eight_runs_at_once_mix_nothing(address: str):
 
 
 def test_a_prompt_that_is_too_long_for_the_model_ends_in_an_outcome(address: str):
-    agent = create_reflexion_agent(small_model(address, max_tokens=10), limits=FEW)
+    agent = create_reflexion_agent(small_model(address, max_tokens=10), limits=FEWEST)
     result = agent.invoke(ask("word " * 4_000))
     outcome = result["outcome"]
     assert outcome.stop_reason == "model_error"
