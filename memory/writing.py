@@ -89,6 +89,9 @@ def add(
     if twin is not None:
         written = yield from merge(shelf, twin, new, doubt)
         if written is not None:
+            if is_live(twin) and written.lesson is not None and written.lesson.status == "superseded":
+                # Another writer has replaced it in the meantime: what takes its place gains the evidence, too.
+                return (yield from add(shelf, lesson, task, answer, foreign, doubt))
             if not is_live(twin) and written.lesson is not None and written.lesson.status in LIVE:
                 found = yield from read_one(shelf, twin.key)
                 yield from unless_embedding_fails((yield from _evictions(shelf, found, run_of(new))))
