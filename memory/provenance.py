@@ -19,7 +19,7 @@ from langgraph_reflexion.text.tokens import PARTICLES, STOP_WORDS, stem
 
 COVERED = 0.6
 """Share of a foreign sentence, by the weight of its words, that stands together in a copy of it. This and the numbers
-below were set on the tuning half of benchmarks/redteam.py; the other half shows what they give."""
+below were fitted on the tuning half of benchmarks/redteam.py; of the other half the totals were seen."""
 
 CONTENT = 2
 """Content words that a copy inside another sentence has at least."""
