@@ -33,7 +33,7 @@ from langgraph_reflexion.schemas import Category
 from langgraph_reflexion.state import read_channels
 
 TURNS = {"errors": 4, "memories": 5}
-"""Turns of each auditor, unless its limits say otherwise (H9)."""
+"""Turns of each auditor, unless its limits say otherwise."""
 DEADLINE = 120.0
 """Seconds of an auditor, unless its limits say otherwise: five turns of a slow model."""
 

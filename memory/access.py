@@ -105,7 +105,7 @@ def at_once(*plans: Plan[Any]) -> Plan[list[Any]]:
 
 
 def settle(store: BaseStore) -> Plan[None]:
-    """Have a store that keeps a log overwrite in it what was removed."""
+    """Ask a store that keeps a log to overwrite removed data in it."""
     if hasattr(store, "settle"):
         door: Any = store
         yield Wait(door.settle, door.asettle)

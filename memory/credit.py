@@ -43,7 +43,7 @@ PLACES = 50
 first, and an old run gives way to a newer one."""
 
 MENDED = 3
-"""Earlier runs won with a lesson that are looked at for a second one that it mended."""
+"""Earlier runs won with a lesson that are searched for a second failure it fixed."""
 
 LONG = 400
 """Characters of a task in which the words of an occasion are looked for."""

@@ -15,7 +15,7 @@ from langgraph_reflexion.text.normalize import word_set
 from langgraph_reflexion.text.secrets import mask_secrets
 
 MAX_LENGTH = 300
-"""Characters of a lesson's text (DESIGN); each text beside it is cut to as many."""
+"""Characters of a lesson's text; each text beside it is cut to as many."""
 
 MAX_READ = 4_000
 """Characters of a field that are read at all: nothing that long is kept."""

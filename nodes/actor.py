@@ -114,7 +114,7 @@ def ask_for_decision(
                 harder = True
             elif (
                 kind == "setting"
-                or isinstance(fault, AssertionError)  # a test speaks: a script has run out
+                or isinstance(fault, AssertionError)  # raised to the test: the scripted model has no replies left
                 or (actor.raises_faults and budget.overspent(state) is None)
             ):
                 if native and lacks_tools(fault):

@@ -28,7 +28,7 @@ class OutOfTimeError(TimeoutError):
 
 
 class NeedsAsyncError(RuntimeError):
-    """An async function of the caller's was reached by `invoke`: only the caller can mend that."""
+    """An async function of the caller's was reached by `invoke`: only the caller can fix that."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is async: use `ainvoke` or `astream`")

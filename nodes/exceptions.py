@@ -1,4 +1,4 @@
-"""What an exception means: a model's error, a setting that only a person can mend, or a tool's error and its class."""
+"""What an exception means: a model's error, a setting that only a person can fix, or a tool's error and its class."""
 
 from __future__ import annotations
 

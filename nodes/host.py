@@ -145,7 +145,7 @@ def is_bad_resume(fault: BaseException) -> bool:
 
 
 def emit(config: RunnableConfig, event: str, /, **fields: Any) -> None:
-    """Tell whoever listens to the custom stream."""
+    """Write an event to the custom stream."""
     runtime_of(config).stream_writer({"type": event, **fields})
 
 

@@ -161,7 +161,7 @@ def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
 
 
 def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
-    """A tool that only works under `ainvoke` is not for the model to mend."""
+    """A tool that only works under `ainvoke` cannot be fixed by the model."""
     if not isinstance(fault, NotImplementedError):
         return False
     if "sync invocation" in str(fault):

@@ -122,7 +122,7 @@ def tools_called(messages: Sequence[AnyMessage]) -> list[str]:
 
 
 def fault_in(text: str, key: str) -> str | None:
-    """Why a reply cannot be read at all, in words to mend it by, or `None`."""
+    """Why a reply cannot be read at all, in words that help correct it, or `None`."""
     data = read_json(text)
     if isinstance(data, Invalid):
         return data.message

@@ -34,7 +34,7 @@ _FIELD = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
 
 @dataclass(frozen=True)
 class Invalid:
-    """Why a reply cannot stand, in words the model can mend it by."""
+    """Why a reply cannot stand, in words that help the model correct it."""
 
     signal: Signal
     message: str
@@ -134,7 +134,7 @@ def _largest(found: Iterator[Whole]) -> Whole | None:
 def _only_decision(text: str) -> dict[str, Any]:
     """Return the only decision in a reply: repeated ones count once, examples of the form not at all."""
     candidates = _candidates(text)
-    # A lone object is judged for what it is; beside others, data and examples are told from decisions.
+    # A lone object is judged for what it is; beside others, data and examples are kept apart from decisions.
     meant = [value for value in candidates if _looks_like_a_decision(value.value)] or candidates
     meant = [value for value in meant if not _is_example(value.value)] or meant
     for value in meant:

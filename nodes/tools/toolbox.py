@@ -87,7 +87,7 @@ class Toolbox:
         return wrapped or injected is None or bool(injected.state or injected.runtime)
 
     def must_be_given(self, name: str, state: Any, config: RunnableConfig) -> None:
-        """Refuse to run a tool that asks for what this run has not: no other arguments would mend that."""
+        """Refuse to run a tool that asks for what this run does not have: other arguments would not help."""
         injected = self.node._injected_args.get(name)
         if injected is None:
             return
