@@ -197,7 +197,7 @@ class AfterRun(RunnableCallable):
         return self.audits.background.drain(seconds)
 
     async def adrain(self, seconds: float | None = None) -> bool:
-        """The same, awaited."""
+        """Like `drain`, without blocking the event loop."""
         return await self.audits.background.adrain(seconds)
 
     def around(self, graph: Graph) -> Graph:
@@ -219,7 +219,7 @@ class AfterRun(RunnableCallable):
         return outer.compile(name=graph.name)
 
     def in_agent(self, memory: AgentMemory) -> AfterRun:
-        """The same for an agent of ours; what has no place of its own is kept in the agent's memory."""
+        """A copy for an agent of this package: what has no place of its own is kept in the agent's memory."""
         mine = self.audits.settings
         if mine.notebook is not None or mine.book is not None or mine.memory is not None:
             return self

@@ -79,7 +79,7 @@ class Background:
         return not wait(pending, seconds).not_done
 
     async def adrain(self, seconds: float | None = None) -> bool:
-        """The same, awaited."""
+        """Like `drain`, without blocking the event loop."""
         with self._lock:
             waiting = [asyncio.wrap_future(done) for done in self._pending]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]

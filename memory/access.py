@@ -24,7 +24,7 @@ P = ParamSpec("P")
 
 
 class OnStore(Protocol):
-    """Anything that keeps what it has in a store."""
+    """Anything with a `store`."""
 
     store: BaseStore
 
@@ -33,7 +33,7 @@ S = TypeVar("S", bound=OnStore)
 
 
 class News(NamedTuple):
-    """Ask what changed in a namespace since a write; answered with `[None]` by a store that does not know."""
+    """A request for what changed in a namespace since a write. A store that cannot tell answers `[None]`."""
 
     namespace: Namespace
     since: int
@@ -49,16 +49,16 @@ PAGE = 5000
 """Items asked for at once."""
 
 COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
-"""What lies directly in a namespace."""
+"""The labels directly below a namespace."""
 
 NOTES = "~changes"
-"""Label, below the evidence, of notes that say which lessons a write changed. No lesson has such an id."""
+"""Label, below `evidence`, of the notes that say which lessons a write changed. No lesson has such an id."""
 
 SPELL = 100
-"""Records a plan looks at closely before it gives way."""
+"""Records that a plan reads in full before it yields to the event loop."""
 
 GIVE_WAY: list[Op] = []
-"""What a plan yields that has thought for a while: it asks for nothing, and others on the loop have their turn."""
+"""A request for nothing: a plan yields it to the event loop after long work, so that other tasks can run."""
 
 
 def both(
@@ -86,7 +86,7 @@ def both(
 
 
 def at_once(*plans: Plan[Any]) -> Plan[list[Any]]:
-    """The results of several plans that read, whose operations go to the store together."""
+    """Run several plans that only read, their operations in the same batches, and return their results."""
     results: list[Any] = [None] * len(plans)
     answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(plans)))
     while answers:
@@ -144,7 +144,7 @@ def read_items(namespace: Namespace, keys: list[str]) -> Plan[list[Item | None]]
 
 
 def put(namespace: Namespace, key: str, value: dict[str, Any], fields: list[str] | None = None) -> PutOp:
-    """Keep a value; only these fields of it are embedded, where the store embeds at all."""
+    """The operation that keeps a value. Only these fields are embedded, if the store has an index."""
     return PutOp(namespace, key, {name: _storable(part) for name, part in value.items()}, fields or False)
 
 
@@ -154,7 +154,7 @@ def drop(items: Iterable[Item]) -> list[Op]:
 
 
 def _storable(value: Any) -> Any:
-    """The value without what some stores refuse in a text: half characters and NUL."""
+    """The value without what some stores refuse in a string: lone surrogates and NUL."""
     if isinstance(value, str):
         return value if value.isascii() and "\0" not in value else _whole(value)
     if isinstance(value, list):
@@ -198,8 +198,9 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
 def _with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
     """The operations as the store gets them.
 
-    Writes go in one order for all writers, so that a database has no deadlock. With them go notes of the lessons that
-    change, for a store that does not tell, and the record of all evidence about a lesson goes when some is added.
+    All writers write in the same order, so that a database has no deadlock. If the store cannot tell what changed,
+    notes of the changed lessons are added. When evidence is added, the record that sums up a lesson's evidence is
+    deleted.
     """
     puts = [op for op in ops if isinstance(op, PutOp)]
     if len(puts) < len(ops):
@@ -221,7 +222,7 @@ def _with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
 
 
 def _batch(batch: Callable[[list[Op]], list[Any]], ops: list[Op]) -> list[Any]:
-    """`InMemoryStore` cannot be searched while another thread writes to it: ask again until it can."""
+    """Run a batch, again if it fails because another thread writes to an `InMemoryStore` meanwhile."""
     for _ in range(50):
         try:
             return batch(ops)

@@ -1,4 +1,4 @@
-"""What a caller gives a book or a notebook: what is of another kind is refused by name, with the way out."""
+"""Check what a caller gives a book or a notebook. An error names the argument, its value and what to give instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ V = TypeVar("V", str, str | None)
 
 
 def text(value: V, name: str, *, optional: bool = False) -> V:
-    """A text, or None where it is `optional`."""
+    """A string, or None if it is `optional`."""
     if not isinstance(value, str) and not (optional and value is None):
         raise ValueError(f"`{name}` is a text, got {value!r}")
     return value

@@ -44,7 +44,7 @@ FILTERS: dict[str, tuple[str, ...]] = {
     "tag": (),
     "origin": get_args(Origin),
 }
-"""Each filter, and its words where they are a closed set."""
+"""Each filter, with its allowed values if they are a closed set."""
 
 
 class LessonBook:
@@ -107,10 +107,10 @@ class LessonBook:
         *,
         exclude: Collection[str] = (),
     ) -> Plan[Selection]:
-        """The few lessons that fit a task, or a failure where there is one; often none. `exclude` holds ids.
+        """The few lessons that fit a task, or the failure if one is given; often none. `exclude` holds ids.
 
-        The list has two attributes more: where all that fits is held back at the start of a task, because its kind goes
-        as well without, `held` is the best of it, and `why` says so.
+        The list has two more attributes. If all lessons that fit are held back at the start of a task, because such
+        tasks go as well without them, `held` is the best of them and `why` gives the reason.
         """
         text(task, "task")
         text(topic, "topic", optional=True)
@@ -128,7 +128,7 @@ class LessonBook:
     credit, acredit = both(_credit)
 
     def _feedback(self, run_id: str) -> Plan[bool]:
-        """Count a run as lost after all, because the user says so. `False` where the run is unknown."""
+        """Count a run as lost after all, because the user says so. `False` if the run is unknown."""
         return (yield from credit.feedback(self._shelf, an_id(run_id, "run_id")))
 
     feedback, afeedback = both(_feedback)
@@ -200,7 +200,7 @@ class LessonBook:
     def _explain(self, run_id: str | None = None) -> Plan[dict[str, Any]]:
         """What a run was shown and went without, why, from which evidence, what it wrote, and what came of it.
 
-        Where no run is named, it is the latest.
+        Without an id it takes the latest run.
         """
         return (yield from history.explain(self._shelf, text(run_id, "run_id", optional=True)))
 
@@ -270,8 +270,9 @@ class LessonBook:
     def _distill(self, model: Any = None) -> Plan[list[Lesson]]:
         """Sum up lessons that say much the same in one pattern each, and return the new patterns.
 
-        `model`, a chat model or a function of a prompt, words them; without one, or where it is not faithful, the best
-        wording is taken. The lessons stay, linked. A second call finds nothing to do and asks no model.
+        `model`, a chat model or a function of a prompt, words them. Without one, or if its words do not cover every
+        lesson, the best existing wording is taken. The lessons stay, linked. A second call finds nothing to do and asks
+        no model.
         """
         return (yield from distill.distill(self._shelf, model))
 

@@ -1,4 +1,4 @@
-"""Choosing which of the lessons that fit are shown: few, worth it, different, in agreement and within the budget."""
+"""Choose which of the fitting lessons are shown: few, useful, different, in agreement and within the budget."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from langgraph_reflexion.text.likeness import Advice, likeness, opposed
 from langgraph_reflexion.text.tokens import count_tokens
 
 BESIDE = 0.7
-"""Share of the best lesson's score that another needs to be shown beside it. Set on the tuning halves of
+"""Share of the best lesson's score that another lesson needs to be shown as well. Set on the tuning halves of
 `benchmarks/recall.py`."""
 
 TOO_ALIKE = 0.8
 """Likeness from which two texts say the same."""
 
 OVERHEAD = 14
-"""Tokens of a lesson in a prompt beside its own words: its id, its record and the marks around it, by count."""
+"""Tokens of a lesson in a prompt in addition to its words: its id, its record and the marks around it, as counted."""
 
 
 class Fit(NamedTuple):
-    """Where a lesson ranks, and by how many points its words fit; none where it fits for another reason."""
+    """A lesson's score, and the part of it that comes from shared words; `None` if it fits for another reason."""
 
     score: float
     words: float | None = None
 
 
 class Selection(list[Lesson]):
-    """The lessons to show, the best first. Where lessons fit and are all held back, `held` is the best, `why` says so.
+    """The lessons to show, the best first. If all that fit are held back, `held` is the best and `why` the reason.
 
-    A run records what was held back as withheld, so that the evidence goes on.
+    A run records `held` as withheld, so that runs without it are still counted.
     """
 
     def __init__(self, lessons: Sequence[Lesson] = (), held: Lesson | None = None, why: str = "") -> None:
@@ -54,11 +54,12 @@ def choose(
     shown_before: Sequence[str],
     failed: bool,
 ) -> Selection:
-    """The lessons to show. `rules` hold for any task and come first, but leave a place to a lesson that fits.
+    """The lessons to show. `rules` hold for any task and come first, but leave a place for a lesson that fits.
 
-    At the start a lesson is held back where runs do as well without it; after a failure one that failed the last time
-    is no help. Of several remedies for the same sort of failure on the same occasion the most valuable is shown, beside
-    those that give the same advice, so that its run says whether it works; of two that advise the opposite likewise.
+    At the start, a lesson is held back if runs do as well without it. After a failure, a lesson that lost its last run
+    is left out. Of several lessons for the same sort of failure on the same occasion, and of lessons that advise the
+    opposite, only the one with the highest estimate is shown, with those that give the same advice: so the run says
+    whether that advice works.
     """
     doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
     if failed:
@@ -96,7 +97,7 @@ def _in_order(
     def rank(one: tuple[Lesson, Fit]) -> tuple[bool, bool, float]:
         lesson, place = one
         untried = lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
-        # What worked once stands behind what a reflection says.
+        # A strategy, which worked once, ranks below what a reflection says.
         return lesson.kind == "strategy", untried, -place.score * (0.5 + kind.values[lesson.id])
 
     offered = [lesson for lesson, _ in sorted(fit, key=rank)]
@@ -127,12 +128,12 @@ def is_vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
 def are_rivals(one: Lesson, other: Lesson) -> bool:
     """Whether two lessons say what to do about the same sort of failure on the same occasion.
 
-    Those that one run taught belong together, and are no rivals.
+    Lessons from the same run belong together and are not rivals.
     """
     if one.trigger is None or other.trigger is None or not one.when or set(one.sources) & set(other.sources):
         return False
     if (one.kind == "strategy") != (other.kind == "strategy"):
-        return False  # what worked once takes the place of no advice
+        return False  # a strategy does not replace advice
     same_sort = (one.trigger.signal, one.trigger.tool) == (other.trigger.signal, other.trigger.tool)
     return same_sort and one.trigger.signal is not None and likeness(one.when, other.when) >= TOO_ALIKE
 
@@ -143,10 +144,10 @@ def tokens_of(lesson: Lesson) -> int:
 
 
 def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
-    """What speaks against a lesson's words at the second look, or `None`.
+    """Why a lesson's words should not be shown, checked again before they are; `None` if nothing is wrong.
 
-    Words that a person approved are shown as they stand. The approval is of exactly these: what another program
-    puts in their place is looked at again.
+    Words that a person approved are not checked. The approval is for exactly these words: if another program changes
+    them, they are checked again.
     """
     overlength = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None)
     approved = evidence.approved_words
@@ -157,10 +158,10 @@ def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
 
 
 def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> set[str]:
-    """The ids of lessons whose successor is among these, or of the successor where it has to stand back.
+    """The ids of lessons that are left out because their successor is shown, or the other way round.
 
-    A summary takes the place of its members. Until it has proved itself it gives way to members that are verified,
-    told by a person, or vouched for.
+    A pattern replaces the lessons it sums up. Until it is active, those come first that are verified, told by a person
+    or vouched for.
     """
     by_id = {lesson.id: lesson for lesson in lessons}
     gone: set[str] = set()

@@ -1,4 +1,4 @@
-"""Credit: what came of each run counts for the lessons it was shown or went without, and moves their status."""
+"""Credit: count the result of each run for the lessons it was shown or went without, and update their status."""
 
 from __future__ import annotations
 
@@ -32,50 +32,50 @@ from langgraph_reflexion.text.secrets import mask_secrets
 from langgraph_reflexion.text.tokens import tokens
 
 LOST = 2.5
-"""Recent losses below which a lesson on probation is not retired: about three in a row."""
+"""Weight of recent losses above which a lesson on probation may be retired: about three losses in a row."""
 
 ACTIVE_SHARE = 0.1
-"""Part of `control_share` in which an active lesson is withheld: one run in fifty. A quarter costs half a point more
-in the usual world."""
+"""Factor on `control_share` for an active lesson: it is withheld from one run in fifty. A factor of a quarter costs
+half a point more in the `usual` world of `benchmarks/lessons.py`."""
 
 PLACES = 50
-"""Runs without lessons that a topic's record holds. A run's place follows its id, so that nothing is counted by reading
-first, and an old run gives way to a newer one."""
+"""Runs without lessons that are kept for a topic. A run's place follows from its id, so no writer has to read first,
+and a newer run overwrites an older one."""
 
 MENDED = 3
-"""Earlier runs won with a lesson that are searched for a second failure it fixed."""
+"""How many earlier runs won with a lesson are searched for a second failure that it fixed."""
 
 LONG = 400
-"""Characters of a task in which the words of an occasion are looked for."""
+"""Characters of a task that are read to find words for a `when`."""
 
 OFFERED = "it mended its failure in two runs of such tasks"
 
 TOPIC = "topic-"
-"""How the labels of topics' records begin, beside those of lessons in the evidence."""
+"""Prefix of the labels under which topics' runs are kept, next to those of lessons."""
 
 UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "token_budget"})
-"""Ends of a run that say nothing about its lessons."""
+"""Stop reasons that say nothing about the lessons of a run."""
 
 
 # ---------------------------------------------------------------- counting
 
 
 def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
-    """Keep the episode, and what came of it for each lesson it was shown or went without.
+    """Keep the episode, and count its result for each lesson that the run was shown or went without.
 
-    The last to finish under a run id stands: evidence that an earlier end of this run left is replaced.
+    If a run finishes again under the same id, its last result replaces the earlier one.
     """
     episode = episode.model_copy(update={"topic": episode.topic or topic_for(episode.task, shelf.policy)})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, episode, [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))])
-    if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # one run in a hundredth of those that are kept
+    if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
-    """The user says that a run was wrong: whatever was counted for it is now a loss. `False` for an unknown run.
+    """Count a run as lost because the user says that it was wrong. `False` for an unknown run.
 
-    The episode stays as it was; what the user says is noted beside it.
+    The episode is kept as it was, with a note of when the user said so.
     """
     item = yield from read(shelf.episodes, run_id.replace("\0", "�"))
     if item is None or (before := episode_in(item)) is None:
@@ -87,7 +87,7 @@ def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
 
 
 def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
-    """Write, and with it what an episode says of its lessons, in place of what it said before."""
+    """Write `ops`, and the result of an episode for its lessons in place of an earlier result of the same run."""
     now = shelf.clock()
     concerned = dict.fromkeys([*episode.shown, *episode.withheld])
     wrote = [id for id in episode.written if id not in concerned]
@@ -111,7 +111,7 @@ def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
         known[id] = one.with_run(value)
     tried: dict[str, Read] = {}
     for id in (id for id in wrote if id in found):
-        # What the run failed with came before it wrote the lesson; `failed` says whether it came back.
+        # The run's failures came before it wrote the lesson; `failed` says whether one came back after it.
         result = result_of(episode.model_copy(update={"failures": []}), found[id].lesson)
         key, value = run_record(episode.id, result=result, at=now, tried=True)
         ops.append(put(shelf.evidence_of(id), key, value))
@@ -120,15 +120,15 @@ def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
     rows = _topic_rows(shelf, episode, exempt, now)
     for row in rows:
         topic = topic.with_run({**(row.value or {})})
-    if rows or (known and not topic.runs):  # a recall that finds no record looks for what was appended
+    if rows or (known and not topic.runs):  # without this record a recall would have to read all that was appended
         ops += [*rows, put(shelf.evidence, label, whole_record(topic))]
     statuses = _status_ops(shelf, known, won_and_lost(topic), episode.id)
     moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}
     records = {id: one.evidence for id, one in (known | tried).items() if id not in moved}
     ops += [put(shelf.evidence, id, whole_record(evidence)) for id, evidence in records.items()]
-    # One batch, so that a crash counts all of a run or nothing.
+    # One batch: after a crash either all of a run is counted or nothing.
     yield from unless_embedding_fails([*ops, *statuses])
-    # Read again after writing: of several writers at once, the last one to read sees what all have written.
+    # Read again after writing: if several write at once, the last one to read sees what all have written.
     now_found = yield from settled(shelf, [*known, *tried])
     now_known = {id: one for id, one in now_found.items() if id in known}
     more = _status_ops(shelf, now_known, won_and_lost(topic), episode.id)
@@ -142,7 +142,10 @@ def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
 
 
 def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Plan[None]:
-    """Give a lesson that mended its failure twice the occasion of those tasks, so that it is shown before they fail."""
+    """If a lesson fixed its failure in two runs, make the words that their tasks share its `when`.
+
+    So it is shown before such a task fails.
+    """
     ops: list[Op] = []
     for one in known:
         won = [str(run["run"]) for run in one.evidence.shown_results() if run["result"] == "win"]
@@ -162,7 +165,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
 
 
 def _mended(episode: Episode, lesson: Lesson) -> bool:
-    """Whether the lesson was recalled for a failure of a run that was won then."""
+    """Whether the lesson was recalled after a failure, and the run then succeeded."""
     return episode.success is True and lesson.id in episode.shown and episode.recalled_at.get(lesson.id, 0) > 0
 
 
@@ -171,7 +174,7 @@ def _is_offered(evidence: Evidence) -> bool:
 
 
 def _counted(found: Read, before: Episode | None, now: datetime) -> dict[str, Any] | None:
-    """What an earlier end of a run counted for a lesson, where that may lie in the lesson's counts by now."""
+    """What an earlier result of this run counted for a lesson, if that may be in the lesson's counts by now."""
     if before is None:
         return None
     listed = next((run for run in found.evidence.runs if run["run"] == before.id), None)
@@ -184,10 +187,10 @@ def _counted(found: Read, before: Episode | None, now: datetime) -> dict[str, An
 
 
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
-    """`win`, `loss`, or `None` where the run says nothing about the lesson, or nothing at all where there is none.
+    """What a run counts for a lesson, or without one for its topic: `win`, `loss`, or `None` if it says nothing.
 
-    A lesson whose own failure came back after it was shown has lost, however the run ended. So has a run without the
-    lesson in which that failure arose. A run that nobody judged counts only for a lesson bound to a failure.
+    A lesson loses if its own failure came back after it was shown, however the run ended. A run that went without the
+    lesson is a loss if that failure occurred. A run without a verdict counts only for a lesson bound to a failure.
     """
     bound = failure_of(lesson) if lesson is not None else None
     met = bound is not None and any(failure.fingerprint == bound for failure in episode.failures)
@@ -209,7 +212,7 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
 
 
 def _masked(episode: Episode) -> Episode:
-    """The episode with no secret in what was asked, what failed and what was made of it."""
+    """The episode with secrets masked in its task, its failures and its reflections."""
     failures = [one.model_copy(update={"evidence": mask_secrets(one.evidence)}) for one in episode.failures]
     reflections = [Reflection.model_validate(_mask_secrets(one.model_dump())) for one in episode.reflections]
     task = mask_secrets(episode.task)
@@ -231,7 +234,7 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     """Whether this run is to go without the lesson, so that its worth can be measured: always the same runs.
 
     A candidate is withheld from this `share` of the runs after the first three it was shown in; an active lesson from
-    a tenth of that. What is remembered under a name is no experiment.
+    a tenth of that. An entry that has a name is never withheld.
     """
     if lesson.name or lesson.shown < ALWAYS_SHOWN:
         return False
@@ -239,7 +242,7 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
 
 
 def spares_a_reflection(lesson: Lesson) -> bool:
-    """Whether a lesson for this very failure is answer enough: not where it failed as often as it helped."""
+    """Whether a lesson for this very failure makes a reflection unnecessary: not if it failed as often as it helped."""
     return lesson.losses == 0 or lesson.wins > lesson.losses
 
 
@@ -252,7 +255,7 @@ def _draw(text: str) -> float:
 
 
 def next_status(found: Read, kind: Estimate) -> tuple[LessonStatus, str] | None:
-    """Where the evidence moves a lesson, and why; `None` where it stays. A person's word outranks the evidence."""
+    """The new status by the evidence, and why; `None` if it stays. A person's decision outranks the evidence."""
     lesson, evidence = found.lesson, found.evidence
     if evidence.vouched or lesson.name or not evidence.shown_results():
         return None
@@ -277,7 +280,7 @@ def _has_won_twice(lesson: Lesson) -> bool:
 
 
 def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int], run: str) -> list[Op]:
-    """The operations by which statuses follow the runs that are counted."""
+    """The writes that update the status of lessons after their runs were counted."""
     kind = estimate(
         {id: one.lesson for id, one in known.items()}, {id: one.evidence for id, one in known.items()}, topic
     )
@@ -295,7 +298,7 @@ def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int],
 
 
 def topic_label(topic: str) -> str:
-    """The label in the evidence of the runs of a topic that were shown no lessons at their start."""
+    """The label under which the runs of a topic without lessons at the start are kept."""
     return TOPIC + (re.sub(r"\W+", "-", topic).strip("-").lower()[:64] or "general")
 
 
@@ -306,7 +309,7 @@ def won_and_lost(runs: Evidence) -> tuple[int, int]:
 
 
 def topics_in(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """The records of all topics, from what lies in the evidence."""
+    """Each topic's runs won and lost without lessons, from the items below `evidence`."""
     found: dict[str, dict[str, int]] = {}
     for item in items:
         label, result = item.namespace[-1], item.value.get("result")
@@ -317,7 +320,7 @@ def topics_in(items: Iterable[Item]) -> dict[str, dict[str, int]]:
 
 
 def _topic_rows(shelf: Shelf, episode: Episode, exempt: Collection[str], at: datetime) -> list[PutOp]:
-    """What records a run that was shown no lessons at its start. One that had an answer refused was lost without."""
+    """The write that records a run without lessons at its start. If an answer was rejected, it counts as a loss."""
     result = result_of(episode)
     shown = [id for id in episode.shown if id not in exempt and not episode.recalled_at.get(id, 0)]
     if result is None or shown:

@@ -39,7 +39,7 @@ ALIKE = 0.5
 """Likeness from which two lessons may be summed up in one pattern."""
 
 NEAR = 0.9
-"""The same by the vectors of a store."""
+"""Similarity of a store's vectors from which two lessons may be summed up in one pattern."""
 
 ITS_OWN = 0.4
 """Share of a summary's words that none of its lessons needs to have."""
@@ -111,7 +111,7 @@ def is_summary(lesson: Lesson) -> bool:
 def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
     """Keep the pattern of a cluster: a model's `text` where that is faithful, else the best wording.
 
-    `None` where the book is full: no lesson has to go for a summary.
+    `None` if the book is full: no lesson is retired to make room for a summary.
     """
     items = yield from stocked(shelf)
     live = sum(item.value.get("status") in LIVE for item in items.values())

@@ -1,9 +1,12 @@
 """Estimates: what share of runs is won without lessons on a kind of task, and with each of its lessons.
 
-The tasks that the same lessons fit are one kind. Runs without any of these lessons say how often the kind is won alone.
-Each lesson is expected to win as often, until its own runs say more; being taught counts as a run won. What is recent
-counts more: each later event takes a tenth from the weight of what was before it. A lesson is worth showing while it
-is expected to win more often than nothing.
+The tasks that the same lessons fit are one kind. Both estimates are a share of runs won with two assumed runs added:
+
+- without lessons: `b = (won + 2t) / (won + lost + 2)`, where `t` is the share for the whole topic;
+- with a lesson: `(won + taught + 2b) / (won + lost + taught + 2)`. Each time it is taught counts as a run won.
+
+Each later event reduces the weight of earlier ones to nine tenths. A lesson is worth showing as long as its estimate is
+not below the one without lessons.
 """
 
 from __future__ import annotations
@@ -18,32 +21,33 @@ from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import tokens
 
 FADES = 0.9
-"""What a later event leaves of a run's or a teaching's weight: about ten count. Set on the worlds marked `set` in
-`benchmarks/lessons.py`; 0.85 to 0.93 are level there."""
+"""Factor by which each later event reduces the weight of earlier runs and teachings, so that about ten count. Set on
+the worlds marked `set` in `benchmarks/lessons.py`; 0.85 to 0.93 do equally well there."""
 
 PRIOR = 2.0
-"""Runs that the assumption about a lesson counts for, and likewise the topic's record for a kind. 2 to 4 are level."""
+"""Runs that an estimate starts with: a lesson's at the share without lessons, a kind's at that of its topic. 2 to 4 do
+equally well."""
 
 EASY = 0.8
-"""Share of runs won without lessons from which a kind needs no help: a lesson must be expected to win half of the rest.
-Set on the same worlds; 0.7 to 0.8 are level."""
+"""Share of runs won without lessons from which a kind is easy: a lesson is shown only if it is expected to win at least
+half of the runs that are lost without it. Set on the same worlds; 0.7 to 0.8 do equally well."""
 
 KNOWN = 5
-"""Runs of a topic without lessons that are enough to compare with. With 5 to 12 a lesson that harms on easy tasks is
-found out alike; more cost up to a point where lessons help."""
+"""Runs of a topic without lessons that are enough to compare with. With 5 to 12, lessons that harm on easy tasks are
+found equally well; more runs cost up to one point in worlds where lessons help."""
 
 COMPARED = 4
-"""Runs with a lesson, and without it, below which nothing is said of what it adds."""
+"""Runs needed with a lesson, and as many without it, before its uplift is reported."""
 
 SURE = 1.645
-"""Standard deviations either side of an uplift within which it lies nine times in ten."""
+"""Standard deviations on each side of an uplift that make a 90 % interval."""
 
 ALWAYS_SHOWN = 3
-"""Runs that a candidate is shown in before it may be withheld, as the design promises."""
+"""Runs that a candidate is shown in before it may be withheld: a new lesson gets a fair start."""
 
 
 class Uplift(NamedTuple):
-    """How much more often runs succeed with a lesson than without it, and the bounds within which that lies."""
+    """How much more often runs succeed with a lesson than without it, with a 90 % interval."""
 
     mean: float
     low: float
@@ -51,10 +55,10 @@ class Uplift(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What share of runs is won without lessons on a kind of task, and with each of its lessons.
+    """What share of runs is won without lessons on a kind of task, and with each of its lessons (`values`).
 
-    `known` says whether enough runs without lessons are known to compare with. Lessons of the same `advice` say the
-    same in other words.
+    `known` says whether there are enough runs without lessons to compare with. `advice` maps each lesson to the first
+    one that says the same.
     """
 
     without: float
@@ -63,7 +67,7 @@ class Estimate(NamedTuple):
     advice: Mapping[str, str]
 
     def holds_back(self, lesson: str, evidence: Evidence) -> str:
-        """Why a lesson is held back at the start of a task of this kind, or nothing."""
+        """Why a lesson is held back at the start of a task of this kind; empty if it is not."""
         value = self.values[lesson]
         if not self.known and _lost_last(evidence):
             return "it lost its last run, and hardly a run is known without lessons"
@@ -75,9 +79,9 @@ class Estimate(NamedTuple):
 
 
 def estimate(lessons: Mapping[str, Lesson], evidence: Mapping[str, Evidence], topic: tuple[int, int]) -> Estimate:
-    """What share of runs is won without these lessons, and with each. `topic` is the topic's record without any.
+    """Estimate the share of runs won without these lessons, and with each of them.
 
-    Lessons that give the same advice in other words share their evidence.
+    `topic` holds the topic's runs won and lost without lessons. Lessons that give the same advice share their evidence.
     """
     won, lost = _without([evidence[id] for id in lessons])
     of_topic = (topic[0] + 1) / (sum(topic) + 2)
@@ -94,14 +98,14 @@ def estimate(lessons: Mapping[str, Lesson], evidence: Mapping[str, Evidence], to
 
 
 def recent(same: Sequence[tuple[Lesson, Evidence]]) -> tuple[float, float]:
-    """The runs won and lost with lessons that give the same advice, where later runs count more.
+    """The runs won and lost with lessons that give the same advice; later runs count more.
 
-    A run that wrote one and went on counts only if that failed.
+    A run that wrote such a lesson itself counts only if it lost.
     """
     runs = {str(run["run"]): run for _, about in same for run in about.shown_results()}
     tried = [run for _, about in same for run in about.runs if run.get("tried") and run.get("result") == "loss"]
     wins = losses = 0.0
-    for lesson, about in same:  # what was counted or loaded comes before the runs that are listed
+    for lesson, about in same:  # runs that are only counts are older than those that are listed
         results = [run["result"] for run in about.shown_results()]
         before = lesson.wins - results.count("win"), lesson.losses - results.count("loss")
         faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))
@@ -113,7 +117,7 @@ def recent(same: Sequence[tuple[Lesson, Evidence]]) -> tuple[float, float]:
 
 
 def _taught(lessons: Sequence[tuple[Evidence, str]]) -> dict[str, float]:
-    """How often each advice was taught, where what a kind was taught later counts more."""
+    """How often each advice was taught; what was taught later counts more."""
     times: dict[tuple[str, str], set[str]] = {}
     for about, advice in lessons:
         for source in about.sources:
@@ -125,7 +129,7 @@ def _taught(lessons: Sequence[tuple[Evidence, str]]) -> dict[str, float]:
 
 
 def _without(evidence: Iterable[Evidence]) -> tuple[float, float]:
-    """Runs won and lost with none of these lessons, where any later run of their kind takes from the weight."""
+    """Runs won and lost without any of these lessons; each later run of the kind reduces their weight."""
     runs: dict[str, dict[str, Any]] = {}
     for one in evidence:
         for run in one.runs:
@@ -143,7 +147,7 @@ def _without(evidence: Iterable[Evidence]) -> tuple[float, float]:
 
 
 def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
-    """The first lesson that says the same as each, where the words of their occasion make no difference."""
+    """For each lesson, the first one that says the same: in `text` and `when` together."""
     texts = {id: f"{lesson.text} {lesson.when}" for id, lesson in lessons.items()}
     words = {id: {word for word in tokens(text) if word.isascii()} for id, text in texts.items()}
     found: dict[str, str] = {}
@@ -159,21 +163,21 @@ def _is_bound_alike(one: Lesson, other: Lesson) -> bool:
 
 
 def worth(lesson: Lesson, evidence: Evidence) -> float:
-    """The share of runs that a lesson is likely to win, whatever the kind of task."""
+    """The share of runs that a lesson is likely to win, for any kind of task."""
     wins, losses = recent([(lesson, evidence)])
-    wins += max(_taught([(evidence, lesson.id)])[lesson.id], 1.0)  # what is just being written was taught once
+    wins += max(_taught([(evidence, lesson.id)])[lesson.id], 1.0)  # one being written was taught once
     return (wins + PRIOR / 2) / (wins + losses + PRIOR)
 
 
 def _lost_last(evidence: Evidence) -> bool:
-    """Whether a lesson lost the last run that says something of it, and was shown often enough to go without."""
+    """Whether a lesson was shown in three runs or more, and the last run that counts was lost with it."""
     last = next((run for run in reversed(evidence.runs) if run.get("result") in ("win", "loss")), None)
     lost = last is not None and last["result"] == "loss" and not last.get("withheld")
     return lost and len(evidence.shown) >= ALWAYS_SHOWN
 
 
 def uplift(lesson: Lesson) -> Uplift | None:
-    """What a lesson adds, by the runs that went without it; `None` where they are too few: not compared yet."""
+    """What a lesson adds, compared with the runs that went without it; `None` if there are too few runs to compare."""
     if min(lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses) < COMPARED:
         return None
     ours, variance = posterior(lesson.wins, lesson.losses)
@@ -183,9 +187,9 @@ def uplift(lesson: Lesson) -> Uplift | None:
 
 
 def record_text(lesson: Lesson) -> str:
-    """A lesson's record in words, or nothing where no run was won or lost with it.
+    """A lesson's record in words; empty if no run was won or lost with it.
 
-    It is proven only where runs with it are won more often than runs without it by more than chance explains.
+    It is `proven` only if runs with it are won more often than runs without it by more than chance explains.
     """
     shown, without = lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses
     if not shown:
@@ -197,6 +201,6 @@ def record_text(lesson: Lesson) -> str:
 
 
 def posterior(wins: float, losses: float) -> tuple[float, float]:
-    """The share of runs that is won, and its variance, by a Beta distribution that begins flat."""
+    """Mean and variance of the share of runs won: the Beta posterior with a uniform prior."""
     a, b = wins + 1, losses + 1
     return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))

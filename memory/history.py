@@ -91,7 +91,7 @@ FOR_COMPARISON = "left out to compare runs with it and without"
 
 
 def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
-    """What one run was shown and why, the latest where none is named. An unknown run is a `KeyError`."""
+    """What one run was shown and why; the latest run without an id. An unknown run is a `KeyError`."""
     if run_id is None:
         episode = next(iter((yield from episodes(shelf, 1))), None)
     else:
@@ -196,7 +196,7 @@ def _bound(found: Read, failure: Failure) -> str:
 
 
 def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
-    """Why a lesson is shown to no run, or `None` where it is to those it fits. An unknown id is a `KeyError`."""
+    """Why a lesson is never shown, or `None` if it is shown when it fits. An unknown id is a `KeyError`."""
     _, now, evidence = yield from read_one(shelf, lesson)
     if now.status not in LIVE:
         changes = (*reversed(evidence.standing), *reversed(evidence.changes))

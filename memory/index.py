@@ -1,7 +1,7 @@
-"""The index: which lessons of a namespace hold which words, kept up to date by what changed in the store.
+"""The index: which lessons of a namespace contain which words, kept up to date by what changed in the store.
 
-An index belongs to the open book, or to the agent that opens a book for each run (`Indexes`). It holds nothing that
-is not in the store: what is forgotten there leaves it as well.
+An index belongs to an open book, or to the agent that opens a book for each run (`Indexes`). It holds nothing that
+is not in the store: what is deleted there is removed from the index, too.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LOOKED_UP = 4000
 """Postings read for a query, the rarest words first. It bounds a search in 100,000 lessons; no set reaches it."""
 
 KEPT = 1000
-"""Namespaces that an agent keeps an index of; an agent with a namespace for each user has many."""
+"""Namespaces for which an agent keeps an index; an agent with a namespace for each user has many."""
 
 KEPT_LESSONS = 50_000
-"""Lessons in all of these indexes, some 6 kB each. A namespace that holds more by itself is kept alone."""
+"""Lessons in all of these indexes, some 6 kB each. The index of a larger namespace is kept alone."""
 
 ASSUMED = 100
-"""Lessons assumed beside those there are, so that a word does not count as common because few lessons are kept.
+"""Lessons assumed in addition, so that a word does not count as common just because there are few lessons.
 Set on the tuning halves of `benchmarks/recall.py`, where 50 to 200 are level."""
 
 SHARPER = 1.5
@@ -44,7 +44,7 @@ ALWAYS = frozenset(
         *("总是", "始终", "任何任务", "所有任务", "任何时候", "一般"),
     )
 )
-"""Occasions that are none: the lesson says of itself that it holds for any task."""
+"""Values of `when` that mean any task."""
 
 
 class Entry(NamedTuple):
@@ -56,20 +56,20 @@ class Entry(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What an index has to take: items, keys that are gone, and how far in the store's changes it has come then."""
+    """What an index must take over: changed items, keys that are gone, and up to which change of the store."""
 
     items: list[Item]
     gone: Collection[str] = ()
     whole: bool = False
     """Whether these items are all there are."""
     seq: int = -1
-    """The store's last write, where the store tells what changed."""
+    """The store's last write, if the store can tell what changed."""
     notes: Mapping[str, datetime] | None = None
-    """The latest notes of changes, where it does not, and when they were written."""
+    """The latest notes of changes, if it cannot, and when they were written."""
 
 
 class Index:
-    """The lessons of one namespace by their words, as of a write `seq` or as of some `notes` of changes."""
+    """The lessons of one namespace by their words, up to date with the write `seq` or with the `notes` of changes."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -87,7 +87,7 @@ class Index:
         self._always: set[str] = set()
 
     def is_new(self, item: Item) -> bool:
-        """Whether the index does not know this item as it is."""
+        """Whether the index lacks this item, or has an older value of it."""
         known = self.entries.get(item.key)
         return known is None or (known.item.value is not item.value and known.item.value != item.value)
 
@@ -109,10 +109,10 @@ class Index:
                     self._bound.setdefault(fingerprint, set()).add(item.key)
 
     def finish(self, turn: int, changed: Changed, new: Iterable[Item], *, partly: bool) -> bool:
-        """Take the last of the changes; false where another reader was quicker since `turn`.
+        """Take the last of the changes; false if another reader has updated the index since `turn`.
 
-        `partly` says that some were taken before. They may be older than what the other reader took, and all is read
-        again.
+        `partly` says that some of the changes were already taken. They may be older than what the other reader took, so
+        everything is read again.
         """
         with self.lock:
             if self.turn != turn:
@@ -132,10 +132,10 @@ class Index:
             return True
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Hold nothing of these lessons any more."""
+        """Remove these lessons."""
         with self.lock:
             gone = set(keys)
-            self.turn += 1  # who has read them, and is about to take them, reads again
+            self.turn += 1  # a reader that is about to take them must read again
             for key in gone & self.entries.keys():
                 self._drop(key)
             if not gone.isdisjoint(self.items):
@@ -152,20 +152,20 @@ class Index:
             return sorted(self._always)
 
     def sharing(self, words: Collection[str], least: int) -> list[tuple[int, Item]]:
-        """The lessons that hold at least so many of these words, with how many."""
+        """The lessons that contain at least `least` of these words, with how many they contain."""
         with self.lock:
             shared = Counter(key for word in words for key in self._holding.get(word, ()))
             return [(n, self.entries[key].item) for key, n in shared.items() if n >= least]
 
     def rarity(self, word: str) -> float:
-        """How much it says that a lesson holds this word: 1 where at most one does, less for each more."""
+        """How telling a word is: 1 if at most one lesson contains it, less the more lessons do."""
         known = len(self.entries) + ASSUMED
         holding = max(len(self._holding.get(word, ())), 1)
         rarity = math.log(1 + (known - holding + 0.5) / (holding + 0.5)) / math.log(1 + (known - 0.5) / 1.5)
         return float(rarity**SHARPER)
 
     def matching(self, weights: Mapping[str, float]) -> dict[str, float]:
-        """The lessons that share words with a query, with the sum of the weights of the words they share."""
+        """The lessons that share words with a query, each with the sum of the weights of the shared words."""
         with self.lock:
             held = [(len(self._holding[word]), word) for word in weights if word in self._holding]
             found: dict[str, float] = {}
@@ -190,9 +190,9 @@ class Index:
 
 
 def holds_always(value: Mapping[str, Any]) -> bool:
-    """Whether a record is a preference, a fact of the project or a named rule that names no occasion."""
+    """Whether a record is a preference, a project fact or a named rule whose `when` means any task."""
     named = value.get("kind") in ("preference", "project") or bool(value.get("name"))
-    named = named and value.get("origin") != "observed"  # what a stranger wrote holds for no task by its own word
+    named = named and value.get("origin") != "observed"  # text from a tool cannot claim to hold for any task
     return named and re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip().casefold() in ALWAYS
 
 
@@ -220,14 +220,14 @@ class Indexes:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words a text is found by; of scripts without spaces the bigrams, and the characters by themselves."""
+    """The words a text is found by; for scripts without spaces its bigrams and single characters."""
     return frozenset(tokens(text)) | characters(text)
 
 
 def searchable(value: Mapping[str, object]) -> tuple[str, str]:
-    """What a search looks at in a record: its text with tags and a topic of the user's own, and its `when`."""
+    """What a search reads of a record: its text with its tags and a custom topic, and its `when`."""
     tags, topic = value.get("tags"), value.get("topic")
-    own_topic = None if topic in TOPICS else topic  # the built-in topics are drawers, not words of the lesson
+    own_topic = None if topic in TOPICS else topic  # built-in topics are categories, not words of the lesson
     parts = [value.get("text"), own_topic, *(tags if isinstance(tags, list) else [])]
     when = value.get("when")
     text = "\n".join(part for part in parts if isinstance(part, str))

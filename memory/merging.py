@@ -35,7 +35,7 @@ from langgraph_reflexion.text.tokens import tokens
 def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Written | None]:
     """Unite the evidence of a known lesson and a new one; the better wording stays.
 
-    Where nothing is new, nothing changes. `None` if the known record is damaged: the new lesson may replace it.
+    If nothing is new, nothing changes. `None` if the known record is damaged: the new lesson may replace it.
     """
     run = next(iter(new.sources), None)
     evidence = (yield from evidence_about(shelf, [item.key]))[item.key]

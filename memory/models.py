@@ -62,7 +62,7 @@ def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
 
 
 def wording(model: Any, lessons: Sequence[Lesson]) -> Plan[str | None]:
-    """A model's words for what these lessons have in common, or `None` where it fails."""
+    """A model's words for what these lessons have in common, or `None` if it fails."""
     from langgraph.errors import GraphBubbleUp
 
     listed = "\n".join(f"- {lesson.text.replace('<', '‹')}" for lesson in lessons[:20])

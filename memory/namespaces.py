@@ -21,7 +21,7 @@ def resolve_namespace(
     user: str | None = None,
     configurable: Mapping[str, Any] | None = None,
 ) -> Namespace | None:
-    """Where this run's memory lives, or `None` where a field that the namespace asks for has no value.
+    """The namespace of this run's memory, or `None` if a field of it has no value.
 
     Without a namespace of its own a policy means `("reflexion", name of the agent)`. A field is read from the context,
     else from the config's `configurable`, and escaped one to one, so that no two values ever share a memory. A `user`
@@ -38,7 +38,7 @@ def filled_in(
     user: str | None = None,
     configurable: Mapping[str, Any] | None = None,
 ) -> Namespace | None:
-    """The namespace with its fields filled, as for a run; `None` where one has no value."""
+    """The namespace with its fields filled, as for a run; `None` if a field has no value."""
     labels = []
     for pattern in namespace:
         names = FIELD.findall(pattern)

@@ -167,7 +167,7 @@ class ErrorNotebook:
     statistics, astatistics = both(_statistics)
 
     def _rules_text(self, task: str = "", limit: int = 10, min_repetitions: int = 1) -> Plan[str]:
-        """The mistakes made most often as a block for a prompt, those that fit the task first; empty where none is."""
+        """The mistakes made most often as a block for a prompt, those that fit the task first; empty if none."""
         least = whole(min_repetitions, "min_repetitions")
         known, _ = yield from self._read()
         return findings.rules_text(known, text(task, "task"), whole(limit, "limit"), least)

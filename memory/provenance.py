@@ -37,7 +37,7 @@ BESIDE = 1.35
 """How much heavier than that sentence the copy of it may be."""
 
 WHOLE = 0.95
-"""The same share where the copy may say as much again beside it."""
+"""The share of words from which a sentence that says as much again is still a copy."""
 
 FRAMED = 2.0
 """How much heavier the copy of a whole sentence may be."""

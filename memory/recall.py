@@ -2,7 +2,7 @@
 
 A lesson must first pass a hard filter: status, expiry, and a tool that the agent has. Then one score of words says how
 well it fits: how rare the shared words are, how much of the lesson's `when` is met, and how long the lesson is. One
-threshold, which grows with the length of the task, says whether that is enough. Where the store has an embedding model,
+threshold, which grows with the length of the task, says whether that is enough. If the store has an embedding model,
 the similarity counts in the same score, as far as it is above what that model says of unlike texts.
 """
 
@@ -74,7 +74,7 @@ UNLIKE = (
 """Texts that no lesson is about: their similarities to lessons are the noise of a store's embedding model."""
 
 MET = 0.7
-"""Share of a lesson's `when` that a refused task must meet, where it meets any of it. A check may say the same of
+"""Share of a lesson's `when` that a refused task must meet, if it meets any of it. A check may say the same of
 tasks of many kinds."""
 
 CROWD = 3
@@ -113,7 +113,7 @@ def recall(
     topic: str | None,
     exclude: Collection[str],
 ) -> Plan[Selection]:
-    """The lessons to show, the best first; none where none fits."""
+    """The lessons to show, the best first; empty if none fits."""
     policy = shelf.policy
     if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
         return Selection()
@@ -297,7 +297,7 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
 def _for_task(
     shelf: Shelf, request: str, weights: Mapping[str, float], usable: Callable[[Item], bool], topic: str
 ) -> Plan[dict[str, Fit]]:
-    """The lessons that fit a task, with their scores; where none does, those that hold for any task of its topic."""
+    """The lessons that fit a task, with their scores; if none does, those that hold for any task of its topic."""
     index = shelf.index
     near = yield from _similarities(shelf, request)
     scores = match(index, weights, usable, near=near)

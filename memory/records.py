@@ -1,8 +1,8 @@
-"""Records: how lessons, evidence and changes lie in a store, and how they are folded into what a lesson is now.
+"""Records: how lessons, evidence and changes are kept in a store, and what a lesson is now according to them.
 
-A lesson's own item holds its words. What many writers add at once is appended under keys of their own in
-`(*namespace, "evidence", lesson id)`: a `source` it rests on, a `run` it was shown in or withheld from, a
-`change` of its life. Nothing is counted by reading, changing and writing one item.
+A lesson's own item holds its words. Everything that several writers may add at once is appended, each under a key of
+its own, in `(*namespace, "evidence", lesson id)`: a `source` it comes from, a `run` it was shown in or withheld from, a
+`change` made to it. Nothing is counted by reading, changing and writing one item.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ COUNTS = ("shown", "wins", "losses", "withheld_wins", "withheld_losses")
 """A lesson's counts of runs."""
 
 LISTED = 60
-"""Runs of a lesson that are kept one by one; those before them are counted. The oldest of them weighs less than a
-twentieth in `credit.recent`."""
+"""Runs of a lesson that are kept one by one; earlier ones are only counted. The oldest of these weighs less than a
+twentieth in `estimate.recent`."""
 
 ALSO = "also"
-"""Where a record keeps further fingerprints it is known for."""
+"""Field of a record for the fingerprints of further failures."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Evidence:
 
     sources: tuple[dict[str, Any], ...] = ()
     runs: tuple[dict[str, Any], ...] = ()
-    """The latest runs, the last of them last."""
+    """The latest runs, in order of time."""
     changes: tuple[Change, ...] = ()
     earlier: Mapping[str, int] = field(default_factory=dict)
-    """What came of the runs before these, by the names of a lesson's counts."""
+    """The counts from the runs before these, by their names in `Lesson`."""
     appended: tuple[str, ...] = ()
-    """When the runs were that lie under keys of their own in the store."""
+    """The times of the runs that have an item of their own in the store."""
 
     @property
     def shown(self) -> tuple[dict[str, Any], ...]:
@@ -67,7 +67,7 @@ class Evidence:
 
     @property
     def counts(self) -> Counter[str]:
-        """The counts of a lesson, as far as runs made them."""
+        """The lesson's counts from these runs, without counts that it was imported with."""
         counts = Counter(self.earlier)
         counts.update(name for run in self.runs for name in _counts_of(run))
         return counts
@@ -77,27 +77,27 @@ class Evidence:
         return [run for run in self.shown if run.get("result") in ("win", "loss")]
 
     def with_run(self, run: dict[str, Any]) -> Evidence:
-        """The same once a run is counted, in place of what was counted for it before."""
+        """This evidence with a run added. If the run is there already, the new result replaces the old one."""
         runs, earlier = _runs_in(self.runs, [run], self.earlier)
         return replace(self, runs=runs, earlier=earlier)
 
     def with_change(self, change: Change) -> Evidence:
-        """The same once something has happened."""
+        """This evidence with a change added."""
         return replace(self, changes=(*self.changes, change))
 
     @property
     def vouched(self) -> bool:
-        """Whether a person decided last, and wants the lesson shown."""
+        """Whether the last decision by a person is to show the lesson."""
         return bool(self.words) and self.words[-1].status in LIVE
 
     @property
     def approved(self) -> bool:
-        """Whether a person made it active."""
+        """Whether the last decision by a person made it active."""
         return bool(self.words) and self.words[-1].status == "active"
 
     @property
     def words(self) -> tuple[Change, ...]:
-        """The changes by which a person decided. Taking back a change counts if the evidence or the cap had made it."""
+        """The decisions of persons. Undoing a change counts as one if the evidence or the cap had made that change."""
         by_id = {change.id: change for change in self.changes}
         undone = {change.undoes for change in self.changes}
         return tuple(
@@ -109,20 +109,20 @@ class Evidence:
 
     @property
     def approved_words(self) -> frozenset[str]:
-        """The texts that a person approved as they stood, by their hashes."""
+        """The hashes of the texts that a person approved."""
         last = next((change for change in reversed(self.standing) if change.action == "approved"), None)
         return frozenset(last.words) if last is not None else frozenset()
 
     @property
     def standing(self) -> tuple[Change, ...]:
-        """The changes that were not taken back."""
+        """The changes that were not undone."""
         undone = {change.undoes for change in self.changes}
         return tuple(change for change in self.changes if change.id not in undone and change.action != "undone")
 
     def statuses(self, but: Collection[Change] = ()) -> list[LessonStatus]:
-        """The statuses it was given, in order. With changes in `but`, without those and without what was taken back.
+        """The statuses it was given, in order. With `but`, these changes and undone ones are left out.
 
-        A person's decision outranks what the evidence or the cap decides after it.
+        After a person's decision, changes by the evidence or the cap do not count.
         """
         given: list[LessonStatus] = []
         word: LessonStatus | None = None
@@ -156,14 +156,14 @@ def hash_of(text: str, letters: int = 32) -> str:
 
 
 def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
-    """The id that follows scope, kind and first wording; another spelling of it gives the same."""
+    """The id, made from namespace, kind and first wording. Case, spacing and final punctuation do not matter."""
     return hash_of(json.dumps([list(namespace), lesson.kind, fold(lesson.text)], ensure_ascii=False), 16)
 
 
 def record(lesson: Lesson, also: Iterable[str] = ()) -> dict[str, Any]:
-    """A lesson as plain JSON, beside further fingerprints it is known for.
+    """A lesson as plain JSON, with the fingerprints of further failures in `also`.
 
-    Its counts grow with the evidence, and a view of the store shows them there; a zero here would be taken for them.
+    Counts of zero are left out: the real counts are in the evidence, and a zero here would be mistaken for them.
     """
     value = {name: part for name, part in lesson.model_dump(mode="json").items() if part or name not in COUNTS}
     more = [mark for mark in dict.fromkeys(also) if mark and mark != failure_of(lesson)]
@@ -190,9 +190,9 @@ def fingerprints(value: dict[str, Any]) -> list[str]:
 
 
 def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
-    """The lesson of an item, or `None` and a warning where the record is damaged.
+    """The lesson of an item, or `None` and a warning if the record is damaged.
 
-    `matched` is the fingerprint by which it was found, and becomes that of its trigger.
+    `matched` is the fingerprint by which it was found; the trigger of the lesson gets it.
     """
     try:
         # Other releases may keep fields that this one does not know.
@@ -214,7 +214,7 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
 
 
 def out_of_bounds(lesson: Lesson) -> str:
-    """Which value of a lesson cannot be: a count below zero, or a time without a zone. Empty where none is."""
+    """The value of a lesson that is impossible, a count below zero or a time without a zone; empty if none is."""
     for name in COUNTS:
         if (count := getattr(lesson, name)) < 0:
             return f"`{name}` is 0 or more, got {count}"
@@ -226,7 +226,7 @@ def out_of_bounds(lesson: Lesson) -> str:
 
 
 def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
-    """The lesson as it is now: counts and sources united, trust the least of its sources, the latest status."""
+    """The lesson as it is now: all counts and sources, its least trusted origin, its latest status."""
     statuses = evidence.statuses()
     used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
     changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
@@ -245,7 +245,7 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
 
 
 def _origin(lesson: Lesson, evidence: Evidence) -> Origin:
-    """The least trusted of a lesson's sources, each at its best: advice is `verified` once its own run bore it out."""
+    """The origin of the least trusted source; each source has its best: `verified` once its own run confirmed it."""
     unnamed = [] if evidence.sources else [""]
     origins = dict.fromkeys(lesson.sources or unnamed, lesson.origin)
     for record in evidence.sources:
@@ -256,11 +256,11 @@ def _origin(lesson: Lesson, evidence: Evidence) -> Origin:
 
 
 _BY_CHANCE = ("at", "run", "why")
-"""What of a conclusion from the evidence depends on who drew it."""
+"""Fields of a change by the evidence that differ between writers who make the same change."""
 
 
 def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, Any]]]:
-    """Key and value of each episode that a lesson rests on, with its origin."""
+    """Key and value for each source of a lesson, with its origin."""
     value = {"type": "source", "origin": lesson.origin, "at": at.isoformat()}
     sources = lesson.sources or [""]
     return [(f"source/{lesson.origin}/{source}", {**value, "source": source}) for source in sources]
@@ -277,8 +277,8 @@ def run_record(
 ) -> tuple[str, dict[str, Any]]:
     """Key and value of a run's result; the last to finish under a run id counts.
 
-    `tried` says that the run had written the lesson itself, so that it proves nothing. `instead` is what was said of
-    the run before, where that may be in the counts already.
+    `tried` says that the run wrote the lesson itself, so its success proves nothing. `instead` is the run's earlier
+    result, if that may already be in the counts.
     """
     value: dict[str, Any] = {
         "type": "run",
@@ -300,18 +300,18 @@ def run_key(run: str) -> str:
 
 
 def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """The same record, kept and counted no more."""
+    """This record marked as undone: it is kept, and no longer counted."""
     return {**value, "undone": at.isoformat()}
 
 
 def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-    """Key and value of a change, numbered after the changes that are known of its lesson.
+    """Key and value of a change, numbered after the known changes of its lesson.
 
-    With the first of them goes the lesson's own record, so that it can be derived again.
+    The first change also holds the lesson's own record, so that the lesson can be derived from it again.
     """
     place = 1 + max((int(earlier.id.split(".")[1]) for earlier in known.changes), default=-1)
     value = change_value(change)
-    # Writers who come to the same conclusion at once leave one record of it.
+    # If several writers make the same change at once, their keys are equal and one record is left.
     own = _BY_CHANCE if change.by in ("evidence", "policy") else ("at", "run") if change.action == "opposed" else ()
     telling = json.dumps({name: part for name, part in value.items() if name not in (*own, "id")}, sort_keys=True)
     key = f"{place:06d}/{hash_of(telling, 8)}"
@@ -326,7 +326,7 @@ def change_value(change: Change) -> dict[str, Any]:
 
 
 def change_of(value: Mapping[str, Any]) -> Change:
-    """The change in such a value."""
+    """The change that `change_value` wrote."""
     known = {name: value[name] for name in Change.__dataclass_fields__ if name in value}
     at = datetime.fromisoformat(value["at"])
     return Change(**{**known, "at": at, "words": tuple(value.get("words", ()))})
@@ -373,10 +373,10 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
 def _runs_in(
     listed: Iterable[dict[str, Any]], rows: Iterable[dict[str, Any]], earlier: Mapping[str, int]
 ) -> tuple[tuple[dict[str, Any], ...], Counter[str]]:
-    """The latest runs one by one and the counts of those before, once these rows are added.
+    """The latest runs one by one and the counts of earlier ones, after these rows are added.
 
-    A row replaces what is listed of its run. Where the run is in the counts already, it takes from them what the row
-    says that it stands instead of.
+    A row replaces an earlier row of its run. If the run is no longer listed, and so already in the counts, its earlier
+    result (`instead`) is subtracted from them.
     """
     runs = {str(run["run"]): run for run in listed}
     counts = Counter(earlier)
@@ -400,7 +400,7 @@ def _counts_of(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
-    """The key and value of one record that stands for many runs. Of several the latest counts: it holds the others."""
+    """Key and value of one record for many runs. If there are several, the latest counts: it contains the others."""
     at = max(str(run["at"]) for run in evidence.runs)
     runs = [
         [
@@ -415,9 +415,9 @@ def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
 
 
 def whole_record(evidence: Evidence) -> dict[str, Any]:
-    """All evidence about a lesson as one value, which a recall reads in place of everything appended.
+    """All evidence about a lesson as one value, which a recall reads instead of every appended item.
 
-    The counts are for people, who see this value in a view of the store.
+    The counts are for people who look at the store.
     """
     counts = evidence.counts
     value = sum_record(evidence)[1] if evidence.runs else {"earlier": {**evidence.earlier}, "runs": []}
@@ -427,7 +427,7 @@ def whole_record(evidence: Evidence) -> dict[str, Any]:
 
 
 def whole_in(value: Mapping[str, Any]) -> Evidence | None:
-    """The evidence in such a value, or `None` where it is damaged."""
+    """The evidence that `whole_record` wrote, or `None` if it is damaged."""
     try:
         changes = tuple(change_of(change) for change in value["changes"])
         return Evidence(tuple(value["sources"]), tuple(_runs_of(value)), changes, Counter(value["earlier"]))
@@ -436,7 +436,7 @@ def whole_in(value: Mapping[str, Any]) -> Evidence | None:
 
 
 def _runs_of(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The runs in a value, each as the record it was."""
+    """The runs in such a value, each as `run_record` makes it."""
     return [
         run_record(run, result=result, at=datetime.fromtimestamp(at, UTC), withheld=side == 1, tried=side == 2)[1]
         for run, at, result, side in value["runs"]

@@ -47,7 +47,7 @@ NOTES_KEPT = 500
 
 
 REFUTED = "refuted"
-"""Beside an episode: when the user said that it was wrong. What was kept of it stays as it was."""
+"""Field added to an episode: when the user said that it was wrong. The episode itself stays as it was."""
 
 
 class Read(NamedTuple):
@@ -58,7 +58,7 @@ class Read(NamedTuple):
     evidence: Evidence
 
     def with_run(self, run: dict[str, Any]) -> Read:
-        """The same once a run is counted."""
+        """This lesson with a run added to its evidence."""
         evidence = self.evidence.with_run(run)
         base = lesson_in(self.item)
         return Read(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
@@ -66,8 +66,8 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where a book's lessons, their evidence and the episodes lie, by which rules, the lessons' index,
-    and whether the store may have vectors too."""
+    """What plans need to read and write a book: its namespace, policy, clock and index, and whether the store may have
+    vectors."""
 
     namespace: Namespace
     policy: MemoryPolicy
@@ -115,7 +115,7 @@ def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
 
 
 def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
-    """What changed since the index was last up to date, in a store that does not tell."""
+    """What changed since the index was last up to date, for a store that cannot tell."""
     if len(index.items) <= FEW:
         [page] = yield [SearchOp(shelf.lessons, None, FEW + 1)]
         if len(page) <= FEW:
@@ -209,7 +209,7 @@ def by_lesson(items: Iterable[Item]) -> Plan[tuple[dict[str, list[Item]], dict[s
 
 
 def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
-    """The similarities a store with an index gives; nothing where it has none, or its embedder is down."""
+    """The similarities that a store with an index gives; empty if it has none, or its embedding model fails."""
     if not shelf.vectors:
         return {}
     try:
@@ -225,13 +225,13 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
 
 
 def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
-    """The record of a run, or `None`; a failure after all where the user said so later."""
+    """The record of a run, or `None`; a failure if the user said later that it was wrong."""
     [item] = yield [GetOp(shelf.episodes, run_id.replace("\0", "�"))]
     return episode_in(item) if item is not None else None
 
 
 def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
-    """The episode of an item as it counts now, or as it was kept; `None` and a warning where the record is damaged."""
+    """The episode of an item as it counts now, or as it was kept; `None` and a warning if the record is damaged."""
     try:
         kept = Episode.model_validate({name: value for name, value in item.value.items() if name != REFUTED})
     except (ValueError, AttributeError) as error:

@@ -59,7 +59,7 @@ _PATTERNS = tuple(
 _SQUASHED_DROP = lazy_pattern(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|every)*(?:previous|prior|above|earlier|preceding)(?:system)?(?:instructions?|prompts?|rules|guidelines)"
 )
-"""The same order with all but its letters taken away."""
+"""An order to ignore earlier instructions, with everything but its letters removed."""
 
 
 def suspicion(text: str) -> str | None:
@@ -84,7 +84,7 @@ def suspicion(text: str) -> str | None:
 
 
 def suspicion_of(lesson: Lesson) -> str | None:
-    """The same for every field of a lesson that a model may read, and for its occasion and text read together."""
+    """Why a lesson must not be shown, or `None`: every field that a model may read is checked, and `when` with `text`."""
     together = [f"{lesson.when} {lesson.text}"] if lesson.when else []
     return next(filter(None, map(suspicion, [*shown_texts(lesson), *together])), None)
 

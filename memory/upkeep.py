@@ -1,6 +1,6 @@
-"""Upkeep: what grows with every run is counted or removed in time, so that a namespace costs the same after a year.
+"""Upkeep: sum up or remove what grows with every run, so that a namespace stays small.
 
-Each run of the agent does its share of it. `LessonBook.sweep` does all of it at once, also for namespaces that are no
+Each run of the agent does some of this. `LessonBook.sweep` does all of it at once, also for namespaces that are no
 longer used.
 """
 
@@ -17,18 +17,19 @@ from langgraph_reflexion.memory.records import Evidence, evidence_in, sum_record
 from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, by_lesson, evidence_items
 
 APPENDED = 40
-"""Runs of a lesson that lie in the store one by one before they are counted together. A run of the agent reads those of
-the lessons it was shown."""
+"""Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads
+those of the lessons it was shown."""
 
 LATE = timedelta(minutes=1)
-"""How late a run may be written, by clocks that differ or a process that pauses, and not miss the count of its time."""
+"""How late a run may be written, because clocks differ or a process pauses, and still be counted: younger runs are not
+summed up."""
 
 KEPT_OF_EACH = 50
-"""Sources of each origin, and changes of status by the evidence, that are kept of a lesson: the latest."""
+"""How many sources of each origin, and changes of status by the evidence, are kept for a lesson: the latest."""
 
 
 class Swept(NamedTuple):
-    """What a sweep counted together or removed: runs of lessons, episodes, and notes of changes."""
+    """How many runs of lessons a sweep summed up, and how many episodes and notes of changes it removed."""
 
     runs: int
     episodes: int
@@ -36,7 +37,7 @@ class Swept(NamedTuple):
 
 
 def sweep(shelf: Shelf) -> Plan[Swept]:
-    """Count old runs together, and remove old episodes, sources, changes and notes of this namespace."""
+    """Sum up old runs, and remove old episodes, sources, changes and notes of this namespace."""
     runs = 0
     of, _ = yield from by_lesson((yield from evidence_items(shelf)))
     for label, items in of.items():
@@ -46,15 +47,15 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
 
 
 def is_due(evidence: Evidence, now: datetime) -> bool:
-    """Whether so many runs of a lesson lie one by one that it is worth counting half of them together."""
+    """Whether a lesson has enough single runs that half of them should be summed up."""
     times = evidence.appended
     return len(times) > APPENDED and now - datetime.fromisoformat(times[APPENDED // 2]) > LATE
 
 
 def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) -> Plan[int]:
-    """Replace a lesson's old runs by one record of their counts and the latest of them, and say how many those were.
+    """Replace a lesson's old runs by one record with their counts and the latest of them; return how many.
 
-    Two writers who do so at once lose nothing: the record with the later runs stands, and holds what the other holds.
+    If two writers do this at once, nothing is lost: the record with the later runs wins, and it contains the other.
     """
     about = list(items if items is not None else (yield from every(shelf.evidence_of(lesson))))
     end = shelf.clock() - LATE
@@ -72,7 +73,7 @@ def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) ->
 
 
 def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
-    """Remove old episodes, and notes of changes beyond the latest, and count both."""
+    """Remove old episodes, and all but the latest notes of changes; return how many of each were removed."""
     episodes = yield from _drop_old_episodes(shelf)
     [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
     notes = sorted((yield from every(shelf.notes)) if more else [], key=lambda item: item.updated_at)
@@ -82,7 +83,7 @@ def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
 
 
 def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
-    """Remove the episodes beyond the latest `keep_runs` once there are a twentieth more, and count those."""
+    """Once there are a twentieth more episodes than `keep_runs`, remove the oldest; return how many were removed."""
     most = shelf.policy.keep_runs
     more, count = most // 20, 0
     ends: list[Op] = [SearchOp(shelf.episodes, None, 1, 0), SearchOp(shelf.episodes, None, 1, most + more)]
@@ -98,7 +99,7 @@ def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
 
 
 def _stale(about: Iterable[Item]) -> list[Item]:
-    """Old sources, and old changes that the evidence alone made and nobody spoke of since."""
+    """Old sources, and old changes that were made by the evidence and not undone since."""
     groups: dict[Any, list[Item]] = {}
     undone = {item.value.get("undoes") for item in about}
     for item in about:

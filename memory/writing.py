@@ -52,7 +52,7 @@ def add(
     foreign: Foreign | Iterable[str] = (),
     doubt: str | None = None,
 ) -> Plan[Written]:
-    """Keep a lesson as a candidate if it passes the gate; set it aside where its words are not to be trusted.
+    """Keep a lesson as a candidate if it passes the gate; set it aside if its words cannot be trusted.
 
     `foreign` is what tools, files, pages and errors said in the run; a `doubt` is a reason of the caller's own.
     """
@@ -157,7 +157,7 @@ def relatives(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Ite
 
 
 def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:
-    """The item that says the same in other words, by the store's embedding model, where the words do not object."""
+    """The item that says the same in other words, by the store's embedding model, if their words agree, too."""
     if new.name is not None or new.status != "candidate":
         return None
     near = yield from nearest(shelf, new.text)

@@ -34,7 +34,7 @@ class View:
         self._is_object = schema is not None and not issubclass(schema, dict)
 
     def of(self, values: Any) -> Any:
-        """These values, as the caller's schema where it is a class of objects, else as a dict.
+        """These values, as the caller's schema if that is a class of objects, else as a dict.
 
         The list of messages is a copy: what a tool or a prompt does to it does not change the conversation.
         """

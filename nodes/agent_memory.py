@@ -40,7 +40,7 @@ class AgentMemory:
     indexes: Indexes = field(default_factory=Indexes)
 
     def namespace_for(self, config: RunnableConfig) -> list[str] | None:
-        """The namespace of a run; None, with a warning, where a field of it is not filled."""
+        """The namespace of a run; None, with a warning, if a field of it has no value."""
         if not (self.policy.read or self.policy.write):
             return None
         user, context = user_of(config), runtime_of(config).context
@@ -56,7 +56,7 @@ class AgentMemory:
         return [*namespace]
 
     def book(self, state: Any, config: RunnableConfig, *, writing: bool = False) -> LessonBook | None:
-        """The book of this run; None if it has no memory, or shows no lessons, or keeps none where it is `writing`."""
+        """The book of this run; None if it has no memory or shows no lessons; when `writing`, if it keeps none."""
         namespace = state["about"]["namespace"]
         allowed = self.policy.write if writing else self.policy.read
         return self.book_at(namespace, config) if allowed and namespace is not None else None

@@ -19,7 +19,7 @@ from langgraph_reflexion.text.json_text import whole
 
 
 def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
-    """The person's reply in the conversation; where there is no one to ask, the question ends the run."""
+    """The person's reply in the conversation; if there is nobody to ask, the question ends the run."""
     turn, answers = last_turn(state["messages"])
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
     if turn is not None and call is None and (waiting := _to_approve(tools, state, turn, answers)):

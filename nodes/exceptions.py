@@ -30,7 +30,7 @@ MOST_MISFITS = 5
 LONGEST_PAUSE = 60.0
 """Seconds; who names a longer time to wait is not waited for."""
 FIRST_PAUSE = 0.25
-"""Seconds before the first retry where the server names none; doubled before each further one."""
+"""Seconds before the first retry if the server names none; doubled before each further one."""
 
 _WRONG_SETTING = (
     ModelAuthenticationError,
@@ -160,7 +160,7 @@ def _retry_after(headers: Any) -> float | None:
 
 
 def _seconds_in(value: Any) -> float | None:
-    """The seconds that a server names, as a number or as a moment; None where it names none that can be read."""
+    """The seconds that a server names, as a number or as a moment; None if it names none that can be read."""
     if isinstance(value, bytes):
         value = value.decode("latin-1")
     if value is None or callable(value):

@@ -60,7 +60,7 @@ def finish(
     state: State,
     config: RunnableConfig,
 ) -> Waits[Update | Command[Any]]:
-    """The last update of a run; where a tool handed over, the parent's `Command`."""
+    """The last update of a run; if a tool handed over, the parent's `Command`."""
     if _is_refused(state):
         state = cast("State", {**state, **wrap_up_without_model(budget, state)})
     ending = _ending(budget, tools, state)

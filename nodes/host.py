@@ -132,7 +132,7 @@ def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:
 
 
 def user_of(config: RunnableConfig) -> str | None:
-    """Who the server that runs this graph says is asking; None where it authenticates nobody."""
+    """Who the server that runs this graph says is asking; None if it authenticates nobody."""
     server = runtime_of(config).server_info
     identity = getattr(server.user, "identity", None) if server is not None else None
     return str(identity) if identity else None

@@ -110,7 +110,7 @@ def _count_requests(blocked: Mapping[str, Blocked], keys: Sequence[str]) -> dict
 
 
 def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
-    """The failure of a call that ended in an error, or None where it went well."""
+    """The failure of a call that ended in an error, or None if it went well."""
     if answer.status != "error":
         return None
     how = answer.artifact if isinstance(answer.artifact, dict) else {}

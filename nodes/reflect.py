@@ -185,7 +185,7 @@ def _is_known(
 
 
 def _depth(budget: Budget, state: State, failure: Failure) -> Depth:
-    """Deeper with each reflection of the run, and once more where a known lesson was shown and failed."""
+    """Deeper with each reflection of the run, and once more if a known lesson was shown and failed."""
     tally, cap = state["tally"], budget.limits.max_depth
     if not tally["meta"] and _has_not_helped(state):
         return "meta"

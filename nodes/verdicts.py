@@ -168,7 +168,7 @@ class Evaluator:
 def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, NamedCheck]:
     """The caller's checks of tools, by name; an unknown tool, or what cannot take (result, call), is an error here.
 
-    `tools` is None where they are not known yet.
+    `tools` is None if they are not known yet.
     """
     if not isinstance(checks, Mapping):
         raise ValueError(f"`tool_checks` must map names of tools to functions of (result, call), got {checks!r}")
@@ -185,7 +185,7 @@ class Judged(NamedTuple):
     """The checks' verdicts, and the answer they are about."""
 
     each: list[Verdict]
-    """A verdict for each check that ran, in their order; an empty one where a check has no opinion."""
+    """A verdict for each check that ran, in their order; an empty one if a check has no opinion."""
     answer: Any
     edited: str | None
     """The answer's text as a person edited it, if one did."""

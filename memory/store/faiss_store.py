@@ -97,7 +97,7 @@ class FaissStore(BaseStore):
         return run_sync(self._batch(list(ops)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The same without blocking the event loop, on whichever loop it is called."""
+        """Like `batch`, without blocking the event loop, on whichever loop it is called."""
         return await run_async(self._batch(list(ops)))
 
     def changes(self, namespace: tuple[str, ...], since: int) -> Changes | None:
@@ -109,7 +109,7 @@ class FaissStore(BaseStore):
             return read_changes(connection, namespace, since)
 
     async def achanges(self, namespace: tuple[str, ...], since: int) -> Changes | None:
-        """The same, awaited."""
+        """Like `changes`, without blocking the event loop."""
         return await self._in_thread(lambda: self.changes(namespace, since))
 
     def sweep_ttl(self) -> int:
@@ -118,7 +118,7 @@ class FaissStore(BaseStore):
             return items.sweep(connection)
 
     async def asweep_ttl(self) -> int:
-        """The same, awaited."""
+        """Like `sweep_ttl`, without blocking the event loop."""
         return await self._in_thread(self.sweep_ttl)
 
     def settle(self) -> None:
@@ -131,7 +131,7 @@ class FaissStore(BaseStore):
         self._database.empty_log()
 
     async def asettle(self) -> None:
-        """The same, awaited."""
+        """Like `settle`, without blocking the event loop."""
         await self._in_thread(self.settle)
 
     def close(self) -> None:

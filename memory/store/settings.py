@@ -43,7 +43,7 @@ class Settings:
 
     @property
     def model(self) -> str:
-        """The class and model of the embedder; empty where it does not name its model."""
+        """The class and model of the embedder; empty if it does not name its model."""
         names = (getattr(self.embedder, name, None) for name in ("model", "model_name", "model_id"))
         model = next((name for name in names if isinstance(name, str)), "")
         return f"{type(self.embedder).__qualname__}:{model}" if model else ""

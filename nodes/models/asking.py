@@ -171,7 +171,7 @@ def refusal_in(reply: AIMessage) -> str | None:
 
 
 def withheld(reply: AIMessage) -> str:
-    """The provider's word for stopping the reply because of what it says; empty where it did not."""
+    """The provider's word for stopping the reply because of what it says; empty if it did not."""
     return min(_endings(reply) & _WITHHELD, default="")
 
 

@@ -80,7 +80,7 @@ class Choice:
 
     @property
     def example(self) -> Model | None:
-        """The first model, by which `protocol="auto"` decides; None where a function chooses."""
+        """The first model, by which `protocol="auto"` decides; None if a function chooses."""
         return next(iter(self._models.values()), None)
 
     def named_in(self, context: Any) -> str:

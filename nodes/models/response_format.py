@@ -152,7 +152,7 @@ class ResponseForm:
         return value, wrong, reply.spent
 
     def _structured(self, model: Model) -> Model | None:
-        """The model as its own class gives structured values; None where it has no way to."""
+        """The model as its own class gives structured values; None if it cannot."""
         is_model = isinstance(self.type, type) and issubclass(self.type, BaseModel)
         schema = self.type if is_model else {**self.json_schema, "title": self.name}
         try:
