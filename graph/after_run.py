@@ -56,7 +56,7 @@ def after_run(
         raise ValueError(f"`limits` is a Limits, or a mapping of 'errors' and 'memories' to one each, got {limits!r}")
     must_be(background, bool, "background")
     if on_done is not None and (not callable(on_done) or not accepts(on_done, {})):
-        raise ValueError(f"`on_done` is a function of the result, got {on_done!r}")
+        raise ValueError(f"`on_done` must be a function of the result, got {on_done!r}")
     own = None
     if isinstance(memory, MemoryPolicy):
         own = AgentMemory(memory, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC))

@@ -15,27 +15,27 @@ V = TypeVar("V", str, str | None)
 def text(value: V, name: str, *, optional: bool = False) -> V:
     """A string, or None if it is `optional`."""
     if not isinstance(value, str) and not (optional and value is None):
-        raise ValueError(f"`{name}` is a text, got {value!r}")
+        raise ValueError(f"`{name}` must be a string, got {value!r}")
     return value
 
 
 def an_id(value: str, name: str = "id") -> str:
     """A lesson's or a run's id."""
     if isinstance(value, Lesson):
-        raise ValueError(f"`{name}` is a text, got a lesson: give its `.id`, {value.id!r}")
+        raise ValueError(f"`{name}` must be a string, got a lesson: give its `.id`, {value.id!r}")
     return text(value, name)
 
 
 def names(values: Iterable[str], name: str) -> set[str]:
     """Names or ids, one by one."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ValueError(f"`{name}` is a list of texts, got {values!r}")
+        raise ValueError(f"`{name}` must be a list of strings, got {values!r}")
     found = set[str]()
     for value in values:
         if not isinstance(value, str):
             own: Any = getattr(value, "name", None)
             raise ValueError(
-                f"`{name}` holds texts, got {value!r}" + (f": give {own!r}" if isinstance(own, str) else "")
+                f"`{name}` must hold strings, got {value!r}" + (f": give {own!r}" if isinstance(own, str) else "")
             )
         found.add(value)
     return found
@@ -45,19 +45,19 @@ def instance(kind: type[T], value: T, name: str) -> T:
     """A value of this kind."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise ValueError(f"`{name}` is {article} {kind.__name__}, got {value!r}")
+        raise ValueError(f"`{name}` must be {article} {kind.__name__}, got {value!r}")
     return value
 
 
 def whole(value: int, name: str) -> int:
     """A whole number from 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"`{name}` is a whole number from 0, got {value!r}")
+        raise ValueError(f"`{name}` must be a whole number from 0, got {value!r}")
     return value
 
 
 def a_place(value: T) -> T:
     """A path, or an open file."""
     if not (isinstance(value, (str, PathLike)) and str(value)) and not hasattr(value, "read"):
-        raise ValueError(f"`path_or_file` is a path or an open file, got {value!r}")
+        raise ValueError(f"`path_or_file` must be a path or an open file, got {value!r}")
     return value

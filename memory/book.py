@@ -308,5 +308,5 @@ def _known(filters: Filters) -> Filters:
         wanted = cast(Wanted, filters.get(name))
         for word in [] if wanted is None else [wanted] if isinstance(wanted, str) else names(wanted, name):
             if allowed and word not in allowed:
-                raise ValueError(f"`{name}` is one of {', '.join(allowed)}, got {word!r}")
+                raise ValueError(f"`{name}` must be one of {', '.join(allowed)}, got {word!r}")
     return filters

@@ -133,7 +133,7 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
             lessons.append(_lesson(shelf, line, untrusted))
         except (ValueError, ValidationError, RecursionError) as error:
             if strict:
-                raise LessonError(f"line {number} is no lesson: {_reason(error)}") from error
+                raise LessonError(f"line {number} is not a lesson: {_reason(error)}") from error
             skipped += 1
     return lessons, skipped
 

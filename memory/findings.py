@@ -42,9 +42,9 @@ def finding_of(given: Any) -> Finding:
         raise ValueError(f"a finding is a dictionary of the auditor's form, got {given!r:.200}")
     category, severity = given.get("category"), given.get("severity") or "medium"
     if category not in CATEGORIES:
-        raise ValueError(f"`category` is one of {', '.join(CATEGORIES)}, got {category!r:.200}")
+        raise ValueError(f"`category` must be one of {', '.join(CATEGORIES)}, got {category!r:.200}")
     if severity not in SEVERITIES:
-        raise ValueError(f"`severity` is one of {', '.join(SEVERITIES)}, got {severity!r:.200}")
+        raise ValueError(f"`severity` must be one of {', '.join(SEVERITIES)}, got {severity!r:.200}")
     texts = {name: _one_line(given.get(name)) for name in TEXTS}
     if not texts["description"]:
         raise ValueError(f"`description` says what went wrong, got {given.get('description')!r:.200}")

@@ -79,7 +79,7 @@ def wording(model: Any, lessons: Sequence[Lesson]) -> Plan[str | None]:
 def must_answer(model: Any) -> None:
     """Refuse what could word nothing."""
     if model is not None and not callable(model) and not hasattr(model, "invoke"):
-        raise ValueError(f"`model` is a chat model or a function of a prompt, got {model!r}")
+        raise ValueError(f"`model` must be a chat model or a function of a prompt, got {model!r}")
 
 
 def first_line(reply: Any) -> str:

@@ -62,7 +62,7 @@ def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Nam
         hint = f": for a file give FaissStore({str(store)!r})" if isinstance(store, (str, PathLike)) else ""
         raise ValueError(f"`store` is a LangGraph store, got {store!r}{hint}")
     if not namespace or not isinstance(namespace, (tuple, list)):
-        raise ValueError(f"`namespace` is a tuple of labels, got {namespace!r}")
+        raise ValueError(f"`namespace` must be a tuple of labels, got {namespace!r}")
     for one in namespace:
         if not isinstance(one, str) or not one or "." in one:
             raise ValueError(

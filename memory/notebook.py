@@ -101,11 +101,11 @@ class ErrorNotebook:
     def _remove_older(self, than: datetime | timedelta) -> Plan[int]:
         """Remove the findings made before a time, or older than an age, and return how many they were."""
         if not isinstance(than, (datetime, timedelta)) or (isinstance(than, datetime) and than.tzinfo is None):
-            raise ValueError(f"`than` is a timedelta or a datetime with a time zone, got {than!r}")
+            raise ValueError(f"`than` must be a timedelta or a datetime with a time zone, got {than!r}")
         try:
             end = self._clock() - than if isinstance(than, timedelta) else than
         except OverflowError:
-            raise ValueError(f"`than` is an age within the calendar, got {than!r}") from None
+            raise ValueError(f"`than` must be an age within the calendar, got {than!r}") from None
         known, sessions = yield from self._read()
         old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
         gone = [_session_key(one["session"]) for one in sessions if datetime.fromisoformat(one["at"]) < end]
@@ -148,7 +148,7 @@ class ErrorNotebook:
     def _by_category(self, name: str) -> Plan[list[Finding]]:
         """The findings of one of the seven categories, the newest first."""
         if name not in CATEGORIES:
-            raise ValueError(f"`category` is one of {', '.join(CATEGORIES)}, got {name!r}")
+            raise ValueError(f"`category` must be one of {', '.join(CATEGORIES)}, got {name!r}")
         return (yield from self._found(lambda finding: finding["category"] == name))
 
     by_category, aby_category = both(_by_category)

@@ -217,7 +217,7 @@ def out_of_bounds(lesson: Lesson) -> str:
     """The value of a lesson that is impossible, a count below zero or a time without a zone; empty if none is."""
     for name in COUNTS:
         if (count := getattr(lesson, name)) < 0:
-            return f"`{name}` is 0 or more, got {count}"
+            return f"`{name}` must be 0 or more, got {count}"
     for name in ("created_at", "updated_at", "expires_at", "last_used_at"):
         time = getattr(lesson, name)
         if time is not None and time.tzinfo is None:

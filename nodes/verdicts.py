@@ -143,7 +143,7 @@ def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck,
     made = []
     for i, check in enumerate(checks):
         if not callable(check):
-            raise ValueError(f"`checks[{i}]` is no function of (answer, run), got {check!r}")
+            raise ValueError(f"`checks[{i}]` must be a function of (answer, run), got {check!r}")
         if inspect.isfunction(check) and (check.__module__ or "").startswith(READY_MADE):
             raise ValueError(
                 f"`checks[{i}]` is `{check.__name__}` itself, which makes a check: `{check.__name__}(...)`"

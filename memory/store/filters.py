@@ -29,7 +29,7 @@ def check_filter(condition: Any) -> None:
         raise ValueError(f"`filter` is a mapping such as {{'kind': 'rule'}}, got {condition!r}")
     for key, wanted in condition.items():
         if not isinstance(key, str):
-            raise ValueError(f"a filter's keys are text, got {key!r}")
+            raise ValueError(f"a filter's keys must be strings, got {key!r}")
         if key in OPERATORS:
             raise ValueError(f"the operator {key} needs a key above it: {{key: {{{key!r}: ...}}}}")
         _check_wanted(wanted)

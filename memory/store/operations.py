@@ -148,7 +148,7 @@ def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
         for condition in op.match_conditions or ():
             _check_namespace(condition.path)
             if condition.match_type not in ("prefix", "suffix"):
-                raise ValueError(f"a match is a prefix or a suffix, got {condition.match_type!r}")
+                raise ValueError(f"a match must be a prefix or a suffix, got {condition.match_type!r}")
     validate_op_namespace(op)
 
 
@@ -167,7 +167,7 @@ def _check_namespace(namespace: object) -> None:
 def _encode(value: Any) -> str:
     """The value as JSON; what JSON cannot hold is a `TypeError` or `ValueError` that says so."""
     if not isinstance(value, Mapping):
-        raise TypeError(f"a value is a mapping with text for keys, got {type(value).__name__}")
+        raise TypeError(f"a value must be a mapping with strings for keys, got {type(value).__name__}")
     try:
         text = _ENCODER.encode(value if isinstance(value, dict) else dict(value))
         _check_keys(value)
@@ -185,7 +185,7 @@ def _check_keys(value: Any) -> None:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f"a value's keys are text, got {key!r}")
+                raise TypeError(f"a value's keys must be strings, got {key!r}")
         value = value.values()
     for item in value:
         if isinstance(item, (dict, list, tuple)):

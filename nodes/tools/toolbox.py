@@ -200,7 +200,7 @@ def _refuse_twice(names: Sequence[str]) -> None:
 def _known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
     """Names of tools that there are."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        raise ValueError(f"`{setting}` is a list of tool names, got {names!r}")
+        raise ValueError(f"`{setting}` must be a list of tool names, got {names!r}")
     given = list(names)
     for name in given:
         if name not in known:

@@ -54,5 +54,5 @@ def test_what_is_no_function_of_an_answer_is_refused_when_built(wrong):
 
 
 def test_a_rules_name_is_a_text():
-    with pytest.raises(ValueError, match="The `name` of a rule is a text, got 7"):
+    with pytest.raises(ValueError, match="The `name` of a rule must be a string, got 7"):
         rule(lambda _: True, name=7)

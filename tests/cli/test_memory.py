@@ -366,7 +366,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported(told, refused):
     good = '{"kind": "rule", "text": "Read the units first."}\n'
     Path("edited.jsonl").write_text(good + '{"kind": "poem", "text": "Do x."}\n', "utf-8")
     said = refused("import", "edited.jsonl", status=1)
-    assert "edited.jsonl: line 2 is no lesson: kind: Input should be 'rule'" in said
+    assert "edited.jsonl: line 2 is not a lesson: kind: Input should be 'rule'" in said
     assert len(told("list", "--json")) == 3
     assert told("import", "edited.jsonl", "--keep-going") == (
         "1 lesson added to team/ada, 0 known already, 1 bad line skipped\n"

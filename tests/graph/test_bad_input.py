@@ -87,11 +87,11 @@ def test_what_are_no_tools_is_refused(tools: Any) -> None:
 def test_names_of_tools_that_do_not_exist_are_refused(setting: str) -> None:
     with pytest.raises(ValueError, match=f"`{setting}` names 'serach', and the tools are: search"):
         make(**{setting: ["serach"]})
-    with pytest.raises(ValueError, match=f"`{setting}` is a list of tool names, got 'search'"):
+    with pytest.raises(ValueError, match=f"`{setting}` must be a list of tool names, got 'search'"):
         make(**{setting: "search"})
     with pytest.raises(ValueError, match=f"`{setting}` names .*, and the tools are: search"):
         make(**{setting: [search]})
-    with pytest.raises(ValueError, match=f"`{setting}` is a list of tool names, got None"):
+    with pytest.raises(ValueError, match=f"`{setting}` must be a list of tool names, got None"):
         make(**{setting: None})
     with pytest.raises(ValueError, match=f"`{setting}` names 'serach'"):
         make(tools=ToolNode([search]), **{setting: ["serach"]})

@@ -193,7 +193,7 @@ def test_everything_since_a_time_is_taken_back(book: LessonBook, mine: str, cloc
 
 @pytest.mark.parametrize(("name", "word"), [("status", "aproved"), ("kind", "law"), ("origin", "heard")])
 def test_a_word_that_no_lesson_can_hold_is_refused_as_a_filter(book, name: str, word: str) -> None:
-    with pytest.raises(ValueError, match=rf"`{name}` is one of .*, got '{word}'"):
+    with pytest.raises(ValueError, match=rf"`{name}` must be one of .*, got '{word}'"):
         book.lessons(**{name: word})
-    with pytest.raises(ValueError, match=rf"`{name}` is one of .*, got '{word}'"):
+    with pytest.raises(ValueError, match=rf"`{name}` must be one of .*, got '{word}'"):
         book.search("units", **{name: ["rule", word] if name == "kind" else word})

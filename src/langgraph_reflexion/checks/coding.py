@@ -34,9 +34,9 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
     """
     wanted = [_case(case) for case in _case_list(cases)]
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 86_400:
-        raise ValueError(f"`timeout` is a number of seconds above 0, got {timeout!r}")
+        raise ValueError(f"`timeout` must be a number of seconds above 0, got {timeout!r}")
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 64:
-        raise ValueError(f"`memory_mb` is a number of megabytes from 64 on, got {memory_mb!r}")
+        raise ValueError(f"`memory_mb` must be a number of megabytes from 64 on, got {memory_mb!r}")
 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
         code, issues = code_in(text_of(answer)), []
@@ -66,7 +66,7 @@ def _case_list(cases: Any) -> list[Any]:
 
 def _case(case: Any) -> tuple[str, Any]:
     if not isinstance(case, (tuple, list)) or len(case) != 2 or not isinstance(case[0], str):
-        raise ValueError(f"a test case is a pair of an expression and its value, got {case!r}")
+        raise ValueError(f"a test case must be a pair of an expression and its value, got {case!r}")
     expression, expected = case
     try:
         body = ast.parse(expression.strip()).body

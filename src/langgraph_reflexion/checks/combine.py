@@ -65,7 +65,7 @@ def weighted(*pairs: tuple[Any, float], pass_score: float = 80) -> Check:
     verdict that says nothing does not count.
     """
     if isinstance(pass_score, bool) or not isinstance(pass_score, (int, float)) or not 0 <= pass_score <= 100:
-        raise ValueError(f"`pass_score` is a number from 0 to 100, got {pass_score!r}")
+        raise ValueError(f"`pass_score` must be a number from 0 to 100, got {pass_score!r}")
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not _is_weight(pair[1]):
             raise ValueError(f"`weighted` takes pairs of a check and a weight above 0, got {pair!r}")
@@ -111,7 +111,7 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
         raise ValueError(f"`by_topic` takes a mapping of topics to checks, got {checks!r}")
     is_word = isinstance(topic, str) and topic.strip()
     if topic is not None and not is_word and not (callable(topic) and accepts(topic, "task")):
-        raise ValueError(f"`topic` is a word or a function of the task, got {topic!r}")
+        raise ValueError(f"`topic` must be a word or a function of the task, got {topic!r}")
     choices = dict(zip(checks, members_of("by_topic", list(checks.values()), as_given=True), strict=True))
     fallback = members_of("default", [default])[0] if default is not None else None
 

@@ -62,7 +62,7 @@ def grounded(share: float = 0.6) -> Check:
     occur. No model is asked.
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-        raise ValueError(f"`share` is a number above 0 and at most 1, got {share!r}")
+        raise ValueError(f"`share` must be a number above 0 and at most 1, got {share!r}")
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         text = _both_ends(text_of(answer), LONGEST_ANSWER)

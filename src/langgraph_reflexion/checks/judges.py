@@ -123,7 +123,7 @@ def _criteria(criteria: Any) -> str:
         or not given
         or not all(isinstance(text, str) and text.strip() for text in given)
     ):
-        raise ValueError(f"`criteria` is a text or a list of texts, got {criteria!r}")
+        raise ValueError(f"`criteria` must be a string or a list of strings, got {criteria!r}")
     lines = [criterion.strip() for criterion in given]
     return "Judge it by this alone:\n" + (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
 
@@ -134,7 +134,7 @@ def _dimensions(dimensions: Any) -> tuple[str, Mapping[str, str]]:
         chosen = dimensions or "general"
         if chosen not in DIMENSIONS:
             known = ", ".join(map(repr, DIMENSIONS))
-            raise ValueError(f"`dimensions` is one of {known}, or names of your own, got {dimensions!r}")
+            raise ValueError(f"`dimensions` must be one of {known}, or names of your own, got {dimensions!r}")
         return ("judge_satisfaction" if chosen == "satisfaction" else "judge"), DIMENSIONS[chosen]
     names = list(dimensions) if isinstance(dimensions, (Mapping, Sequence)) else []
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
@@ -345,9 +345,9 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
     they are the same but for case, articles and punctuation; longer ones when they say the same.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 100:
-        raise ValueError(f"`k` is a whole number from 1 to 100, got {k!r}")
+        raise ValueError(f"`k` must be a whole number from 1 to 100, got {k!r}")
     if isinstance(agree, bool) or not isinstance(agree, (int, float)) or not 0 < agree <= 1:
-        raise ValueError(f"`agree` is a share above 0 and at most 1, got {agree!r}")
+        raise ValueError(f"`agree` must be a share above 0 and at most 1, got {agree!r}")
     other = _runnable(model, "consistent")
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
@@ -391,7 +391,7 @@ def human_review(share: float = 1.0) -> Check:
     With a share below 1 a person sees only so many of the answers, the same ones every time; the others get no verdict.
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-        raise ValueError(f"`share` is a number from 0 to 1, got {share!r}")
+        raise ValueError(f"`share` must be a number from 0 to 1, got {share!r}")
 
     def judge(answer: Any, run: Run) -> Verdict:
         text = text_of(answer)

@@ -27,7 +27,7 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
     if not callable(function):
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
     if name is not None and not isinstance(name, str):
-        raise ValueError(f"The `name` of a rule is a text, got {name!r}")
+        raise ValueError(f"The `name` of a rule must be a string, got {name!r}")
     label = str(name or getattr(function, "__name__", type(function).__name__))
     check = NamedCheck("rule" if label == "<lambda>" else label, _with_run(function))
 

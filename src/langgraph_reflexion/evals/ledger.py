@@ -167,7 +167,7 @@ def _read_results(folder: Path) -> Iterator[Result]:
         except (ValidationError, ValueError) as error:
             why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             way = "without this line its task is done again"
-            raise LedgerError(f"{folder / RESULTS}, line {number} is no result ({why}); {way}") from None
+            raise LedgerError(f"{folder / RESULTS}, line {number} is not a result ({why}); {way}") from None
 
 
 def _split_lines(file: Path) -> tuple[bytes, bytes]:

@@ -179,7 +179,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= MOST**2):
-        raise HTTPException(422, f"`{name}` is a whole number from 0, got {text[:40]!r}")
+        raise HTTPException(422, f"`{name}` must be a whole number from 0, got {text[:40]!r}")
     return min(int(text), MOST) if name == "limit" else int(text)
 
 
