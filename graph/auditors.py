@@ -186,7 +186,7 @@ class AfterRun(RunnableCallable):
         return result
 
     async def aaudit(self, messages: Any, session: str = "") -> dict[str, Any]:
-        """The same, awaited."""
+        """Like `audit`, without blocking the event loop."""
         given = self.audits.transcript(messages, session)
         work = asyncio.get_running_loop().create_task(self.audits.graph.ainvoke(given), context=contextvars.Context())
         result: dict[str, Any] = (await work)["learned"]

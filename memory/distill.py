@@ -109,7 +109,7 @@ def is_summary(lesson: Lesson) -> bool:
 
 
 def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
-    """Keep the pattern of a cluster: a model's `text` where that is faithful, else the best wording.
+    """Keep the pattern of a cluster: a model's `text` if it is faithful, else the best wording.
 
     `None` if the book is full: no lesson is retired to make room for a summary.
     """

@@ -120,7 +120,7 @@ def tidy(lesson: Lesson) -> Lesson:
 
 
 def malformed(lesson: Lesson) -> str | None:
-    """Why a tidied lesson is no lesson at all: it is empty or too long."""
+    """Why a tidied lesson cannot be kept at all: it is empty or too long."""
     return "it is empty" if not any(map(str.isalnum, lesson.text)) else overlong(lesson.text)
 
 

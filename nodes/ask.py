@@ -130,7 +130,7 @@ def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str 
         if kind == "respond" and not isinstance(decision.get("message"), str):
             return f"A response in place of {call['name']} needs a text as `message`, got {decision!r:.200}"
         if kind == "reject" and not isinstance(decision.get("message") or "", str):
-            return f"The `message` of a rejection is a text, got {decision['message']!r:.200}"
+            return f"The `message` of a rejection must be a string, got {decision['message']!r:.200}"
         if kind == "edit":
             edited = decision.get("edited_action")
             if not isinstance(edited, dict) or not isinstance(edited.get("args"), dict):

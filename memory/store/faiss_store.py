@@ -101,9 +101,9 @@ class FaissStore(BaseStore):
         return await run_async(self._batch(list(ops)))
 
     def changes(self, namespace: tuple[str, ...], since: int) -> Changes | None:
-        """What has changed in exactly this namespace after a write; all that it holds where that is too long ago.
+        """What has changed in exactly this namespace after a write; all that it holds if that is too long ago.
 
-        `None` where items expire: nobody writes down when they do.
+        `None` if items can expire: that is not recorded.
         """
         with self._database.reading() as connection:
             return read_changes(connection, namespace, since)

@@ -65,7 +65,7 @@ def matches(value: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
 
 
 def _compare_sql(path: str, name: str, against: Any) -> tuple[str, list[Any]] | None:
-    """One comparison as SQL, or `None` where SQL would not be exact."""
+    """One comparison as SQL, or `None` if SQL would not be exact."""
     value, type_ = "json_extract(value, ?)", "json_type(value, ?)"
     if name == "$ne":
         equal = _compare_sql(path, "$eq", against)

@@ -212,7 +212,7 @@ def now() -> int:
 
 
 def read_changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: int) -> Changes | None:
-    """What was written to exactly this namespace after `since`; `None` where items expire, which nobody writes down."""
+    """What was written to exactly this namespace after `since`; `None` if items can expire, which is not recorded."""
     if connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
         return None
     last, name = last_seq(connection), ".".join(namespace)

@@ -38,7 +38,7 @@ class Put(NamedTuple):
     fields: str | None = None
     """The item's own fields as JSON; `None` stands for those of the index."""
     embedded_fields: str | None = None
-    """The fields that its texts were taken from; `None` where it is not embedded."""
+    """The fields that its texts were taken from; `None` if it is not embedded."""
     texts: tuple[str, ...] = ()
     ttl: float | None = None
 
