@@ -255,6 +255,7 @@ def _compile(
         ("tool", "observe"),
         ("remember", "recall"),
         ("wrap_up", "finish"),
+        *(() if _checks(parts) else (("check", "finish"),)),
     )
     reached = [node for node in nodes if node.name not in unreachable]
     graph = build_graph(
@@ -280,6 +281,12 @@ def _compile(
 def _branches(routes: Routes, parts: Parts) -> list[Branch]:
     """Where each decision may lead, and the label that the drawing gives the way there."""
     spent = "budget spent"
+    judged = {
+        "finish": "accepted",
+        "reflect": "rejected",
+        "decide": "rejected, no reflection left",
+        "wrap_up": "budget spent, no progress",
+    }
     return [
         ("begin", routes.after_begin, {"recall": "task", "reflect": "feedback"}),
         (
@@ -311,17 +318,11 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
                 "finish": "handed off",
             },
         ),
-        (
-            "check",
-            routes.after_check,
-            {
-                "finish": "accepted",
-                "reflect": "rejected",
-                "decide": "rejected, no reflection left",
-                "wrap_up": "budget spent, no progress",
-            }
-            if parts.evaluator.checks or parts.evaluator.form is not None
-            else {"finish": "unchecked"},
-        ),
+        *([("check", routes.after_check, judged)] if _checks(parts) else []),
         ("reflect", routes.after_reflect, {"remember": "lesson, plan", "wrap_up": "nothing to change"}),
     ]
+
+
+def _checks(parts: Parts) -> bool:
+    """Whether anything here can reject an answer."""
+    return bool(parts.evaluator.checks) or parts.evaluator.form is not None

@@ -107,6 +107,16 @@ def test_an_edit_stands_in_the_place_of_a_failure_that_waits_to_be_reflected_on(
 
 
 @pytest.mark.req("G1", "I7")
+def test_an_edit_made_as_check_ends_a_run_that_nothing_checks(make: Make, thread: Thread, protocol: str) -> None:
+    _, agent = make([call("search", q="?"), call("search", q="?"), say("11:00")], protocol=protocol)
+    config = thread()
+    stopped(agent, config, "reflect")
+    agent.update_state(config, {"messages": [AIMessage("12:00")]}, as_node="check")
+    assert agent.get_state(config).next == ("finish",)
+    assert went_on(agent, config)["messages"][-1].text
+
+
+@pytest.mark.req("G1", "I7")
 def test_an_edit_stands_in_the_place_of_the_end_of_a_run(make: Make, thread: Thread, protocol: str) -> None:
     for end in (say("10:00"), RuntimeError("the model is away")):
         _, agent = make([end, say("11:00")], protocol=protocol)
