@@ -82,6 +82,7 @@ def both(
         twin.__name__, twin.__qualname__ = its_name, method.__qualname__.replace(method.__name__, its_name)
         twin.__signature__ = signature.replace(return_annotation=result)
         twin.__annotations__ = {**method.__annotations__, "return": result}
+    method.__name__, method.__qualname__ = sync.__name__, sync.__qualname__  # which Python's own errors name
     return sync, later
 
 

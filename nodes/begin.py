@@ -39,6 +39,10 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
         raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
     if actor.choice.example is not None:
         actor.choice.named_in(runtime_of(config).context)  # refuse an unknown model name before any call
+    if not given:
+        raise ValueError(
+            "`feedback` is about an earlier answer, and this thread has no messages: give its `thread_id` or messages"
+        )
     actor.view.of({**state, "messages": given})  # refuse what does not fit the caller's schema before any call
     now, run = budget.now(), run_id(config)
     conversation = given

@@ -267,7 +267,10 @@ async def test_a_topic_may_be_told_by_an_async_function_and_a_sync_door_says_wha
                 "What is the tallest mountain in Africa?",
             ],
         ),
-        ("general", ["Hello", "Book a table for two.", "你好", ""]),
+        (
+            "general",
+            ["Hello", "Book a table for two.", "你好", "", "Book a table on 2026-03-03.", "Call 555-123-4567."],
+        ),
     ],
 )
 def test_a_task_has_a_topic(topic, tasks):

@@ -490,11 +490,14 @@ def test_a_file_of_sqlite_store_is_opened_as_one(told, refused, monkeypatch):
     assert "needs `pip install langgraph-checkpoint-sqlite`" in refused("list", store="theirs.db")
 
 
-def test_without_a_namespace_the_usual_one_is_meant(told):
+def test_without_a_namespace_the_usual_one_is_meant_and_the_others_are_named(capsys):
     with FaissStore("lessons.db") as store:
         for place in (("a",), ("reflexion", "reflexion_agent")):
             LessonBook(store, place).add(Lesson(kind="rule", text=f"Read the units of {place[-1]} first."))
-    assert [one["text"] for one in told("list", "--json")] == ["Read the units of reflexion_agent first."]
+    assert main(["memory", "list", "--json", "--store", "lessons.db"]) == 0
+    shown = capsys.readouterr()
+    assert [lesson["text"] for lesson in json.loads(shown.out)] == ["Read the units of reflexion_agent first."]
+    assert shown.err == "Showing reflexion/reflexion_agent; there is also a\n"
 
 
 def test_a_user_with_dots_is_named_as_everywhere(told):

@@ -38,6 +38,16 @@ def make(**settings: Any) -> Any:
     return create_reflexion_agent(**{"model": ScriptedModel([]), "tools": [search], **settings})
 
 
+def test_feedback_on_a_thread_without_messages_is_refused() -> None:
+    with pytest.raises(ValueError, match="this thread has no messages: give its `thread_id`"):
+        make().invoke({"messages": [], "feedback": "That was wrong."})
+
+
+def test_a_script_is_a_list_of_replies() -> None:
+    with pytest.raises(ValueError, match="`replies` must be a list of replies, got 'hello'"):
+        ScriptedModel("hello")
+
+
 # ---------------------------------------------------------------- tools
 
 

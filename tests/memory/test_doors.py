@@ -35,6 +35,8 @@ def test_every_method_has_a_twin_of_the_same_shape() -> None:
         assert inspect.signature(one) == inspect.signature(twin), name
         assert one.__doc__
         assert twin.__doc__
+    with pytest.raises(TypeError, match=r"LessonBook\.retire\(\) missing"):
+        LessonBook(InMemoryStore()).retire("x")  # type: ignore[call-arg]
 
 
 async def test_the_twins_do_what_the_methods_do(store: BaseStore, tmp_path: Path) -> None:

@@ -132,6 +132,9 @@ class Session:
         held = namespaces_in(store, cls.collection) or namespaces_in(store, "episodes")
         if len(held) > 1 and DEFAULT_NAMESPACE not in held:
             raise WrongUse(f"say which by --namespace: {_list_namespaces(held)}")
+        if len(held) > 1:
+            others = [namespace for namespace in held if namespace != DEFAULT_NAMESPACE]
+            print(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}", file=sys.stderr)
         return cls(store, held[0] if len(held) == 1 else DEFAULT_NAMESPACE, page, asked)
 
     @property

@@ -140,6 +140,8 @@ class ScriptedModel(Double):
     replies: list[Any]
 
     def __init__(self, replies: Sequence[Step], **settings: Any) -> None:
+        if isinstance(replies, str):
+            raise ValueError(f"`replies` must be a list of replies, got {replies!r}")
         super().__init__(**{"replies": list(replies), **settings})
 
     @property

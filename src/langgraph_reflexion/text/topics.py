@@ -87,6 +87,8 @@ _CODE = lazy_pattern(
     r"|(?<![\w.])(?!(?:sin|cos|tan|log|ln|exp|sqrt|[fghP])\()[\w.]+\(\w*\)"
 )
 _SUM = lazy_pattern(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
+_DATE_OR_NUMBER = lazy_pattern(r"\b\d{4}([-/.])\d\d?\1\d\d?\b|\b\d\d?([-/.])\d\d?\2\d{4}\b|\b\d{3,}(?:-\d{3,})+")
+"""A date, or a phone or order number: no sum, though digits stand beside a sign."""
 _BEGINNING = {
     "coding": lazy_pattern(
         r"^\W*(?:please\s+)?(?:fix|debug|refactor|implement|code|(?:write|create|build|add)\s+(?:an?\s+|the\s+|some\s+)?"
@@ -122,7 +124,7 @@ def topic_of(task: str) -> str:
     for topic, beginning in _BEGINNING.items():
         points[topic] += 1.5 if beginning.search(text) else 0.0
     points["coding"] += 2.0 * bool(_CODE.search(text)) + (0.6 if points["coding"] else 0.0)
-    points["maths"] += 1.5 * bool(_SUM.search(text))
+    points["maths"] += 1.5 * bool(_SUM.search(_DATE_OR_NUMBER.sub(" ", text)))
     best = max(TOPICS, key=lambda topic: points[topic])
     return best if points[best] > 0 else GENERAL
 
