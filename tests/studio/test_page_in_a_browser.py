@@ -186,6 +186,8 @@ def test_it_fits_a_telephone_and_a_wide_screen_in_light_and_dark(
     page.locator("#detail").get_by_role("heading", name=RULE).wait_for()
     for _ in ("lesson", "list"):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        heights = page.evaluate("[...document.querySelectorAll('button')].map((button) => button.offsetHeight)")
+        assert 0 < max(heights) < 50, "no word of a button is broken"
         page.keyboard.press("Escape")
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (back == "rgb(15, 19, 24)") == (scheme == "dark")
