@@ -43,15 +43,16 @@ class AgentMemory:
         """The namespace of a run; None, with a warning, if a field of it has no value."""
         if not (self.policy.read or self.policy.write):
             return None
-        user, context = user_of(config), runtime_of(config).context
-        namespace = resolve_namespace(self.policy, self.agent, context, user, conf(config))
+        user, context, configurable = user_of(config), runtime_of(config).context, conf(config)
+        namespace = resolve_namespace(self.policy, self.agent, context, user, configurable)
         if namespace is None:
             logger.warning(
                 "No memory for this run: neither context nor `configurable` fills every field of the namespace %s",
                 self.policy.namespace,
             )
             return None
-        if self.policy.by_user and (user := user or field_of(context, "user_id")):
+        user = user or field_of(context, "user_id") or configurable.get("user_id")
+        if self.policy.by_user and user:
             return [*namespace, label(str(user))]
         return [*namespace]
 

@@ -113,8 +113,8 @@ class MemoryPolicy(_Settings):
     write: bool = Field(default=True, description="Keep lessons, episodes and records.")
     by_user: bool = Field(
         default=False,
-        description="A namespace below this one for each user: whom the server authenticates, else the context's "
-        "`user_id`.",
+        description="A namespace below this one for each user: whom the server authenticates, else the `user_id` "
+        "of the context, else that of the config's `configurable`.",
     )
 
     @field_validator("namespace", mode="before")
