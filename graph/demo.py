@@ -28,7 +28,7 @@ BUSY = ((540, 570), (600, 660), (720, 750), (780, 840))
 """Minutes of the day: 09:00-09:30, 10:00-11:00, 12:00-12:30, 13:00-14:00."""
 
 HELLO = f"I am a script that finds a free hour on a day. Ask me, for instance: {TASK} Or say: … and book it."
-UNDERSTOOD = re.compile(r"hour|time|day|meeting|calendar|free|busy|book|look|\d", re.IGNORECASE)
+UNDERSTOOD = re.compile(r"\b(?:hour|time|day|meeting|calendar|free|busy|book|look)s?\b|\d", re.IGNORECASE)
 """Words of a request that the script knows what to do with; to anything else it says what it is."""
 
 LESSON = "Give the calendar a plain weekday name, never a date."

@@ -104,11 +104,23 @@ def test_without_authentication_the_form_says_whose_memory_it_is() -> None:
 
 
 @pytest.mark.req("N3")
-def test_the_demo_says_what_it_is_and_books_only_after_an_approval() -> None:
+def test_a_user_id_in_configurable_counts_where_neither_the_server_nor_the_context_names_a_user() -> None:
+    demo, store = studio.demo(), InMemoryStore()
+    demo.store = store
+    bob: Any = {"configurable": {"user_id": "bob"}}
+    demo.invoke(ASKED, bob)
+    demo.invoke(ASKED, bob, context=studio.DemoContext(user_id="ada"))
+    demo.invoke(ASKED, {"configurable": {**bob["configurable"], **by("eve")["configurable"]}})
+    assert places(store) == {("reflexion", "demo", user, "lessons") for user in ("ada", "bob", "eve")}
+
+
+@pytest.mark.req("N3")
+@pytest.mark.parametrize("greeting", ["hello", "Hi, what can you do today?"])
+def test_the_demo_says_what_it_is_and_books_only_after_an_approval(greeting: str) -> None:
     demo = studio.demo()
     demo.checkpointer = InMemorySaver()
     thread: Any = {"configurable": {"thread_id": "one"}}
-    hello = demo.invoke({"messages": [("user", "hello")]}, thread)
+    hello = demo.invoke({"messages": [("user", greeting)]}, thread)
     assert hello["outcome"].status == "success"
     assert "Ask me, for instance" in hello["messages"][-1].text
     careful = studio.DemoContext(model="careful")
