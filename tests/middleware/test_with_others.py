@@ -41,6 +41,13 @@ def not_ten(answer: Any, _run: Any) -> str | None:
     return "Ten is taken." if "10:00" in str(answer) else None
 
 
+class OpenAIRoleModel(RoleModel):
+    """A scripted model of a provider with a tool search of its own."""
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        return {**super()._get_ls_params(stop, **kwargs), "ls_provider": "openai"}
+
+
 def planner() -> RoleModel:
     """A wrong call, a better one when it was reflected on, a wrong answer, a better one."""
 
@@ -52,7 +59,7 @@ def planner() -> RoleModel:
         return call("search", query="Tuesday" if "Ask for Tuesday" in question.text else "2026-03-03")
 
     advice = [reflection("Ask for Tuesday.", memory_to_write=[RULE]), reflection("Take the free hour, eleven.")]
-    return RoleModel(decide, advice)
+    return OpenAIRoleModel(decide, advice)
 
 
 def agent_with(model: Any, others: list[Any], *, ours_first: bool, tools: Any = (search,), **settings: Any) -> Any:
@@ -96,6 +103,7 @@ SHIPPED: dict[str, Callable[[Path], Any]] = {
     ),
     "file search": lambda place: shipped.FilesystemFileSearchMiddleware(root_path=str(place)),
     "shell": lambda place: shipped.ShellToolMiddleware(workspace_root=place),
+    "provider tool search": lambda _: shipped.ProviderToolSearchMiddleware(searchable_tools=["search"]),
     "approvals": lambda _: shipped.HumanInTheLoopMiddleware(interrupt_on={"write": True}),
 }
 
@@ -117,6 +125,14 @@ def test_it_learns_and_checks_beside_each_of_them(name, ours_first, way, tmp_pat
     assert "10:00" not in [message.text for message in result["messages"]]
     assert is_valid(result["messages"])
     assert [lesson.text for lesson in LessonBook(store).lessons() if lesson.kind == "rule"] == [RULE["text"]]
+
+
+@pytest.mark.req("M2")
+def test_each_middleware_that_langchain_ships_is_tested_here(tmp_path):
+    exported = [getattr(shipped, name) for name in shipped.__all__]
+    theirs = {one for one in exported if isinstance(one, type) and issubclass(one, shipped.AgentMiddleware)}
+    tested = {type(make(tmp_path)) for make in SHIPPED.values()} | {shipped.LLMToolEmulator}
+    assert theirs - {shipped.AgentMiddleware} == tested
 
 
 @pytest.mark.req("M2")
