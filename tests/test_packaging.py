@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tarfile
 import venv
@@ -128,6 +129,10 @@ def test_the_licence_and_its_name_travel_with_the_wheel(built):
         texts = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if ".dist-info/" in name}
     assert texts["LICENSE"].startswith("MIT License")
     assert "License-Expression: MIT" in texts["METADATA"].splitlines()
+
+
+def test_the_package_index_can_show_what_is_built(built):
+    run(Path(sys.executable), "-m", "twine", "check", "--strict", built.sdist, built.wheel)
 
 
 def test_an_installed_wheel_is_imported_away_from_the_checkout(installed):
