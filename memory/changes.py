@@ -200,22 +200,20 @@ def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
     items |= yield from stocked(shelf)
     speaking = [key for id in meant for key, item in items.items() if _speaks_in_its_words(item, items[id])]
     ops: list[Op] = []
-    episodes: dict[str, Episode] = {}
-    noted: dict[str, dict[str, Any]] = {}
+    words: set[str] = set()
     gone = list(dict.fromkeys([*meant, *speaking]))
     for id in gone:
         about = yield from every(shelf.evidence_of(id))
-        words = {items[id].value.get("text")}
-        for item in about:
-            words |= {item.value.get(side, {}).get("text") for side in ("before", "after") if item.value.get(side)}
-        for source in {str(item.value["source"]) for item in about if item.value.get("source")}:
-            kept = yield from read(shelf.episodes, source)
-            episode = episodes.get(source) or (episode_in(kept, as_it_was=True) if kept is not None else None)
-            if episode is not None and kept is not None:
-                noted[source] = {REFUTED: kept.value[REFUTED]} if kept.value.get(REFUTED) else {}
-                episodes[source] = _without(episode, {fold(text) for text in words if isinstance(text, str)})
+        told = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
+        texts = (value.get("text") for value in told if isinstance(value, dict))
+        words |= {fold(text) for text in texts if isinstance(text, str)}
         ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
-    ops += [put(shelf.episodes, run, episode.model_dump(mode="json") | noted[run]) for run, episode in episodes.items()]
+    # Of a lesson with many sources only the latest are recorded: so every episode that may hold its words is read.
+    for item in (yield from every(shelf.episodes)) if gone else []:
+        episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
+        if episode is not None and (without := _without(episode, words)) != episode:
+            noted = {REFUTED: item.value[REFUTED]} if item.value.get(REFUTED) else {}
+            ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | noted))
     if ops:
         yield ops
     shelf.index.remove(gone)

@@ -50,8 +50,8 @@ LONG = 400
 
 OFFERED = "it mended its failure in two runs of such tasks"
 
-TOPIC = "topic-"
-"""Prefix of the labels under which topics' runs are kept, next to those of lessons."""
+TOPIC = "~topic-"
+"""Prefix of the labels under which topics' runs are kept, next to those of lessons. No lesson's id holds a `~`."""
 
 UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "token_budget"})
 """Stop reasons that say nothing about the lessons of a run."""

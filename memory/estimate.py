@@ -183,7 +183,8 @@ def uplift(lesson: Lesson) -> Uplift | None:
     ours, variance = posterior(lesson.wins, lesson.losses)
     theirs, their_variance = posterior(lesson.withheld_wins, lesson.withheld_losses)
     half = SURE * math.sqrt(variance + their_variance)
-    return Uplift(ours - theirs, ours - theirs - half, ours - theirs + half)
+    added = ours - theirs
+    return Uplift(added, max(added - half, -1.0), min(added + half, 1.0))
 
 
 def record_text(lesson: Lesson) -> str:

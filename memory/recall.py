@@ -168,6 +168,7 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
     items = yield from stocked(shelf)
     if not items or limit < 1:
         return []
+    limit = min(limit, len(items))
     weights, request = yield from _asked(shelf, query)
     most = len(items) if any(filters.values()) else max(limit + 10, CANDIDATES)
     near = yield from _similarities(shelf, request)
@@ -191,6 +192,8 @@ def is_usable(value: dict[str, Any], now: datetime, tools: Collection[str], fail
     trigger = value.get("trigger")
     if not isinstance(trigger, dict) or (tool := trigger.get("tool")) is None:
         return True
+    if not isinstance(tool, str):
+        return False
     other_failure = failure is not None and failure.tool != tool
     return tool in tools and not (other_failure and (trigger.get("signal") or trigger.get("fingerprint")))
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from langgraph.store.base import Item
 from pydantic import ValidationError
@@ -38,6 +38,9 @@ FIELDS = ["text", "when"]
 
 COUNTS = ("shown", "wins", "losses", "withheld_wins", "withheld_losses")
 """A lesson's counts of runs."""
+
+MOST_RUNS = 1_000_000_000
+"""The highest count that is believed. A much higher one is no count, and cannot be computed with."""
 
 LISTED = 60
 """Runs of a lesson that are kept one by one; earlier ones are only counted. The oldest of these weighs less than a
@@ -214,10 +217,12 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
 
 
 def out_of_bounds(lesson: Lesson) -> str:
-    """The value of a lesson that is impossible, a count below zero or a time without a zone; empty if none is."""
+    """The value of a lesson that is impossible, such as a count below zero or a time without a zone; empty if none."""
     for name in COUNTS:
         if (count := getattr(lesson, name)) < 0:
             return f"`{name}` must be 0 or more, got {count}"
+        if count > MOST_RUNS:
+            return f"`{name}` must be {MOST_RUNS:,} or less, got {str(count)[:20]}"
     for name in ("created_at", "updated_at", "expires_at", "last_used_at"):
         time = getattr(lesson, name)
         if time is not None and time.tzinfo is None:
@@ -326,10 +331,43 @@ def change_value(change: Change) -> dict[str, Any]:
 
 
 def change_of(value: Mapping[str, Any]) -> Change:
-    """The change that `change_value` wrote."""
+    """The change that `change_value` wrote. A `ValueError` or the like if it is damaged."""
     known = {name: value[name] for name in Change.__dataclass_fields__ if name in value}
+    change = Change(**{**known, "at": _time_in(value), "words": tuple(value.get("words", ()))})
+    if lesson_of_change(change.id) is None or not isinstance(change.lesson, str):
+        raise ValueError("its id or its lesson is missing")
+    if change.status not in (None, *get_args(LessonStatus)):
+        raise ValueError("its status is unknown")
+    if not all(isinstance(word, str) for word in (change.action, change.by, change.why, *change.words)):
+        raise ValueError("its words are no text")
+    if not all(word is None or isinstance(word, str) for word in (change.run, change.undoes)):
+        raise ValueError("what it names is no text")
+    if not isinstance(change.before, dict) or not isinstance(change.after, dict):
+        raise ValueError("its fields are missing")
+    return change
+
+
+def _time_in(value: Mapping[str, Any]) -> datetime:
+    """The time of a record; a `ValueError` if it has no zone."""
     at = datetime.fromisoformat(value["at"])
-    return Change(**{**known, "at": at, "words": tuple(value.get("words", ()))})
+    if at.tzinfo is None:
+        raise ValueError("its time has no zone")
+    return at
+
+
+def _text_in(value: Mapping[str, Any], name: str) -> str:
+    """A text of a record; a `ValueError` if it is none."""
+    if not isinstance(text := value[name], str):
+        raise ValueError(f"its {name} is no text")
+    return text
+
+
+def _counts_in(value: Mapping[str, Any], least: int) -> Counter[str]:
+    """The counts of earlier runs in a record; a `ValueError` if one is impossible."""
+    counts = {name: count for name, count in value["earlier"].items() if name in COUNTS}
+    if not all(type(count) is int and least <= count <= MOST_RUNS for count in counts.values()):
+        raise ValueError("its counts are impossible")
+    return Counter(counts)
 
 
 def lesson_of_change(change_id: str) -> str | None:
@@ -338,26 +376,28 @@ def lesson_of_change(change_id: str) -> str | None:
     return found.group(1) if found else None
 
 
+_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+"""What reading a damaged record raises; a time that is out of range is one of the last two."""
+
+
 def evidence_in(items: Iterable[Item]) -> Evidence:
     """The evidence in these items of one lesson; damaged ones are left out."""
     sources, runs, changes, sums = [], [], [], []
     for item in items:
         value = item.value
         try:
-            at = datetime.fromisoformat(value["at"])
-            if at.tzinfo is None:
-                raise ValueError("its time has no zone")
+            at = _time_in(value)
             if value["type"] == "run":
-                runs.append((at, str(value["run"]), value))
+                runs.append((at, _text_in(value, "run"), value))
             elif value.get("undone"):
                 continue
             elif value["type"] == "source":
-                sources.append((at, str(value["source"]), value))
+                sources.append((at, _text_in(value, "source"), value))
             elif value["type"] == "change":
                 changes.append((item.key, change_of(value)))
             elif value["type"] == "sum":
-                sums.append((at, item.key, _runs_of(value), Counter(value["earlier"])))
-        except (KeyError, TypeError, ValueError, AttributeError):
+                sums.append((at, item.key, _runs_of(value), _counts_in(value, -MOST_RUNS)))
+        except _DAMAGED:
             logger.warning("Left out the damaged evidence %r", item.key)
     *_, listed, earlier = max(sums, key=lambda row: row[:2], default=((), Counter[str]()))
     latest, earlier = _runs_in(listed, [row[2] for row in sorted(runs, key=lambda row: row[:2])], earlier)
@@ -381,7 +421,7 @@ def _runs_in(
     runs = {str(run["run"]): run for run in listed}
     counts = Counter(earlier)
     for row in rows:
-        if runs.pop(str(row["run"]), None) is None and row.get("instead") is not None:
+        if runs.pop(str(row["run"]), None) is None and isinstance(row.get("instead"), dict):
             counts.subtract(_counts_of(row["instead"]))
         if not row.get("undone"):
             runs[str(row["run"])] = row
@@ -430,14 +470,20 @@ def whole_in(value: Mapping[str, Any]) -> Evidence | None:
     """The evidence that `whole_record` wrote, or `None` if it is damaged."""
     try:
         changes = tuple(change_of(change) for change in value["changes"])
-        return Evidence(tuple(value["sources"]), tuple(_runs_of(value)), changes, Counter(value["earlier"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
+        for source in value["sources"]:
+            _text_in(source, "source")
+            _time_in(source)
+        return Evidence(tuple(value["sources"]), tuple(_runs_of(value)), changes, _counts_in(value, 0))
+    except _DAMAGED:
         return None
 
 
 def _runs_of(value: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The runs in such a value, each as `run_record` makes it."""
-    return [
+    runs = [
         run_record(run, result=result, at=datetime.fromtimestamp(at, UTC), withheld=side == 1, tried=side == 2)[1]
         for run, at, result, side in value["runs"]
     ]
+    for run in runs:
+        _text_in(run, "run")
+    return runs

@@ -128,7 +128,7 @@ def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
     if index.notes is None or ((index.notes or len(page) >= NOTES_KEPT) and index.notes.keys().isdisjoint(notes)):
         return Changed((yield from every(shelf.lessons)), whole=True, notes=notes)
     new = [item.value.get("lessons") for item in page if item.key not in index.notes]
-    keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids))
+    keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
     items = yield from read_items(shelf.lessons, keys)
     gone = [key for key, item in zip(keys, items, strict=True) if item is None]
     return Changed([item for item in items if item is not None], gone, notes=notes)
@@ -237,7 +237,12 @@ def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
     except (ValueError, AttributeError) as error:
         logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
         return None
-    if as_it_was or not item.value.get(REFUTED):
+    if as_it_was:
+        return kept
+    if kept.id != item.key.encode("utf-8", "replace").decode().replace("\0", "�"):
+        logger.warning("Left out the damaged episode %r: it has another id", item.key)
+        return None
+    if not item.value.get(REFUTED):
         return kept
     return kept.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
 

@@ -7,7 +7,7 @@ longer used.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, Op, SearchOp
@@ -26,6 +26,10 @@ summed up."""
 
 KEPT_OF_EACH = 50
 """How many sources of each origin, and changes of status by the evidence, are kept for a lesson: the latest."""
+
+
+NEIGHBOURS = 5
+"""Episodes at each end of a listing by which its order is judged: a single one may have been rewritten."""
 
 
 class Swept(NamedTuple):
@@ -86,27 +90,47 @@ def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
     """Once there are a twentieth more episodes than `keep_runs`, remove the oldest; return how many were removed."""
     most = shelf.policy.keep_runs
     more, count = most // 20, 0
-    ends: list[Op] = [SearchOp(shelf.episodes, None, 1, 0), SearchOp(shelf.episodes, None, 1, most + more)]
+    ends: list[Op] = [SearchOp(shelf.episodes, None, NEIGHBOURS, place) for place in (0, most + more)]
     while True:
         first, last = yield ends
         if not last:
             return count
-        # Some stores list the latest first, others the first written.
-        latest_first = first[0].updated_at >= last[0].updated_at
+        # Some stores list the latest first, others the first written, and an episode may have been rewritten since.
+        latest_first = _created(first[0]) >= _created(last[0])
         [old] = yield [SearchOp(shelf.episodes, None, PAGE if latest_first else more + 1, most if latest_first else 0)]
+        listed = [*first, *old] if latest_first else [*old, *last]
+        times = [_created(item) for item in listed]
+        if times != sorted(times, reverse=latest_first) or any(item.namespace != shelf.episodes for item in listed):
+            break
         yield drop(old)
         count += len(old)
+    # The store lists them in no order that can be relied on.
+    items = sorted((yield from every(shelf.episodes)), key=_created)
+    old = items[:-most] if len(items) > most + more else []
+    if old:
+        yield drop(old)
+    return count + len(old)
+
+
+def _created(item: Item) -> tuple[datetime, datetime]:
+    """When a run ended, and when its episode was written last; a damaged one is as old as that."""
+    written = item.updated_at if item.updated_at.tzinfo else item.updated_at.replace(tzinfo=UTC)
+    try:
+        at = datetime.fromisoformat(item.value["created_at"])
+    except (KeyError, TypeError, ValueError):
+        at = written
+    return (at if at.tzinfo else written), written
 
 
 def _stale(about: Iterable[Item]) -> list[Item]:
     """Old sources, and old changes that were made by the evidence and not undone since."""
     groups: dict[Any, list[Item]] = {}
-    undone = {item.value.get("undoes") for item in about}
+    undone = {str(item.value.get("undoes")) for item in about}
     for item in about:
         value = item.value
         if value.get("type") == "source":
-            groups.setdefault(value.get("origin"), []).append(item)
-        elif value.get("type") == "change" and value.get("by") == "evidence" and value.get("id") not in undone:
+            groups.setdefault(str(value.get("origin")), []).append(item)
+        elif value.get("type") == "change" and value.get("by") == "evidence" and str(value.get("id")) not in undone:
             groups.setdefault("change", []).append(item)
     ordered = (sorted(items, key=lambda item: (str(item.value.get("at")), item.key)) for items in groups.values())
     # The first change says what a lesson was before all of them.
@@ -114,4 +138,9 @@ def _stale(about: Iterable[Item]) -> list[Item]:
 
 
 def _time_of(item: Item) -> datetime:
-    return datetime.fromisoformat(item.value["at"])
+    """When a run was recorded; a damaged record counts as new, and stays."""
+    try:
+        at = datetime.fromisoformat(item.value["at"])
+    except (KeyError, TypeError, ValueError):
+        return datetime.max.replace(tzinfo=UTC)
+    return at if at.tzinfo else datetime.max.replace(tzinfo=UTC)

@@ -1,0 +1,195 @@
+"""A damaged record costs itself: nothing that reads lessons or credits runs raises because of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
+from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion.memory import upkeep
+from langgraph_reflexion.memory.estimate import uplift
+from langgraph_reflexion.schemas import Reflection
+
+TASK = "Prepare the xylophone for the concert."
+EVIDENCE = ("team", "evidence")
+AT = "2026-01-01T00:00:00+00:00"
+CHANGE = {"type": "change", "id": "x.000009.aaaaaaaa", "lesson": "x", "action": "merged", "at": AT}
+HUGE = 10**400
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(minutes=2)
+        return self.now
+
+
+@pytest.fixture
+def book() -> LessonBook:
+    kept = LessonBook(InMemoryStore(), ("team",), clock=Clock())
+    kept.add(Lesson(kind="rule", text="Rinse the xylophone before the concert.", when="xylophone concert"))
+    kept.add(Lesson(kind="rule", text="Tune the cello before the recital.", when="cello recital", sources=["r0"]))
+    return kept
+
+
+def a_run(id: str, shown: list[str] | None = None, **more: Any) -> Episode:
+    return Episode(id=id, task=TASK, success=True, status="success", stop_reason="accepted", shown=shown or [], **more)
+
+
+def read_all_ways(book: LessonBook, lesson: str) -> list[str]:
+    """Everything that reads this lesson; the texts that are recalled."""
+    found = [shown.text for shown in book.recall(TASK)]
+    assert book.get(lesson) is not None
+    assert len(book.lessons()) == 2
+    assert book.search("xylophone concert", limit=2**63)
+    book.history(lesson)
+    book.stats()
+    book.credit(a_run("later", [lesson]))
+    book.explain("later")
+    return found
+
+
+@pytest.mark.req("D17")
+def test_a_count_that_cannot_be_computed_with_is_refused_and_left_out(book: LessonBook) -> None:
+    lesson = book.lessons()[0]
+    line = lesson.model_dump(mode="json") | {"id": "huge", "text": "Polish the xylophone.", "wins": HUGE}
+    with pytest.raises(LessonError, match="`wins` must be 1,000,000,000 or less"):
+        book.load(StringIO(json.dumps(line)))
+    book.store.put(("team", "lessons"), "huge", line)
+    assert [found.id for found in book.recall(TASK)] == [lesson.id]
+
+
+@pytest.mark.req("D17")
+def test_a_lesson_whose_tool_is_no_text_is_left_out(book: LessonBook) -> None:
+    lesson = book.lessons()[0]
+    value = lesson.model_dump(mode="json") | {"id": "odd", "trigger": {"tool": []}}
+    book.store.put(("team", "lessons"), "odd", value)
+    assert [found.id for found in book.recall(TASK)] == [lesson.id]
+
+
+@pytest.mark.req("D17")
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"sources": [{"source": "r", "origin": "told"}]},
+        {"sources": ["r"]},
+        {"earlier": {"wins": "3"}},
+        {"earlier": {"wins": -5}},
+        {"earlier": {"wins": HUGE}},
+        {"runs": [["r", 1e20, "win", 0]]},
+        {"changes": [CHANGE | {"at": "2026-01-01T00:00:00"}]},
+        {"changes": [CHANGE | {"id": None}]},
+        {"changes": [CHANGE | {"status": []}]},
+        {"changes": [CHANGE | {"undoes": []}]},
+    ],
+    ids=str,
+)
+def test_a_damaged_record_of_all_evidence_is_made_again(book: LessonBook, part: dict[str, Any]) -> None:
+    id = next(lesson.id for lesson in book.lessons() if "xylophone" in lesson.text)
+    item = book.store.get(EVIDENCE, id)
+    assert item is not None
+    book.store.put(EVIDENCE, id, {**item.value, **part})
+    assert read_all_ways(book, id) == ["Rinse the xylophone before the concert."]
+
+
+@pytest.mark.req("D17")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sum/x", {"type": "sum", "at": AT, "earlier": {"wins": "3"}, "runs": []}),
+        ("sum/x", {"type": "sum", "at": AT, "earlier": {}, "runs": [["r", float("inf"), "win", 0]]}),
+        ("again/x", {"type": "run", "run": "x", "at": AT, "instead": "x", "result": "win", "withheld": False}),
+        ("change/000009/aa", CHANGE | {"id": "nodot"}),
+        ("change/000009/aa", CHANGE | {"after": None}),
+        ("change/000009/aa", CHANGE | {"status": "active", "before": None}),
+        ("change/000009/aa", CHANGE | {"status": "unheard-of"}),
+    ],
+    ids=str,
+)
+def test_a_damaged_piece_of_evidence_is_left_out(book: LessonBook, key: str, value: dict[str, Any]) -> None:
+    id = next(lesson.id for lesson in book.lessons() if "xylophone" in lesson.text)
+    book.store.put((*EVIDENCE, id), key, value)
+    book.store.delete(EVIDENCE, id)
+    assert read_all_ways(book, id) == ["Rinse the xylophone before the concert."]
+
+
+@pytest.mark.req("D17")
+def test_a_damaged_note_of_changes_is_left_out(book: LessonBook) -> None:
+    for i in range(60):
+        book.store.put(("team", "lessons"), f"more-{i}", {"text": "x"})
+    book.recall(TASK)
+    book.store.put((*EVIDENCE, "~changes"), "note", {"lessons": [["x"], {}]})
+    assert len(book.recall(TASK)) == 1
+
+
+@pytest.mark.req("D17")
+def test_an_episode_under_another_key_is_left_out(book: LessonBook) -> None:
+    book.credit(a_run("run"))
+    book.store.put(("team", "episodes"), "copy", a_run("run").model_dump(mode="json"))
+    assert [episode.id for episode in book.episodes()] == ["run"]
+
+
+@pytest.mark.req("O1")
+def test_what_a_lesson_adds_is_never_more_than_everything() -> None:
+    counts = {"wins": 40, "losses": 0, "withheld_wins": 0, "withheld_losses": 10}
+    found = uplift(Lesson(kind="rule", text="x", **counts))
+    assert found is not None
+    assert (found.low > 0, found.high) == (True, 1.0)
+
+
+@pytest.mark.req("D14")
+def test_a_forgotten_text_is_in_no_episode_even_if_its_source_was_dropped(
+    book: LessonBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "KEPT_OF_EACH", 2)
+    lesson = Lesson(kind="rule", text="Book the quiet room of the third floor.", when="booking rooms")
+    for n in range(5):
+        kept = book.add(lesson.model_copy(update={"sources": [f"r{n}"]})).lesson
+        assert kept is not None
+        made = Reflection(
+            failure_signal="check_failed",
+            root_cause="other",
+            explanation="",
+            fix_strategy=[],
+            patch_prompt="",
+            memory_to_write=[{"kind": "rule", "text": lesson.text, "when": lesson.when, "tags": []}],
+            confidence=90,
+            depth="quick",
+        )
+        book.credit(a_run(f"r{n}", reflections=[made], written=[kept.id]))
+    book.sweep()
+    book.forget(kept.id)
+    assert not [item for item in book.store.search(("team",), limit=1000) if "third floor" in str(item.value)]
+
+
+@pytest.mark.req("O1")
+def test_the_newest_episodes_stay_although_an_old_one_was_rewritten() -> None:
+    book = LessonBook(InMemoryStore(), ("team",), MemoryPolicy(keep_runs=100), Clock())
+    for n in range(110):
+        run = a_run(f"run-{n:03d}", created_at=book._shelf.clock()).model_dump(mode="json")
+        book.store.put(("team", "episodes"), run["id"], run)
+    book.feedback("run-000")
+    book.sweep()
+    left = sorted(episode.id for episode in book.episodes())
+    assert len(left) <= 105
+    assert left[-1] == "run-109"
+
+
+@pytest.mark.req("D17")
+def test_a_lesson_named_as_a_topic_has_a_record_of_its_own(book: LessonBook) -> None:
+    row = {"id": "topic-general", "kind": "rule", "text": "Dust the piano before the show.", "when": "piano show"}
+    book.load(StringIO(json.dumps(row)))
+    for n in range(3):
+        book.credit(Episode(id=f"e{n}", task="zzz", success=True, status="success", stop_reason="accepted"))
+    kept = book.get("topic-general")
+    assert kept is not None
+    assert (kept.shown, kept.wins) == (0, 0)
+    assert book.stats()["topics"] == {"general": {"won": 3, "lost": 0}}
