@@ -88,8 +88,9 @@ def test_a_strategy_stands_beside_the_rule_of_the_same_reflection(run):
 )
 def test_nothing_is_kept_where_nothing_showed_that_the_advice_works(run, settings):
     store = InMemoryStore()
-    plan, answers = settings.pop("plan", reflection(PLAN)), settings.pop("answers", ["10:00", "11:00"])
-    run(RoleModel([say(one) for one in answers], [plan]), checks=[until_eleven], store=store, **settings)
+    plan, answers = settings.get("plan", reflection(PLAN)), settings.get("answers", ["10:00", "11:00"])
+    given = {name: value for name, value in settings.items() if name not in ("plan", "answers")}
+    run(RoleModel([say(one) for one in answers], [plan]), checks=[until_eleven], store=store, **given)
     assert kept(store) == []
 
 
