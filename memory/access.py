@@ -33,7 +33,11 @@ S = TypeVar("S", bound=OnStore)
 
 
 class News(NamedTuple):
-    """A request for what changed in a namespace since a write. A store that cannot tell answers `[None]`."""
+    """A request for what changed in a namespace since a write.
+
+    A store that keeps no log of changes answers `[None]`. One that keeps a log, but not of items that expire, answers
+    `[False]`: then the namespace is read again.
+    """
 
     namespace: Namespace
     since: int
@@ -172,7 +176,7 @@ def _answer(store: BaseStore, request: Request) -> Any:
         return request.sync()
     if isinstance(request, News):
         changes = getattr(store, "changes", None)
-        return [changes(*request) if changes else None]
+        return [(changes(*request) or False) if changes else None]
     return _batch(store.batch, _with_notes(store, request)) if request else []
 
 
@@ -181,7 +185,7 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
         return await request.later()
     if isinstance(request, News):
         changes = getattr(store, "achanges", None)
-        return [await changes(*request) if changes else None]
+        return [(await changes(*request) or False) if changes else None]
     if not request:
         await asyncio.sleep(0)
         return []

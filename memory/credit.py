@@ -9,18 +9,19 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from langgraph.store.base import Item, Op, PutOp
+from langgraph.store.base import GetOp, Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, at_once, put, read
 from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
-from langgraph_reflexion.memory.records import Evidence, failure_of, run_record, taken_back, whole_record
+from langgraph_reflexion.memory.records import Evidence, again_key, failure_of, run_record, taken_back, whole_record
 from langgraph_reflexion.memory.shelf import (
     REFUTED,
     Read,
     Shelf,
     episode_in,
     evidence_about,
+    fit_for_a_label,
     read_episode,
     read_some,
     topic_for,
@@ -99,12 +100,16 @@ def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
     )
     topic = topics[label]
     old = dict.fromkeys([*before.shown, *before.withheld, *before.written]) if before is not None else {}
+    replaced = (
+        (yield from _replaced(shelf, episode.id, dict.fromkeys([*old, *concerned]))) if before is not None else {}
+    )
     for id, one in (yield from read_some(shelf, [id for id in old if id not in concerned and id not in wrote])).items():
-        key, value = run_record(episode.id, result=None, at=now, instead=_counted(one, before, now))
+        instead = replaced.get(id) or _counted(one, before, now)
+        key, value = run_record(episode.id, result=None, at=now, instead=instead)
         ops.append(put(shelf.evidence_of(id), key, taken_back(value, now)))
     known = {id: one for id, one in found.items() if id in concerned and not one.lesson.name}
     for id, one in known.items():
-        withheld, instead = id not in episode.shown, _counted(one, before, now)
+        withheld, instead = id not in episode.shown, replaced.get(id) or _counted(one, before, now)
         result = result_of(episode, one.lesson)
         key, value = run_record(episode.id, withheld=withheld, result=result, at=now, instead=instead)
         ops.append(put(shelf.evidence_of(id), key, value))
@@ -184,6 +189,15 @@ def _counted(found: Read, before: Episode | None, now: datetime) -> dict[str, An
     if not any(found.evidence.earlier.values()) or id not in (*before.shown, *before.withheld):
         return None
     return {"withheld": id not in before.shown, "result": result_of(before, found.lesson)}
+
+
+def _replaced(shelf: Shelf, run: str, ids: Iterable[str]) -> Plan[dict[str, dict[str, Any]]]:
+    """By lesson, the result of this run that a later one has replaced already: that one is still in the counts."""
+    asked: list[Op] = [GetOp(shelf.evidence_of(id), again_key(run)) for id in ids if fit_for_a_label(id)]
+    items: list[Item | None] = (yield asked) if asked else []
+    return {
+        item.namespace[-1]: item.value["instead"] for item in items if item is not None and item.value.get("instead")
+    }
 
 
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:

@@ -107,7 +107,7 @@ def recent(same: Sequence[tuple[Lesson, Evidence]]) -> tuple[float, float]:
     wins = losses = 0.0
     for lesson, about in same:  # runs that are only counts are older than those that are listed
         results = [run["result"] for run in about.shown_results()]
-        before = lesson.wins - results.count("win"), lesson.losses - results.count("loss")
+        before = max(lesson.wins - results.count("win"), 0), max(lesson.losses - results.count("loss"), 0)
         faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))
         wins, losses = wins + faded * before[0], losses + faded * before[1]
     for run in sorted([*runs.values(), *tried], key=lambda run: str(run["at"])):
@@ -203,5 +203,5 @@ def record_text(lesson: Lesson) -> str:
 
 def posterior(wins: float, losses: float) -> tuple[float, float]:
     """Mean and variance of the share of runs won: the Beta posterior with a uniform prior."""
-    a, b = wins + 1, losses + 1
+    a, b = max(wins, 0) + 1, max(losses, 0) + 1
     return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))

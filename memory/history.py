@@ -24,7 +24,7 @@ from langgraph_reflexion.memory.records import (
     change_record,
     fingerprints,
     lesson_of_change,
-    run_key,
+    run_record,
     taken_back,
 )
 from langgraph_reflexion.memory.shelf import (
@@ -37,6 +37,7 @@ from langgraph_reflexion.memory.shelf import (
     read_one,
     read_some,
 )
+from langgraph_reflexion.memory.upkeep import LATE
 from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, LessonStatus
 from langgraph_reflexion.text.tokens import tokens
@@ -300,7 +301,7 @@ def _taken_back(
     if not meant and not counted and not rested:
         return [], []
     now, about = shelf.clock(), shelf.evidence_of(lesson.id)
-    ops: list[Op] = [put(about, run_key(run["run"]), taken_back(run, now)) for run in counted]
+    ops: list[Op] = [put(about, *_undone_run(run, now)) for run in counted]
     ops += [put(about, f"source/{source['origin']}/{source['source']}", taken_back(source, now)) for source in rested]
     status: LessonStatus | None = None
     if gone or any(change.status is not None for change in meant):
@@ -330,6 +331,20 @@ def _taken_back(
     if right != item.value:
         ops.append(PutOp(shelf.lessons, lesson.id, right, FIELDS))
     return ops, [*meant, *(change for change in evidence.changes[-1:] if bulk and (counted or rested))]
+
+
+def _undone_run(run: dict[str, Any], now: datetime) -> tuple[str, dict[str, Any]]:
+    """Key and value that take a run's result back, also where it is summed up by now or in the meantime."""
+    may_be_counted = run if now - datetime.fromisoformat(run["at"]) > LATE / 2 else None
+    key, value = run_record(
+        str(run["run"]),
+        result=run.get("result"),
+        at=now,
+        withheld=bool(run.get("withheld")),
+        tried=bool(run.get("tried")),
+        instead=run.get("instead") or may_be_counted,
+    )
+    return key, taken_back(value, now)
 
 
 def _as_before(value: dict[str, Any], meant: Sequence[Change]) -> dict[str, Any]:

@@ -296,12 +296,17 @@ def run_record(
     if instead is None:
         return run_key(run), value
     before = {name: instead[name] for name in ("withheld", "result", "tried") if instead.get(name) is not None}
-    return f"again/{run}", {**value, "instead": before}
+    return again_key(run), {**value, "instead": before}
 
 
 def run_key(run: str) -> str:
     """The key of a run's result."""
     return f"run/{run}"
+
+
+def again_key(run: str) -> str:
+    """The key of a run's result that replaces one which may be in the counts."""
+    return f"again/{run}"
 
 
 def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:

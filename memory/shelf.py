@@ -103,6 +103,8 @@ def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
         [news] = yield News(shelf.lessons, index.seq)
         if news is None:
             changed = yield from _changed(shelf, index)
+        elif news is False:
+            changed = Changed((yield from every(shelf.lessons)), whole=True)
         else:
             gone = () if news.keys is None else index.items.keys() - news.keys
             changed = Changed(news.items, gone, news.since < 0, news.seq)
@@ -161,11 +163,24 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
 
 
 def evidence_about(shelf: Shelf, labels: Iterable[str]) -> Plan[dict[str, Evidence]]:
-    """What is known about these lessons and topics: the record of each, or all that was appended if there is none."""
+    """What is known about these lessons and topics: the record of each, or all that was appended.
+
+    A record whose last status is not the lesson's own is older than the lesson, and is not used.
+    """
     wanted = list(labels)
     items = yield from read_items(shelf.evidence, wanted)
-    found = {item.key: whole for item in items if item is not None and (whole := whole_in(item.value)) is not None}
+    found: dict[str, Evidence] = {}
+    for item in items:
+        whole = whole_in(item.value) if item is not None else None
+        if item is not None and whole is not None and _is_current(shelf.index.items.get(item.key), whole):
+            found[item.key] = whole
     return found | (yield from _appended_about(shelf, [label for label in wanted if label not in found]))
+
+
+def _is_current(lesson: Item | None, evidence: Evidence) -> bool:
+    """Whether a record ends with the status that the lesson's item has. A topic has no item."""
+    statuses = evidence.statuses()
+    return lesson is None or lesson.value.get("status") == (statuses[-1] if statuses else "candidate")
 
 
 def _appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:

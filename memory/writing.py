@@ -106,6 +106,7 @@ def add(
     yield from unless_embedding_fails([*ops, *(yield from _consequences(shelf, found, items, against))])
     there = yield from stocked(shelf)
     if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
+        yield from settled(shelf, [new.id])  # another writer may have added the same lesson and decided on it
         return Written("added", new)  # nobody else has added a lesson in the meantime
     return (yield from _reconciled(shelf, new, there))
 

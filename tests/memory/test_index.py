@@ -49,6 +49,21 @@ def test_a_book_that_has_looked_before_finds_what_a_new_one_finds(store: BaseSto
         assert found(old, task) == found(LessonBook(store, ("team",)), task)
 
 
+@pytest.mark.req("D15")
+def test_what_is_forgotten_is_gone_from_other_books_where_items_of_a_file_expire(tmp_path: Path) -> None:
+    with FaissStore(tmp_path / "lessons.db", ttl={"default_ttl": 600}) as store:
+        value = record(Lesson(kind="rule", text="To polish a violin, dust it."))
+        store.batch([PutOp(("team", "lessons"), f"l{n}", {**value, "id": f"l{n}"}, index=False) for n in range(51)])
+        store.put(("app",), "session", {"user": "ada"})
+        ours, other = LessonBook(store, ("team",)), LessonBook(store, ("team",))
+        assert found(ours, "repair the compass") == []
+        kept = other.add(a_rule("Repair a compass with a fine needle.", when="a compass is stuck")).lesson
+        assert kept is not None
+        assert found(ours, "repair the stuck compass") == [kept.text]
+        other.forget(kept.id)
+        assert found(ours, "repair the stuck compass") == []
+
+
 def test_what_another_process_wrote_or_deleted_is_known_at_once(tmp_path: Path) -> None:
     with FaissStore(tmp_path / "lessons.db") as mine, FaissStore(tmp_path / "lessons.db") as theirs:
         ours, other = LessonBook(mine, ("team",)), LessonBook(theirs, ("team",))

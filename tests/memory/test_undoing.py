@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Op, PutOp
+from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection, Trigger
@@ -18,6 +20,19 @@ PAGE = "Ask for the next page until the list comes back empty."
 
 def rule(text: str = SLOT, source: str = "e1", **fields: Any) -> Lesson:
     return Lesson(**{"kind": "rule", "text": text, "origin": "verified", "sources": [source], **fields})
+
+
+class Interrupted(InMemoryStore):
+    """A store in which something else happens just before the next write."""
+
+    first: Callable[[], object] | None = None
+
+    def batch(self, ops: Iterable[Op]) -> list[Any]:
+        given = list(ops)
+        if self.first is not None and any(isinstance(op, PutOp) for op in given):
+            first, self.first = self.first, None
+            first()
+        return super().batch(given)
 
 
 def added(book: LessonBook, lesson: Lesson) -> str:
@@ -99,6 +114,39 @@ def test_since_a_time_also_what_runs_counted_is_taken_back(book: LessonBook, clo
         book.undo(since=datetime(2031, 3, 4))
 
 
+@pytest.mark.req("D15")
+def test_a_run_that_was_judged_twice_counts_once_and_not_at_all_when_it_is_undone(book_on: Any, clock: Any) -> None:
+    book = book_on(InMemoryStore())
+    id = added(book, rule())
+    for n in range(70):
+        book.credit(won(f"r{n}", id))
+        clock.pass_by(minutes=2)
+    for _ in range(2):
+        book.feedback("r3")
+        clock.pass_by(minutes=2)
+        assert (now(book, id).shown, now(book, id).wins, now(book, id).losses) == (70, 69, 1)
+    other = added(book, rule(PAGE))
+    book.credit(won("q", other))
+    clock.pass_by(minutes=2)
+    book.feedback("q")
+    clock.pass_by(minutes=2)
+    book.undo("q")
+    assert (now(book, other).shown, now(book, other).wins, now(book, other).losses) == (0, 0, 0)
+
+
+@pytest.mark.req("D15")
+def test_a_run_that_is_undone_while_its_lesson_is_swept_is_not_counted(book_on: Any, clock: Any) -> None:
+    store = Interrupted()
+    book, other = book_on(store), book_on(store)
+    id = added(book, rule())
+    for n in range(25):
+        book.credit(won(f"r{n}", id))
+        clock.pass_by(minutes=2)
+    store.first = lambda: other.undo("r5")
+    book.sweep()
+    assert (now(book, id).shown, now(book, id).wins) == (24, 24)
+
+
 @pytest.mark.req("D15", "D16")
 def test_a_run_gives_back_the_place_it_took_from_another(book: LessonBook) -> None:
     short = rule("The user prefers short answers.", "r1", kind="preference", name="answers")
@@ -147,3 +195,14 @@ def test_what_is_forgotten_is_gone_in_its_earlier_wordings_too(book: LessonBook)
     left = [str(item.value) for item in book.store.search(book.namespace, limit=100)]
     assert left
     assert not [one for one in left if "busy time" in one]
+
+
+@pytest.mark.req("D15")
+def test_a_lesson_retired_while_another_writer_adds_it_is_not_shown(book_on: Any) -> None:
+    store = Interrupted()
+    book, other = book_on(store), book_on(store)
+    lesson = rule(when="proposing a slot")
+    store.first = lambda: other.retire(added(other, lesson.model_copy(update={"sources": ["e2"]})), "wrong")
+    id = added(book, lesson)
+    assert now(book, id).status == "retired"
+    assert book.recall("Propose a slot that is not busy.") == []
