@@ -20,7 +20,7 @@ APPENDED = 40
 """Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads
 those of the lessons it was shown."""
 
-LATE = timedelta(minutes=1)
+LATE = timedelta(seconds=10)
 """How late a run may be written, because clocks differ or a process pauses, and still be counted: younger runs are not
 summed up."""
 

@@ -173,6 +173,7 @@ class Database:
         if not path.exists() or path.stat().st_size == 0:
             return
         with closing(self._connect()) as connection:
+            connection.execute("BEGIN")  # one view of the file: another process may be making its tables
             if self._version(connection) != VERSION and self.read_only:
                 raise self._refuse("it is of an older release and read-only: open it once where it may be written")
             if path.stat().st_size <= CHECK_BYTES:

@@ -178,6 +178,36 @@ sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 
 
+OPENED = """
+import os, sys
+from langgraph_reflexion.memory.store import FaissStore
+
+for number in range(40):
+    children = []
+    for _ in range(32):
+        child = os.fork()
+        if not child:
+            try:
+                FaissStore(os.path.join(sys.argv[1], f"{number}.db")).close()
+            except BaseException as error:
+                print(error, file=sys.stderr)
+                os._exit(1)
+            os._exit(0)
+        children.append(child)
+    if any([os.waitpid(child, 0)[1] for child in children]):
+        sys.exit(1)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked, so that each need not import anew")
+@pytest.mark.req("S12")
+def test_a_file_that_another_process_is_making_is_not_taken_for_a_strange_one(tmp_path: Path) -> None:
+    told = [sys.executable, "-c", OPENED, str(tmp_path)]
+    done = subprocess.run(told, stderr=subprocess.PIPE, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked, so that each need not import anew")
 @pytest.mark.req("S12", "I8", "D15")

@@ -166,6 +166,19 @@ def test_everything_is_reached_by_keyboard(page: Any, book: LessonBook) -> None:
     assert page.evaluate("document.activeElement.textContent") == RULE
 
 
+def test_what_is_closed_while_it_is_read_again_stays_closed(page: Any) -> None:
+    page.get_by_role("link", name=RULE).click()
+    page.locator("#detail").get_by_role("heading", name=RULE).wait_for()
+    with page.expect_response("**/runs/run-1*"):  # the last thing that is read of a lesson
+        page.get_by_role("button", name="Retire").click()
+        with page.expect_request("**/history*"), page.expect_request("**/runs?*"):
+            pass
+        page.keyboard.press("Escape")
+    page.wait_for_timeout(100)
+    assert page.locator("#detail").is_hidden()
+    assert page.evaluate("document.activeElement.textContent") == RULE
+
+
 def test_runs_are_listed_with_what_they_broke_on_and_drawn_over_time(page: Any) -> None:
     page.get_by_role("link", name="Runs", exact=True).click()
     page.locator("#words").fill("tool_error")

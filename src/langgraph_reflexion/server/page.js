@@ -280,9 +280,10 @@ function showRuns(open) {
 
 // ---------------------------------------------------------------- one lesson
 
-async function showLesson(id) {
+async function showLesson(id, isLatest) {
   const [one, changes] = await Promise.all([ask(lessonPath(id)), ask(lessonPath(id, "/history"))]);
   const sources = (await Promise.all(one.sources.slice(0, 3).map((run) => ask(`runs/${encodeURIComponent(run)}`).catch(() => null)))).filter(Boolean);
+  if (!isLatest()) return;
   const undone = new Set(changes.map((change) => change.undoes).filter(Boolean));
   const approved = one.status === "active" && changes.some((change) => change.action === "approved" && !undone.has(change.id));
   const waits = one.status === "candidate" ? "An agent with `approve=True` waits for your approval." : "";
@@ -352,8 +353,9 @@ function changeLine(change, undone) {
 
 // ---------------------------------------------------------------- one run
 
-async function showRun(id) {
+async function showRun(id, isLatest) {
   const run = await ask(`runs/${encodeURIComponent(id)}`);
+  if (!isLatest()) return;
   const lesson = (one, note) => el("div", { class: "card" }, one.text === null ? `${short(one.lesson)}, forgotten since` : lessonLink(one.lesson), note);
   const soft = (...parts) => el("div", { class: "soft small" }, parts.filter(Boolean).join("; "));
   const section = (title, some) => (some.length ? [el("h3", {}, title), some] : []);
@@ -439,7 +441,8 @@ function toast(text, back = null) {
 
 let view = "lessons";
 let cameFrom = null;
-let movesFocus = false;
+let movesFocus = false; // to what is opened next
+let shown = 0;
 
 function openDetail(title, badges, ...parts) {
   const close = el("a", { href: `#${view}`, "aria-label": "Close" }, "✕ Close");
@@ -453,6 +456,7 @@ function openDetail(title, badges, ...parts) {
   $("detail").hidden = false;
   document.body.classList.add("detail");
   if (!movesFocus) return;
+  movesFocus = false;
   $("detail").focus({ preventScroll: true });
   $("detail").scrollTop = 0;
   if (getComputedStyle($("main")).display === "none") scrollTo(0, 0);
@@ -460,6 +464,7 @@ function openDetail(title, badges, ...parts) {
 
 function closeDetail() {
   $("detail").hidden = true;
+  movesFocus = false;
   document.body.classList.remove("detail");
 }
 
@@ -468,9 +473,11 @@ function showList() {
   (view === "lessons" ? showLessons : showRuns)(open);
 }
 
-/** Show what the address names: #lessons, #runs, #lesson/ID or #run/ID. */
+/** Show what the address names: #lessons, #runs, #lesson/ID or #run/ID. What it named before is no longer opened. */
 async function show(byUser) {
-  movesFocus = byUser;
+  const number = ++shown;
+  const isLatest = () => number === shown;
+  movesFocus ||= byUser;
   const [name, id] = location.hash.slice(1).split("/", 2).map(decodeURIComponent);
   if (name === "runs" || name === "run") view = "runs";
   else view = "lessons";
@@ -482,8 +489,8 @@ async function show(byUser) {
   showList();
   if (!id) closeDetail();
   await attempt(async () => {
-    if (name === "lesson" && id) await showLesson(id);
-    if (name === "run" && id) await showRun(id);
+    if (name === "lesson" && id) await showLesson(id, isLatest);
+    if (name === "run" && id) await showRun(id, isLatest);
   });
   if (byUser && !id && cameFrom) [...document.querySelectorAll(".what a")].find((link) => link.hash === cameFrom)?.focus();
   if (byUser) cameFrom = id ? location.hash : null;
