@@ -18,7 +18,7 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read, read_items
 from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of, whole_record
 from langgraph_reflexion.memory.shelf import (
-    REFUTED,
+    MARKS,
     Read,
     Shelf,
     episode_in,
@@ -212,7 +212,7 @@ def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
     for item in (yield from every(shelf.episodes)) if gone else []:
         episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
         if episode is not None and (without := _without(episode, words)) != episode:
-            noted = {REFUTED: item.value[REFUTED]} if item.value.get(REFUTED) else {}
+            noted = {name: item.value[name] for name in MARKS if item.value.get(name)}
             ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | noted))
     if ops:
         yield ops

@@ -6,27 +6,31 @@ import hashlib
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from langgraph.store.base import GetOp, Item, Op, PutOp
+from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, at_once, put, read
-from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.access import Plan, at_once, put, read, read_items
+from langgraph_reflexion.memory.changes import LOOKS, moving, settled, unless_embedding_fails
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
-from langgraph_reflexion.memory.records import Evidence, again_key, failure_of, run_record, taken_back, whole_record
+from langgraph_reflexion.memory.records import NOTHING, Evidence, failure_of, run_record, whole_record
 from langgraph_reflexion.memory.shelf import (
+    COUNTED,
+    MARKS,
     REFUTED,
     Read,
     Shelf,
+    appended_about,
     episode_in,
     evidence_about,
-    fit_for_a_label,
+    is_undone,
     read_episode,
     read_some,
+    time_in,
     topic_for,
 )
-from langgraph_reflexion.memory.upkeep import LATE, drop_old, fold_runs, is_due
+from langgraph_reflexion.memory.upkeep import drop_old, fold_runs, is_due
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.likeness import in_common
 from langgraph_reflexion.text.secrets import mask_secrets
@@ -68,7 +72,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     """
     episode = episode.model_copy(update={"topic": episode.topic or topic_for(episode.task, shelf.policy)})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
-    yield from _count(shelf, episode, [put(shelf.episodes, episode.id, kept.model_dump(mode="json"))])
+    yield from _count(shelf, episode, kept.model_dump(mode="json"))
     if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 
@@ -81,60 +85,55 @@ def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
     item = yield from read(shelf.episodes, run_id.replace("\0", "�"))
     if item is None or (before := episode_in(item)) is None:
         return False
-    value = {**item.value, REFUTED: item.value.get(REFUTED) or shelf.clock().isoformat()}
     wrong = before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
-    yield from _count(shelf, wrong, [put(shelf.episodes, item.key, value)])
+    yield from _count(shelf, wrong, item.value, REFUTED)
     return True
 
 
-def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
-    """Write `ops`, and the result of an episode for its lessons in place of an earlier result of the same run."""
-    now = shelf.clock()
-    concerned = dict.fromkeys([*episode.shown, *episode.withheld])
-    wrote = [id for id in episode.written if id not in concerned]
+def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = COUNTED) -> Plan[None]:
+    """Keep an episode's `value`, and count its result for its lessons in place of an earlier result of the same run."""
+    concerned = lessons_of(episode)
     label = topic_label(episode.topic or "")
-    found, topics, before = yield from at_once(
-        read_some(shelf, [*concerned, *wrote], exactly=False),
+    found, topics, [item] = yield from at_once(
+        read_some(shelf, concerned, exactly=False),
         evidence_about(shelf, [label]),
-        read_episode(shelf, episode.id),
+        read_items(shelf.episodes, [episode.id.replace("\0", "�")]),
     )
-    topic = topics[label]
-    old = dict.fromkeys([*before.shown, *before.withheld, *before.written]) if before is not None else {}
-    replaced = (
-        (yield from _replaced(shelf, episode.id, dict.fromkeys([*old, *concerned]))) if before is not None else {}
-    )
-    for id, one in (yield from read_some(shelf, [id for id in old if id not in concerned and id not in wrote])).items():
-        instead = replaced.get(id) or _counted(one, before, now)
-        key, value = run_record(episode.id, result=None, at=now, instead=instead)
-        ops.append(put(shelf.evidence_of(id), key, taken_back(value, now)))
-    known = {id: one for id, one in found.items() if id in concerned and not one.lesson.name}
-    for id, one in known.items():
-        withheld, instead = id not in episode.shown, replaced.get(id) or _counted(one, before, now)
-        result = result_of(episode, one.lesson)
-        key, value = run_record(episode.id, withheld=withheld, result=result, at=now, instead=instead)
-        ops.append(put(shelf.evidence_of(id), key, value))
-        known[id] = one.with_run(value)
-    tried: dict[str, Read] = {}
-    for id in (id for id in wrote if id in found):
-        # The run's failures came before it wrote the lesson; `failed` says whether one came back after it.
-        result = result_of(episode.model_copy(update={"failures": []}), found[id].lesson)
-        key, value = run_record(episode.id, result=result, at=now, tried=True)
-        ops.append(put(shelf.evidence_of(id), key, value))
-        tried[id] = found[id].with_run(value)
+    before = counting(item)
+    if before is not None:
+        found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in concerned])
+    rows = (run for one in found.values() for run in one.evidence.runs if run["run"] == episode.id)
+    now = after_all(shelf.clock(), [item], rows)
+    ops: list[Op] = [put(shelf.episodes, episode.id, value if item is None else {**value, note: now.isoformat()})]
+    known: dict[str, Read] = {}
+    records: dict[str, Evidence] = {}
+    for id, one in found.items():
+        counts, until_now = count_of(episode, one.lesson), counted(episode.id, before, one)
+        if counts is None and until_now is None:
+            continue
+        instead = None if item is None else until_now or NOTHING
+        key, row = run_record(episode.id, at=now, instead=instead, undone=counts is None, **(counts or {}))
+        ops.append(put(shelf.evidence_of(id), key, row))
+        one = one.with_run(row)
+        records[id] = one.evidence
+        if counts is not None and not counts.get("tried"):
+            known[id] = one
     exempt = [id for id, one in found.items() if one.lesson.name or one.evidence.vouched]
-    rows = _topic_rows(shelf, episode, exempt, now)
-    for row in rows:
-        topic = topic.with_run({**(row.value or {})})
-    if rows or (known and not topic.runs):  # without this record a recall would have to read all that was appended
-        ops += [*rows, put(shelf.evidence, label, whole_record(topic))]
+    topic = topics[label]
+    without = _topic_rows(shelf, episode, exempt, now)
+    for op in without:
+        topic = topic.with_run({**(op.value or {})})
     statuses = _status_ops(shelf, known, won_and_lost(topic), episode.id)
     moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}
-    records = {id: one.evidence for id, one in (known | tried).items() if id not in moved}
-    ops += [put(shelf.evidence, id, whole_record(evidence)) for id, evidence in records.items()]
+    ops += [put(shelf.evidence, id, whole_record(about)) for id, about in records.items() if id not in moved]
     # One batch: after a crash either all of a run is counted or nothing.
-    yield from unless_embedding_fails([*ops, *statuses])
+    yield from unless_embedding_fails([*ops, *without, *statuses])
+    if item is not None:
+        yield from note_episodes(shelf, [item.key], note, now)
     # Read again after writing: if several write at once, the last one to read sees what all have written.
-    now_found = yield from settled(shelf, [*known, *tried])
+    now_found = yield from settled(shelf, records)
+    if without or (known and not topic.runs):  # without its record a recall would have to read all of the topic's runs
+        topic = yield from _settled_topic(shelf, label)
     now_known = {id: one for id, one in now_found.items() if id in known}
     more = _status_ops(shelf, now_known, won_and_lost(topic), episode.id)
     if more:
@@ -144,6 +143,67 @@ def _count(shelf: Shelf, episode: Episode, ops: list[Op]) -> Plan[None]:
     for id, one in now_found.items():
         if is_due(one.evidence, now):
             yield from fold_runs(shelf, id)
+
+
+def lessons_of(episode: Episode) -> list[str]:
+    """The lessons for which a run may count."""
+    return [*dict.fromkeys([*episode.shown, *episode.withheld, *episode.written])]
+
+
+def count_of(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
+    """What a run counts for a lesson, by the names in `run_record`; `None` if it does not concern it."""
+    if lesson.id in (*episode.shown, *episode.withheld):
+        if lesson.name:
+            return None
+        return {"withheld": lesson.id not in episode.shown, "result": result_of(episode, lesson)}
+    if lesson.id not in episode.written:
+        return None
+    # The run's failures came before it wrote the lesson; `failed` says whether one came back after it.
+    return {"tried": True, "result": result_of(episode.model_copy(update={"failures": []}), lesson)}
+
+
+def counting(item: Item | None) -> Episode | None:
+    """The episode of an item as it counts now; `None` if there is none, it is damaged or it was undone."""
+    return None if item is None or is_undone(item) else episode_in(item)
+
+
+def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | None:
+    """What a run has counted for a lesson until now: by the lesson's own list, or, if it is older, by its episode."""
+    listed = next((row for row in found.evidence.runs if row["run"] == run), None)
+    if listed is not None or episode is None or not any(found.evidence.earlier.values()):
+        return listed
+    created, ended = found.lesson.created_at, episode.created_at
+    is_younger = created is not None and ended is not None and created > ended  # a namesake was forgotten in between
+    return None if is_younger else count_of(episode, found.lesson)
+
+
+def after_all(now: datetime, items: Iterable[Item | None], runs: Iterable[Mapping[str, Any]]) -> datetime:
+    """A time, now if possible, that is later than what was recorded in these episodes and runs: a clock may go back."""
+    marks = [item.value.get(mark) for item in items if item is not None for mark in MARKS]
+    times = filter(None, map(time_in, (*marks, *(run.get("at") for run in runs))))
+    return max([now, *(time + timedelta(microseconds=1) for time in times)])
+
+
+def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Plan[None]:
+    """Note this on episodes until it stands there: another writer may have overwritten it."""
+    for _ in range(LOOKS):
+        items = yield from read_items(shelf.episodes, keys)
+        lack = [item for item in items if item is not None and str(item.value.get(note) or "") < at.isoformat()]
+        if not lack:
+            return
+        yield [put(shelf.episodes, item.key, {**item.value, note: at.isoformat()}) for item in lack]
+
+
+def _settled_topic(shelf: Shelf, label: str) -> Plan[Evidence]:
+    """The runs of a topic without lessons as they are now; its record is derived from them again."""
+    about = Evidence()
+    for _ in range(LOOKS):
+        found, [kept] = yield from at_once(appended_about(shelf, [label]), read_items(shelf.evidence, [label]))
+        about = found[label]
+        if kept is not None and kept.value == whole_record(about):
+            break
+        yield [put(shelf.evidence, label, whole_record(about))]
+    return about
 
 
 def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Plan[None]:
@@ -176,28 +236,6 @@ def _mended(episode: Episode, lesson: Lesson) -> bool:
 
 def _is_offered(evidence: Evidence) -> bool:
     return any(change.why == OFFERED for change in evidence.changes)
-
-
-def _counted(found: Read, before: Episode | None, now: datetime) -> dict[str, Any] | None:
-    """What an earlier result of this run counted for a lesson, if that may be in the lesson's counts by now."""
-    if before is None:
-        return None
-    listed = next((run for run in found.evidence.runs if run["run"] == before.id), None)
-    if listed is not None:
-        return listed if now - datetime.fromisoformat(listed["at"]) > LATE / 2 else None
-    id = found.lesson.id
-    if not any(found.evidence.earlier.values()) or id not in (*before.shown, *before.withheld):
-        return None
-    return {"withheld": id not in before.shown, "result": result_of(before, found.lesson)}
-
-
-def _replaced(shelf: Shelf, run: str, ids: Iterable[str]) -> Plan[dict[str, dict[str, Any]]]:
-    """By lesson, the result of this run that a later one has replaced already: that one is still in the counts."""
-    asked: list[Op] = [GetOp(shelf.evidence_of(id), again_key(run)) for id in ids if fit_for_a_label(id)]
-    items: list[Item | None] = (yield asked) if asked else []
-    return {
-        item.namespace[-1]: item.value["instead"] for item in items if item is not None and item.value.get("instead")
-    }
 
 
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from langgraph.store.base import Op, PutOp
+from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, every, put
+from langgraph_reflexion.memory.access import Plan, every, put, read_items
 from langgraph_reflexion.memory.changes import as_recorded, settled, unless_embedding_fails
 from langgraph_reflexion.memory.choose import doubt_of
-from langgraph_reflexion.memory.credit import TOPIC, topics_in
+from langgraph_reflexion.memory.credit import (
+    TOPIC,
+    after_all,
+    count_of,
+    counted,
+    counting,
+    lessons_of,
+    note_episodes,
+    topics_in,
+)
 from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.records import (
     ALSO,
@@ -28,19 +38,24 @@ from langgraph_reflexion.memory.records import (
     taken_back,
 )
 from langgraph_reflexion.memory.shelf import (
+    MARKS,
+    UNDONE,
     Read,
     Shelf,
     episode_in,
     evidence_items,
+    is_undone,
     read_all,
     read_episode,
     read_one,
     read_some,
+    time_in,
 )
-from langgraph_reflexion.memory.upkeep import LATE
 from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, LessonStatus
 from langgraph_reflexion.text.tokens import tokens
+
+logger = logging.getLogger(__name__)
 
 
 def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
@@ -99,6 +114,8 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
         episode = yield from read_episode(shelf, run_id)
     if episode is None:
         raise KeyError(run_id)
+    [item] = yield from read_items(shelf.episodes, [episode.id.replace("\0", "�")])
+    counts = counting(item)
     everything = yield from read_all(shelf)
     concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
     behind: dict[str, Episode | None] = {}
@@ -117,9 +134,11 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
             {"root_cause": made.root_cause, "explanation": made.explanation, "plan": made.patch_prompt}
             for made in episode.reflections
         ],
-        "shown": [_explained(id, everything.get(id), episode, behind) for id in episode.shown],
-        "withheld": [_explained(id, everything.get(id), episode, behind) for id in episode.withheld],
-        "written": [id for id, found in everything.items() if episode.id in found.lesson.sources],
+        "shown": [_explained(id, everything.get(id), episode, counts, behind) for id in episode.shown],
+        "withheld": [_explained(id, everything.get(id), episode, counts, behind) for id in episode.withheld],
+        "written": [
+            id for id, found in everything.items() if id in episode.written or episode.id in found.lesson.sources
+        ],
         "changes": [
             {"lesson": change.lesson, "action": change.action, "why": change.why}
             for found in everything.values()
@@ -148,11 +167,13 @@ def _end(episode: Episode) -> str:
     return episode.status
 
 
-def _explained(id: str, found: Read | None, episode: Episode, behind: dict[str, Episode | None]) -> dict[str, Any]:
+def _explained(
+    id: str, found: Read | None, episode: Episode, counts: Episode | None, behind: Mapping[str, Episode | None]
+) -> dict[str, Any]:
     if found is None:
         return {"lesson": id, "text": None, "result": None}
     now = found.lesson
-    runs = (run.get("result") for run in found.evidence.runs if run.get("run") == episode.id)
+    result = (count_of(counts, now) or {}).get("result") if counts is not None else None
     rests_on = [(source, behind.get(source)) for source in now.sources[:MOST]]
     return {
         "lesson": id,
@@ -163,7 +184,7 @@ def _explained(id: str, found: Read | None, episode: Episode, behind: dict[str, 
             {"run": source, "failure": run.failures[0].evidence if run is not None and run.failures else None}
             for source, run in rests_on
         ],
-        "result": next(runs, None),
+        "result": result,
         "wins": now.wins,
         "losses": now.losses,
         "uplift": added(now),
@@ -223,25 +244,55 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     if what is not None and (lesson := lesson_of_change(what)) is not None:
         return (yield from _undo_change(shelf, (yield from read_one(shelf, lesson)), what))
     known = yield from read_all(shelf)
-    items = yield from evidence_items(shelf)
-    topics = [item for item in items if item.namespace[-1].startswith(TOPIC) and _is_meant(item.value, what, since)]
-    topics = [item for item in topics if not item.value.get("undone")]
-    ops: list[Op] = [put(item.namespace, item.key, taken_back(item.value, shelf.clock())) for item in topics]
+    counts = {
+        id: {str(run["run"]): run for run in found.evidence.runs if _is_meant(run, what, since)}
+        for id, found in known.items()
+    }
+    ended = yield from _ended(shelf, what, since, {run for runs in counts.values() for run in runs})
+    for run, item in ended.items():
+        episode = counting(item)
+        for id in lessons_of(episode) if episode is not None else ():
+            if id in known and (until_now := counted(run, episode, known[id])) is not None:
+                counts[id].setdefault(run, until_now)
+    now = after_all(shelf.clock(), ended.values(), (run for runs in counts.values() for run in runs.values()))
+    topics = [item for item in (yield from evidence_items(shelf)) if item.namespace[-1].startswith(TOPIC)]
+    ops: list[Op] = [
+        put(item.namespace, item.key, taken_back(item.value, now))
+        for item in topics
+        if _is_meant(item.value, what, since) and not item.value.get("undone")
+    ]
+    noted = [item for item in ended.values() if not is_undone(item)]
+    ops += [put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}) for item in noted]
     undone: list[Change] = []
     touched: list[str] = []
-    for found in known.values():
+    for id, found in known.items():
         standing = found.evidence.standing
         meant = [change for change in standing if (what == change.run if since is None else change.at >= since)]
-        counted = [run for run in found.evidence.runs if _is_meant(run, what, since)]
         rested = [source for source in found.evidence.sources if _is_meant(source, what, since)]
-        more, changes = _taken_back(shelf, found, meant, counted, rested, bulk=True)
+        more, changes = _taken_back(shelf, found, meant, counts[id], rested, now, bulk=True)
         if more:
-            ops, undone, touched = [*ops, *more], [*undone, *changes], [*touched, found.lesson.id]
-    if what is not None and not ops and not (yield from _is_known(shelf, what, known.values())):
+            ops, undone, touched = [*ops, *more], [*undone, *changes], [*touched, id]
+    if what is not None and not ops and not ended and not _is_known(what, known.values()):
         raise KeyError(what)
+    if what is not None and not ended:
+        logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
     yield from unless_embedding_fails(ops)
+    yield from note_episodes(shelf, [item.key for item in noted], UNDONE, now)
     yield from settled(shelf, touched)
     return sorted(undone, key=lambda change: (change.at, change.id))
+
+
+def _ended(shelf: Shelf, what: str | None, since: datetime | None, listed: Collection[str]) -> Plan[dict[str, Item]]:
+    """By run, the episode of this run, or those that ended or were counted since that time or are listed."""
+    if what is not None:
+        [item] = yield from read_items(shelf.episodes, [what.replace("\0", "�")])
+        return {what: item} if item is not None else {}
+    times = ("created_at", *MARKS)
+    return {
+        item.key: item
+        for item in (yield from every(shelf.episodes))
+        if item.key in listed or any((at := time_in(item.value.get(name))) and since and at >= since for name in times)
+    }
 
 
 def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
@@ -252,7 +303,8 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
         raise ValueError(f"{id} takes a change back itself: approve, retire or restore {found.lesson.id} instead")
     standing = found.evidence.standing
     rested = _brought_by(change, found) if change in standing else []
-    ops, undone = _taken_back(shelf, found, [known for known in standing if known == change], (), rested, bulk=False)
+    meant = [known for known in standing if known == change]
+    ops, undone = _taken_back(shelf, found, meant, {}, rested, shelf.clock(), bulk=False)
     yield from unless_embedding_fails(ops)
     yield from settled(shelf, [found.lesson.id])
     return undone
@@ -272,18 +324,17 @@ def _is_meant(value: dict[str, Any], run: str | None, since: datetime | None) ->
     return run in (value.get("run"), value.get("source"))
 
 
-def _is_known(shelf: Shelf, run: str, known: Any) -> Plan[bool]:
-    if any(change.run == run for found in known for change in found.evidence.changes):
-        return True
-    return (yield from read_episode(shelf, run)) is not None
+def _is_known(run: str, known: Iterable[Read]) -> bool:
+    return any(change.run == run for found in known for change in found.evidence.changes)
 
 
 def _taken_back(
     shelf: Shelf,
     found: Read,
     meant: Sequence[Change],
-    counted: Sequence[dict[str, Any]],
+    counts: Mapping[str, Mapping[str, Any]],
     rested: Sequence[dict[str, Any]],
+    now: datetime,
     *,
     bulk: bool,
 ) -> tuple[list[Op], list[Change]]:
@@ -298,10 +349,12 @@ def _taken_back(
     gone = any(change.run is None or not [source for source in held if source != change.run] for change in written)
     meant = [change for change in meant if gone or change not in written]
     rested = () if gone else rested
-    if not meant and not counted and not rested:
+    if not meant and not counts and not rested:
         return [], []
-    now, about = shelf.clock(), shelf.evidence_of(lesson.id)
-    ops: list[Op] = [put(about, *_undone_run(run, now)) for run in counted]
+    about = shelf.evidence_of(lesson.id)
+    ops: list[Op] = [
+        put(about, *run_record(run, at=now, instead=until_now, undone=True)) for run, until_now in counts.items()
+    ]
     ops += [put(about, f"source/{source['origin']}/{source['source']}", taken_back(source, now)) for source in rested]
     status: LessonStatus | None = None
     if gone or any(change.status is not None for change in meant):
@@ -319,10 +372,11 @@ def _taken_back(
         )
         for change in reversed(meant)
     ]
-    if bulk and (counted or rested):
-        runs = dict.fromkeys(str(value.get("run") or value.get("source")) for value in (*counted, *rested))
-        run = next(iter(runs)) if len(runs) == 1 else None
-        events.append(replace(undoing, why=f"what came of {', '.join(runs)} is taken back", before={}, run=run))
+    if bulk and (counts or rested):
+        runs = list(dict.fromkeys([*counts, *(str(source["source"]) for source in rested)]))
+        which = ", ".join(runs) if len(runs) <= MOST else f"{len(runs)} runs"
+        run = runs[0] if len(runs) == 1 else None
+        events.append(replace(undoing, why=f"what came of {which} is taken back", before={}, run=run))
     for event in events:
         key, value = change_record(evidence, event)
         evidence = evidence.with_change(change_of(value))
@@ -330,21 +384,7 @@ def _taken_back(
     right = as_recorded(_as_before(item.value, meant), evidence)
     if right != item.value:
         ops.append(PutOp(shelf.lessons, lesson.id, right, FIELDS))
-    return ops, [*meant, *(change for change in evidence.changes[-1:] if bulk and (counted or rested))]
-
-
-def _undone_run(run: dict[str, Any], now: datetime) -> tuple[str, dict[str, Any]]:
-    """Key and value that take a run's result back, also where it is summed up by now or in the meantime."""
-    may_be_counted = run if now - datetime.fromisoformat(run["at"]) > LATE / 2 else None
-    key, value = run_record(
-        str(run["run"]),
-        result=run.get("result"),
-        at=now,
-        withheld=bool(run.get("withheld")),
-        tried=bool(run.get("tried")),
-        instead=run.get("instead") or may_be_counted,
-    )
-    return key, taken_back(value, now)
+    return ops, [*meant, *(change for change in evidence.changes[-1:] if bulk and (counts or rested))]
 
 
 def _as_before(value: dict[str, Any], meant: Sequence[Change]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, get_args
 
 from langgraph.store.base import Item
@@ -274,16 +275,18 @@ def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, An
 def run_record(
     run: str,
     *,
-    result: str | None,
+    result: str | None = None,
     at: datetime,
     withheld: bool = False,
     tried: bool = False,
     instead: Mapping[str, Any] | None = None,
+    undone: bool = False,
 ) -> tuple[str, dict[str, Any]]:
     """Key and value of a run's result; the last to finish under a run id counts.
 
-    `tried` says that the run wrote the lesson itself, so its success proves nothing. `instead` is the run's earlier
-    result, if that may already be in the counts.
+    `tried` says that the run wrote the lesson itself, so its success proves nothing. `instead` is what the run counted
+    until now, `NOTHING` included: a correction has a key of its own, because what it replaces may be summed up already.
+    An `undone` run counts nothing.
     """
     value: dict[str, Any] = {
         "type": "run",
@@ -292,21 +295,17 @@ def run_record(
         "result": result,
         "at": at.isoformat(),
         **({"tried": True} if tried else {}),
+        **({"undone": at.isoformat()} if undone else {}),
     }
     if instead is None:
-        return run_key(run), value
+        return f"run/{run}", value
     before = {name: instead[name] for name in ("withheld", "result", "tried") if instead.get(name) is not None}
-    return again_key(run), {**value, "instead": before}
+    value["instead"] = before
+    return f"again/{run}/{hash_of(json.dumps(value, sort_keys=True), 8)}", value
 
 
-def run_key(run: str) -> str:
-    """The key of a run's result."""
-    return f"run/{run}"
-
-
-def again_key(run: str) -> str:
-    """The key of a run's result that replaces one which may be in the counts."""
-    return f"again/{run}"
+NOTHING: Mapping[str, Any] = MappingProxyType({"tried": True})
+"""What a run that is not counted for a lesson counts."""
 
 
 def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:

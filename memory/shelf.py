@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -48,6 +48,15 @@ NOTES_KEPT = 500
 
 REFUTED = "refuted"
 """Field added to an episode: when the user said that it was wrong. The episode itself stays as it was."""
+
+UNDONE = "undone"
+"""Field added to an episode: when somebody took back what it counted. The latest of these fields holds."""
+
+COUNTED = "counted"
+"""Field added to an episode whose run finished once more: when that was counted."""
+
+MARKS = (REFUTED, UNDONE, COUNTED)
+"""The fields that are added to an episode."""
 
 
 class Read(NamedTuple):
@@ -149,7 +158,7 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
     wanted = [id for id in dict.fromkeys(ids) if fit_for_a_label(id)]
     if not wanted:
         return {}
-    about = _appended_about if exactly else evidence_about
+    about = appended_about if exactly else evidence_about
     items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about(shelf, wanted))
     return (yield from _together((item for item in items if item is not None), evidence))
 
@@ -174,7 +183,7 @@ def evidence_about(shelf: Shelf, labels: Iterable[str]) -> Plan[dict[str, Eviden
         whole = whole_in(item.value) if item is not None else None
         if item is not None and whole is not None and _is_current(shelf.index.items.get(item.key), whole):
             found[item.key] = whole
-    return found | (yield from _appended_about(shelf, [label for label in wanted if label not in found]))
+    return found | (yield from appended_about(shelf, [label for label in wanted if label not in found]))
 
 
 def _is_current(lesson: Item | None, evidence: Evidence) -> bool:
@@ -183,7 +192,7 @@ def _is_current(lesson: Item | None, evidence: Evidence) -> bool:
     return lesson is None or lesson.value.get("status") == (statuses[-1] if statuses else "candidate")
 
 
-def _appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
+def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
     """What was appended about these, asked for at once."""
     if not labels:
         return {}
@@ -248,7 +257,7 @@ def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
 def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
     """The episode of an item as it counts now, or as it was kept; `None` and a warning if the record is damaged."""
     try:
-        kept = Episode.model_validate({name: value for name, value in item.value.items() if name != REFUTED})
+        kept = Episode.model_validate({name: value for name, value in item.value.items() if name not in MARKS})
     except (ValueError, AttributeError) as error:
         logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
         return None
@@ -257,9 +266,27 @@ def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
     if kept.id != item.key.encode("utf-8", "replace").decode().replace("\0", "�"):
         logger.warning("Left out the damaged episode %r: it has another id", item.key)
         return None
-    if not item.value.get(REFUTED):
+    if _mark(item, REFUTED) <= _mark(item, COUNTED):
         return kept
     return kept.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
+
+
+def is_undone(item: Item) -> bool:
+    """Whether somebody took back what the run of this episode counted, and nothing was counted since."""
+    return _mark(item, UNDONE) > max(_mark(item, REFUTED), _mark(item, COUNTED))
+
+
+def time_in(mark: Any) -> datetime | None:
+    """The time in a value of the store, if it is one with a zone."""
+    try:
+        time = datetime.fromisoformat(mark)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo is not None else None
+
+
+def _mark(item: Item, name: str) -> datetime:
+    return time_in(item.value.get(name)) or datetime.min.replace(tzinfo=UTC)
 
 
 def topic_for(task: str, policy: MemoryPolicy) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
@@ -33,6 +33,24 @@ class Clock:
 
     def pass_by(self, **time: float) -> None:
         self.now += timedelta(**time)
+
+
+class Interrupted(InMemoryStore):
+    """A store in which something else happens just before the next write."""
+
+    first: Callable[[], object] | None = None
+
+    def batch(self, ops: Iterable[Op]) -> list[Any]:
+        given = list(ops)
+        if self.first is not None and any(isinstance(op, PutOp) for op in given):
+            first, self.first = self.first, None
+            first()
+        return super().batch(given)
+
+
+@pytest.fixture
+def interrupted() -> Interrupted:
+    return Interrupted()
 
 
 @pytest.fixture

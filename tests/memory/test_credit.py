@@ -170,3 +170,12 @@ def test_forgetting_removes_text_evidence_and_what_episodes_tell_of_it(
     assert not store.search(("team", "evidence", mine), limit=100)
     assert book.add(a_rule()).action == "added"
     assert counts(book, mine) == (0, 0, 0)
+
+
+@pytest.mark.req("I8", "D24")
+def test_a_topic_keeps_the_runs_that_another_writer_counts_at_once(book_on: Any, interrupted: Any) -> None:
+    book, other = book_on(interrupted), book_on(interrupted)
+    interrupted.first = lambda: other.credit(run("r2"))
+    book.credit(run("r1"))
+    [record] = [item for item in interrupted.search(("team", "evidence")) if item.key.startswith("~topic")]
+    assert {row[0] for row in record.value["runs"]} == {"r1", "r2"}, "what a recall reads"

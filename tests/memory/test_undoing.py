@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore, Op, PutOp
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook
@@ -20,19 +19,6 @@ PAGE = "Ask for the next page until the list comes back empty."
 
 def rule(text: str = SLOT, source: str = "e1", **fields: Any) -> Lesson:
     return Lesson(**{"kind": "rule", "text": text, "origin": "verified", "sources": [source], **fields})
-
-
-class Interrupted(InMemoryStore):
-    """A store in which something else happens just before the next write."""
-
-    first: Callable[[], object] | None = None
-
-    def batch(self, ops: Iterable[Op]) -> list[Any]:
-        given = list(ops)
-        if self.first is not None and any(isinstance(op, PutOp) for op in given):
-            first, self.first = self.first, None
-            first()
-        return super().batch(given)
 
 
 def added(book: LessonBook, lesson: Lesson) -> str:
@@ -135,14 +121,15 @@ def test_a_run_that_was_judged_twice_counts_once_and_not_at_all_when_it_is_undon
 
 
 @pytest.mark.req("D15")
-def test_a_run_that_is_undone_while_its_lesson_is_swept_is_not_counted(book_on: Any, clock: Any) -> None:
-    store = Interrupted()
-    book, other = book_on(store), book_on(store)
+def test_a_run_that_is_undone_while_its_lesson_is_swept_is_not_counted(
+    book_on: Any, clock: Any, interrupted: Any
+) -> None:
+    book, other = book_on(interrupted), book_on(interrupted)
     id = added(book, rule())
     for n in range(25):
         book.credit(won(f"r{n}", id))
         clock.pass_by(minutes=2)
-    store.first = lambda: other.undo("r5")
+    interrupted.first = lambda: other.undo("r5")
     book.sweep()
     assert (now(book, id).shown, now(book, id).wins) == (24, 24)
 
@@ -198,11 +185,52 @@ def test_what_is_forgotten_is_gone_in_its_earlier_wordings_too(book: LessonBook)
 
 
 @pytest.mark.req("D15")
-def test_a_lesson_retired_while_another_writer_adds_it_is_not_shown(book_on: Any) -> None:
-    store = Interrupted()
-    book, other = book_on(store), book_on(store)
+def test_a_lesson_retired_while_another_writer_adds_it_is_not_shown(book_on: Any, interrupted: Any) -> None:
+    book, other = book_on(interrupted), book_on(interrupted)
     lesson = rule(when="proposing a slot")
-    store.first = lambda: other.retire(added(other, lesson.model_copy(update={"sources": ["e2"]})), "wrong")
+    interrupted.first = lambda: other.retire(added(other, lesson.model_copy(update={"sources": ["e2"]})), "wrong")
     id = added(book, lesson)
     assert now(book, id).status == "retired"
     assert book.recall("Propose a slot that is not busy.") == []
+
+
+@pytest.mark.req("D15", "A10")
+def test_a_run_that_was_undone_takes_no_other_run_away_when_it_is_corrected_later(book_on: Any, clock: Any) -> None:
+    book = book_on(InMemoryStore())
+    id = added(book, rule())
+    for n in range(70):
+        book.credit(won(f"r{n}", id))
+        clock.pass_by(minutes=2)
+    book.undo("r60")
+    for n in range(70, 130):
+        book.credit(won(f"r{n}", id))
+        clock.pass_by(minutes=2)
+    for _ in range(2):
+        book.feedback("r60")
+        assert (now(book, id).shown, now(book, id).wins, now(book, id).losses) == (130, 129, 1)
+    book.undo("r60")
+    assert (now(book, id).shown, now(book, id).wins, now(book, id).losses) == (129, 129, 0)
+    book.credit(won("r60", id))
+    assert (now(book, id).shown, now(book, id).wins, now(book, id).losses) == (130, 130, 0)
+
+
+@pytest.mark.req("D15")
+def test_runs_that_are_only_counted_are_undone_and_explained_by_their_episodes(book_on: Any, clock: Any) -> None:
+    book = book_on(InMemoryStore())
+    id = added(book, rule())
+    clock.pass_by(minutes=2)
+    since = clock()
+    for n in range(130):
+        shown = () if n % 5 == 4 else (id,)
+        book.credit(won(f"r{n}", *shown).model_copy(update={"withheld": [] if shown else [id]}))
+        clock.pass_by(minutes=2)
+    assert [book.explain(run)[side][0]["result"] for run, side in (("r0", "shown"), ("r4", "withheld"))] == ["win"] * 2
+    book.undo("r0")
+    book.undo("r4")
+    assert book.undo("r0") == []
+    assert book.explain("r0")["shown"][0]["result"] is None
+    assert (now(book, id).shown, now(book, id).wins, now(book, id).withheld_wins) == (103, 103, 25)
+    book.undo(since=since)
+    assert (now(book, id).shown, now(book, id).wins, now(book, id).withheld_wins) == (0, 0, 0)
+    book.credit(won("r200", id))
+    assert (now(book, id).shown, now(book, id).wins) == (1, 1)
