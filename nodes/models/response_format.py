@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from types import UnionType
-from typing import Any, Union, cast, get_args, get_origin, is_typeddict
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 import typing_extensions
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
@@ -42,6 +43,8 @@ class ResponseForm:
         self._strict = bool(getattr(getattr(given, "schema_spec", None), "strict", None))
         if strategy.endswith("Strategy") and hasattr(given, "schema"):
             given = given.schema
+        if sys.version_info < (3, 12) and is_typeddict(given) and type(given).__module__ == "typing":
+            given = _known_to_pydantic(given)
         self.type: Any = dict
         self._adapter: TypeAdapter[Any] | None = None
         if isinstance(given, dict):
@@ -160,6 +163,14 @@ class ResponseForm:
         except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, words are left
             raise_control_flow(fault)
             return None
+
+
+def _known_to_pydantic(given: Any) -> Any:
+    """The same TypedDict from `typing_extensions`: before Python 3.12 pydantic takes no other."""
+    fields = get_type_hints(given, include_extras=True)
+    known: Any = typing_extensions.TypedDict(given.__name__, fields, total=given.__total__)  # type: ignore[misc]
+    known.__doc__ = given.__doc__
+    return known
 
 
 def as_format(name: str, schema: dict[str, Any], *, strict: bool = False) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import typing
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,13 @@ class WeatherDict(TypedDict):
     degrees: float
 
 
+class PlainWeatherDict(typing.TypedDict):
+    """The same, as the standard library has it."""
+
+    city: str
+    degrees: float
+
+
 @dataclass
 class WeatherData:
     """How warm it is somewhere."""
@@ -48,6 +56,7 @@ SCHEMA = {**Weather.model_json_schema(), "title": "WeatherReport"}
 VALUES = [
     (Weather, Weather(city="Oslo", degrees=21.5)),
     (WeatherDict, {"city": "Oslo", "degrees": 21.5}),
+    (PlainWeatherDict, {"city": "Oslo", "degrees": 21.5}),
     (WeatherData, WeatherData(city="Oslo", degrees=21.5)),
     (SCHEMA, {"city": "Oslo", "degrees": 21.5}),
     (("Say where.", Weather), Weather(city="Oslo", degrees=21.5)),
