@@ -103,7 +103,7 @@ def test_a_dry_run_says_how_many_calls_there_would_be_and_makes_none(
     assert "4 tasks × 1 set-ups = 4 to do" in told
     most = {"cot": 8, "cot+reflexion": 12, "react": 40, "react+both": 44}.get(name)
     assert most is None or f"4 to {most} model calls" in told
-    assert re.search(r"About [\d,]+ to [\d,]+ input and 1,000 to [\d,]+ output tokens, reckoned at 250", told)
+    assert re.search(r"About [\d,]+ to [\d,]+ input and 1,000 to [\d,]+ output tokens, estimated at 250", told)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ def test_a_lesson_that_was_set_aside_says_so_and_is_shown_once_it_is_approved(to
         id = LessonBook(store, PLACE).add(Lesson(kind="rule", text=trick, origin="told")).lesson.id
     assert "it is quarantined: " in told("show", id)
     assert main(["memory", "approve", id, "--store", "lessons.db"]) == 0
-    assert "Approved are exactly these words, although " in " ".join(capsys.readouterr().err.split())
+    assert "The approval is for exactly these words, although " in " ".join(capsys.readouterr().err.split())
     assert "it is quarantined" not in told("show", id)
     with FaissStore("lessons.db") as store:
         assert [lesson.text for lesson in LessonBook(store, PLACE).recall(task)] == [trick]
@@ -216,18 +215,6 @@ def test_a_store_with_runs_and_no_lessons_says_so(told, capsys):
     assert "monday" in told("runs")
     assert main(["memory", "list", "--store", "lessons.db"]) == 0
     assert "there are runs in team/ada, `memory runs` lists them" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_looking_into_a_file_imports_neither_faiss_nor_a_model_client():
-    code = (
-        "import sys; from langgraph_reflexion.cli import main; main(['memory', 'list', '--store', 'lessons.db']);"
-        "print({'faiss', 'numpy', 'openai', 'langsmith.client', 'langgraph.graph'} & set(sys.modules))"
-    )
-    with FaissStore("lessons.db") as store:
-        LessonBook(store, PLACE).add(Lesson(kind="rule", text="Read the units first."))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_what_a_lesson_rests_on_is_shown_beside_it(told):
@@ -566,7 +553,7 @@ def test_lessons_that_say_much_the_same_are_distilled_once(told: Any) -> None:
             )
     assert "stands for 2 lessons: Check a meeting slot" in told("distill")
     assert told("distill", "--json") == []
-    assert "nothing to distil" in told("distill")
+    assert "nothing to distill" in told("distill")
 
 
 @pytest.mark.req("D12")
@@ -582,5 +569,5 @@ def test_a_model_may_word_what_is_distilled(told: Any, refused: Any) -> None:
     with ModelServer(RoleModel(say(words))) as server:
         said = told("distill", "--model", "openai:small", "--base-url", server.url)
         assert f"stands for 2 lessons: {words}" in " ".join(said.split())
-        assert "nothing to distil" in told("distill", "--model", "openai:small", "--base-url", server.url)
+        assert "nothing to distill" in told("distill", "--model", "openai:small", "--base-url", server.url)
         assert len(server.requests) == 1, "where there is nothing to do no model is asked"

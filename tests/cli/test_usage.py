@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
 
 import pytest
 
+from langgraph_reflexion import FaissStore, Lesson, LessonBook
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.console import WrongUse
 from langgraph_reflexion.cli.console import summarize as sentence
@@ -81,6 +83,32 @@ def test_help_and_version_are_no_failure(capsys):
     assert capsys.readouterr().out.startswith("langgraph-reflexion 0.")
     assert main(["run", "--help"]) == 0
     assert "--base-url" in capsys.readouterr().out
+
+
+SLOW_TO_IMPORT = "faiss numpy openai langchain_openai langsmith.client langgraph.graph starlette tiktoken".split()  # noqa: SIM905
+"""Each takes a tenth of a second or more; without them a command starts in less than half a second."""
+
+
+@pytest.mark.slow
+@pytest.mark.req("N2")
+@pytest.mark.parametrize("argv", [["memory", "list"], ["memory", "runs"], ["notebook", "list"], ["profile", "list"]])
+def test_looking_into_a_store_imports_neither_faiss_nor_a_model_client(argv):
+    with FaissStore("lessons.db") as store:
+        LessonBook(store).add(Lesson(kind="rule", text="Read the units first."))
+    assert slow_imports([*argv, "--store", "lessons.db"]) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("argv", [["--version"], ["run", "--help"], ["compare", "a", "b"]])
+def test_what_needs_neither_a_store_nor_a_model_imports_no_graph_either(argv):
+    assert slow_imports(argv, "langgraph.store.base", "langchain_core.messages") == set()
+
+
+def slow_imports(argv: list[str], *more: str) -> set[str]:
+    """The modules that a command imports and could do without."""
+    code = "import sys; from langgraph_reflexion.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+    return {*SLOW_TO_IMPORT, *more} & set(done.stdout.splitlines()[-1].split())
 
 
 def test_what_a_validator_says_is_told_without_its_technicalities():

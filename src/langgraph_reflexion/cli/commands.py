@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import math
 import os
 import sys
@@ -29,6 +30,8 @@ COMMANDS = {
 ASYNC = ("run", "eval")
 MAX_TRIALS = 50
 """Attempts at a task that a table still has columns for."""
+UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
+"""Errors of the standard output."""
 Commands = Any
 """What argparse's `add_subparsers` gives; its type is private."""
 
@@ -36,6 +39,9 @@ Commands = Any
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted."""
     parser = build_parser()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, as `>&-` does
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 — as long as the process
     try:
         asked = parser.parse_args(argv)
     except SystemExit as end:
@@ -54,8 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         Page(sys.stderr).line(f"{NAME}: interrupted")
         return 130
-    except BrokenPipeError:
-        # The reader has left, as `head` does. Python would complain again when it flushes at the end.
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        if error.errno != errno.EPIPE:  # whoever reads a pipe may leave, as `head` does
+            Page(sys.stderr).command(f"{NAME}: the output cannot be written: {error.strerror}")
+        # Python would complain again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import shlex
 import sqlite3
 import sys
@@ -122,7 +121,7 @@ def _show_plan(page: Page, experiment: Experiment, price: Price | None) -> None:
     few, many = experiment.planned_tokens()
     cost = "" if price is None else f", {format_cost(*few, price)} to {format_cost(*many, price)}"
     page.line(
-        f"About {few[0]:,} to {many[0]:,} input and {few[1]:,} to {many[1]:,} output tokens{cost}, reckoned at "
+        f"About {few[0]:,} to {many[0]:,} input and {few[1]:,} to {many[1]:,} output tokens{cost}, estimated at "
         f"{REPLY_TOKENS} tokens a reply."
     )
 
@@ -137,7 +136,7 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
             page.line(f"{len(done)} of {len(wanted)} are done already, in {folder}", "dim")
 
         async with AsyncExitStack() as files:
-            without = "A task that is stopped begins anew next time"
+            without = "A task that is interrupted starts over next time"
             saver = await files.enter_async_context(open_checkpoints(folder / "runs.sqlite", page, without))
             if asked.lessons:
                 experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))
@@ -188,7 +187,7 @@ def _show_end(
         rows = [
             {"figures": figures, **asdict(row), "accuracy": row.accuracy} for row in make_rows(results, asked.trials)
         ]
-        sys.stdout.write(json.dumps(rows, ensure_ascii=False, indent=2) + "\n")
+        Page(sys.stdout).data(rows)
 
 
 def _describe_context(tasks: Sequence[Task], choice: str) -> str:

@@ -264,7 +264,7 @@ def _page(session: BookSession) -> int:
 def _approve(session: BookSession) -> int:
     lesson = session.book.approve(session.find().id)
     if why := session.book.history(lesson.id)[-1].why:
-        note(f"Approved are {why}.")
+        note(f"The approval is for {why}.")
     return session.show_changed(lesson, "Approved")
 
 
@@ -312,7 +312,7 @@ def _distill(session: BookSession) -> int:
     made = session.book.distill(model)
     lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in made]
     data = [lesson.model_dump(mode="json") for lesson in made]
-    return session.show(data, "\n".join(lines) or "There is nothing to distil.")
+    return session.show(data, "\n".join(lines) or "There is nothing to distill.")
 
 
 def _sweep(session: BookSession) -> int:

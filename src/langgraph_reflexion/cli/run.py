@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import shlex
 import sys
@@ -42,7 +41,7 @@ def run(asked: argparse.Namespace, page: Page) -> int:
 async def _run(asked: argparse.Namespace, page: Page, model: Any, tools: Any) -> int:
     async with AsyncExitStack() as files:
         saver = await files.enter_async_context(
-            open_checkpoints(asked.state, page, "--state keeps nothing, the run ends with this command")
+            open_checkpoints(asked.state, page, "The run is not kept, and --state has no effect")
         )
         store = files.enter_context(open_store(asked, create=True)) if asked.store is not None else None
         deadline = asked.deadline
@@ -101,8 +100,7 @@ class _Session:
         show_outcome(page, outcome)
         self._show_kept(outcome)
         if self.asked.json:
-            sys.stdout.write(json.dumps(outcome.model_dump(mode="json"), ensure_ascii=False, indent=2) + "\n")
-            sys.stdout.flush()
+            Page(sys.stdout).data(outcome.model_dump(mode="json"))
         return 0 if outcome.status in ("success", "unverified") else 1
 
     async def _find_start(self) -> Any:

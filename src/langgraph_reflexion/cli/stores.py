@@ -38,7 +38,7 @@ def open_store(asked: argparse.Namespace, *, create: bool | None = None, option:
         with _open_postgres(address, bool(create), hint) as store:
             yield store
         return
-    file = Path(address)
+    file = Path(address).expanduser()  # no shell does it in `--store=~/lessons.db`
     if "://" in address:
         raise WrongUse(f"--store takes a file or postgresql://…, got {hide_password(address)}")
     if not create and not file.exists():
@@ -200,7 +200,7 @@ def may_remove(asked: argparse.Namespace, question: str, *, what: str = "") -> b
     """Whether something may be removed for good: by `--yes`, or by a yes at the terminal."""
     if asked.yes:
         return True
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise WrongUse("this removes for good, and there is no terminal to ask at: add --yes")
     page = Page(sys.stderr)
     if what:
