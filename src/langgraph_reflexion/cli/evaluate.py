@@ -136,7 +136,7 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
             page.line(f"{len(done)} of {len(wanted)} are done already, in {folder}", "dim")
 
         async with AsyncExitStack() as files:
-            without = "A task that is interrupted starts over next time"
+            without = "An interrupted task starts over next time; to resume it in its middle"
             saver = await files.enter_async_context(open_checkpoints(folder / "runs.sqlite", page, without))
             if asked.lessons:
                 experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))

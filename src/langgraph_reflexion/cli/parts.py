@@ -97,7 +97,7 @@ async def open_checkpoints(
         from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError:
-        page.line(f"{without}. To change that: pip install langgraph-checkpoint-sqlite", "yellow")
+        page.line(f"{without}: pip install langgraph-checkpoint-sqlite", "yellow")
         yield None
         return
     try:

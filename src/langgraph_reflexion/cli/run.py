@@ -41,7 +41,7 @@ def run(asked: argparse.Namespace, page: Page) -> int:
 async def _run(asked: argparse.Namespace, page: Page, model: Any, tools: Any) -> int:
     async with AsyncExitStack() as files:
         saver = await files.enter_async_context(
-            open_checkpoints(asked.state, page, "The run is not kept, and --state has no effect")
+            open_checkpoints(asked.state, page, "--state keeps nothing without another package")
         )
         store = files.enter_context(open_store(asked, create=True)) if asked.store is not None else None
         deadline = asked.deadline
