@@ -19,6 +19,7 @@ from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
+from langgraph_reflexion.text.normalize import word_set
 from langgraph_reflexion.text.tokens import characters, tokens
 from langgraph_reflexion.text.topics import TOPICS
 
@@ -38,13 +39,20 @@ Set on the tuning halves of `benchmarks/recall.py`, where 50 to 200 are level.""
 SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1 it takes more from common words. Set on the same."""
 
-ALWAYS = frozenset(
-    (
-        *("", "always", "any", "any task", "any time", "every task", "all tasks", "general", "in general"),
-        *("总是", "始终", "任何任务", "所有任务", "任何时候", "一般"),
-    )
+ANY = word_set("all always any anything each every everything general generally none whatever whenever")
+"""Words that make a `when` mean any task, if beside them stand only these:"""
+
+IN_ALL_TASKS = word_set(
+    """
+    a an answer answering answers applies ask asked asks at conversation conversations for given holds in is it of on
+    question questions replies reply request requests response responses run runs task tasks the time times to user
+    users with you
+    """
 )
-"""Values of `when` that mean any task."""
+
+ANY_IN_CHINESE = re.compile(
+    "在?(?:总是|始终|一直|一般|通用|(?:任何|所有|每次|每个|一切|全部)的?(?:任务|问题|请求|回答|回复|对话|时候|情况)?[下时中]?)"
+)
 
 
 class Entry(NamedTuple):
@@ -193,7 +201,16 @@ def holds_always(value: Mapping[str, Any]) -> bool:
     """Whether a record is a preference, a project fact or a named rule whose `when` means any task."""
     named = value.get("kind") in ("preference", "project") or bool(value.get("name"))
     named = named and value.get("origin") != "observed"  # text from a tool cannot claim to hold for any task
-    return named and re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip().casefold() in ALWAYS
+    return named and _is_any_task(str(value.get("when") or ""))
+
+
+def _is_any_task(when: str) -> bool:
+    """Whether the first clause of a `when` means any task."""
+    clause = re.split("[,;.，；。]", when)[0].strip()
+    words = set(re.findall(r"\w+", clause.casefold()))
+    if not words or ANY_IN_CHINESE.fullmatch(clause):
+        return True
+    return not words.isdisjoint(ANY) and words <= ANY | IN_ALL_TASKS
 
 
 class Indexes:

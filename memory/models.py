@@ -35,7 +35,11 @@ def ask(model: Any, question: str, name: str) -> Wait:
 
     def now() -> Any:
         resolved = _resolved(model)
-        return resolved.invoke(question, config) if hasattr(resolved, "invoke") else resolved(question)
+        reply = resolved.invoke(question, config) if hasattr(resolved, "invoke") else resolved(question)
+        if inspect.iscoroutine(reply):
+            reply.close()
+            raise TypeError(f"{name} is async: use `ainvoke`, or the book's async method")
+        return reply
 
     return Wait(now, later)
 

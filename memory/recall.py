@@ -369,15 +369,18 @@ def _is_out_of_place(index: Index, entry: Entry, weights: Mapping[str, float]) -
 
 
 def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:
-    """The lessons of a topic whose `when` names nothing but the topic and what the task holds as well."""
+    """The lessons of a topic, or of none, whose `when` names nothing but the topic and what the task holds as well."""
     known = {*weights, *ANY_REQUEST}
     general = known | NAMES.get(topic, frozenset())
     found = []
     for key, entry in index.entries.items():
         value = entry.item.value
-        if not entry.when or value.get("topic") != topic or any(w.isascii() and w not in general for w in entry.when):
+        own = value.get("topic") == topic or (value.get("topic") is None and not entry.when.isdisjoint(weights))
+        if not entry.when or not own or any(w.isascii() and w not in general for w in entry.when):
             continue
-        if usable(entry.item) and names_beside(topic, value["when"]) <= known:
+        if _is_out_of_place(index, entry, weights) or not usable(entry.item):
+            continue
+        if names_beside(topic, value["when"]) <= known:
             found.append(key)
     return found
 

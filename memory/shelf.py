@@ -293,7 +293,10 @@ def topic_for(task: str, policy: MemoryPolicy) -> str:
     """The topic of a task: what the policy's own function says, else what its words do."""
     if policy.topics is not None:
         try:
-            return str(policy.topics(task)) or GENERAL
+            found = policy.topics(task)
+            if not isinstance(found, str | None):
+                raise TypeError(f"it returns a word, got {found!r}")
+            return found or GENERAL
         except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
             logger.warning("Classified without `topics`: %s: %s", type(fault).__name__, fault)
     return topic_of(task)

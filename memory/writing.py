@@ -62,6 +62,8 @@ def add(
     if reason := malformed(tidied):
         return Written("refused", None, reason)
     doubt = _distrust(lesson, tidied, as_foreign(foreign, [task] if task else [])) or doubt
+    if not doubt and lesson.status == "quarantined":
+        doubt = "it was quarantined before it was added"
     if not doubt and (reason := refusal(tidied, task, answer)):
         return Written("refused", None, reason)
     items = yield from stocked(shelf)
@@ -245,6 +247,8 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     ours = known.get(new.id)
     if ours is None:
         return Written("added", new)
+    if (move := ours.evidence.last_move) is not None and move.by == "policy":
+        return Written("added", ours.lesson, f"it is retired at once: {move.why}")
     yield from unless_embedding_fails(_opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
         stays, goes = sorted((ours, known[twin.key]), key=lambda found: _age(shelf, found))

@@ -366,6 +366,15 @@ def test_what_holds_always_comes_back_with_any_task_and_leaves_a_place_to_what_f
     assert full.recall("Is it cold in Rome?", failure=failure()) == []
 
 
+@pytest.mark.req("D21")
+def test_an_occasion_that_every_task_meets_is_none(book_on: Any) -> None:
+    for when in ("in every task", "At all times.", "Any request, however short", "每次回答时", "none"):
+        book = book_on(InMemoryStore())
+        book.add(Lesson(kind="preference", text="The user likes short answers.", when=when, origin="told"))
+        book.add(Lesson(kind="project", text="Prices are in euros.", when="every invoice", origin="told"))
+        assert texts(book.recall("Compose a lullaby about penguins.")) == ["The user likes short answers."], when
+
+
 @pytest.mark.req("D22", "D13")
 def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_fits(book: LessonBook):
     loop = "Handle the empty input before the loop."
@@ -376,6 +385,8 @@ def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_
                     topic="search"))  # fmt: skip
     assert texts(book.recall("Write a Python program that reverses a string.")) == [loop]
     assert "patent" in texts(book.recall("Who invented the light bulb?"))[0]
+    universal = book.add(a_rule("Convert both rates before you compare them.", when="asked about loans")).lesson
+    assert universal in book.recall("Which of the loans is cheaper?"), "a lesson without a topic is universal"
     assert book.recall("Compose a lullaby about penguins.") == []
     chinese = "先处理空输入，再进入循环。"
     book.add(a_rule(chinese, when="实现一个函数", topic="coding"))

@@ -305,7 +305,11 @@ def test_a_guard_is_asked_about_new_lessons_only_sync_and_async() -> None:
 
 
 @pytest.mark.req("D25")
-@pytest.mark.parametrize("guard", [lambda text: text / 0, lambda text: bool(text), lambda text: text[:0]])
+@pytest.mark.parametrize(
+    "guard",
+    [lambda text: text / 0, lambda text: bool(text), lambda text: text[:0], lambda text: asyncio.sleep(0, text)],
+    ids=["raises", "no text", "no reason", "async"],
+)
 def test_where_the_guard_fails_the_lesson_is_set_aside_and_the_fault_logged(guard: Any, caplog: Any) -> None:
     assert book(guard=guard).add(rule("Look up the order first.")).action == "quarantined"
     assert "The guard failed" in caplog.text

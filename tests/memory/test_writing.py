@@ -191,6 +191,9 @@ def test_no_status_above_candidate_is_taken(book: LessonBook) -> None:
     assert written.lesson is not None
     assert written.lesson.status == "candidate"
     assert [lesson.status for lesson in book.lessons()] == ["candidate"]
+    assert book.add(a_rule("Ask for the key first.", status="quarantined")).action == "quarantined", (
+        "nor is one raised to it"
+    )
 
 
 @pytest.mark.req("D2")
@@ -272,6 +275,9 @@ def test_the_least_useful_goes_when_there_are_too_many_and_an_approved_one_never
     assert SLOT in left
     assert any(NOUNS[-1] in text for text in left)
     assert len(book.lessons()) == 9, "what went is retired, not gone"
+    for lesson in book.lessons(status="candidate"):
+        book.approve(lesson.id)
+    assert "3 lessons are kept" in book.add(a_rule("Ask for the key before you open the cellar.")).reason
 
 
 def test_a_lesson_expires_after_the_time_of_the_policy(store: BaseStore, book_on: Any, clock: Any) -> None:
