@@ -12,6 +12,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.json_text import without_thinking
+from langgraph_reflexion.text.normalize import known_word
 
 LONGEST_FIELD = 2_000
 LONGEST_TAG = 200
@@ -59,10 +60,10 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
     fixes = []
     for item in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]:
         fields = item if isinstance(item, dict) else {"text": item}
-        kind = _folded(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
+        kind = known_word(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
         fixes.append(Fix(kind=cast("FixKind", kind), text=_text(fields.get("text"))))
     lessons = [text for item in _listed(data.get("lessons"))[:MOST_ENTRIES] if (text := _text(item))]
-    cause, explanation = _folded(data.get("root_cause"), get_args(RootCause)), _text(data.get("explanation"))
+    cause, explanation = known_word(data.get("root_cause"), get_args(RootCause)), _text(data.get("explanation"))
     if cause is None and (sentence := _text(data.get("root_cause"))):
         explanation = f"{sentence} {explanation}".strip()
     return ReadReflection(
@@ -75,7 +76,7 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
             memory_to_write=memos,
             confidence=_confidence(data.get("confidence")),
             depth=depth,
-            diagnosis=cast("Diagnosis | None", _folded(data.get("diagnosis"), get_args(Diagnosis))),
+            diagnosis=cast("Diagnosis | None", known_word(data.get("diagnosis"), get_args(Diagnosis))),
             lessons=lessons,
         ),
         dropped=dropped,
@@ -112,20 +113,12 @@ def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
         elif len(memos) == MOST_ENTRIES:
             dropped.append((text, f"a reflection may leave {MOST_ENTRIES} memos"))
         else:
-            kind = _folded(fields.get("kind", fields.get("type")), get_args(Kind)) or "rule"
+            kind = known_word(fields.get("kind", fields.get("type")), get_args(Kind)) or "rule"
             tags = [bounded(_text(tag), LONGEST_TAG) for tag in _listed(fields.get("tags"))[:MOST_ENTRIES]]
             memos.append(
                 Memo(kind=cast("Kind", kind), text=text, when=_text(fields.get("when")), tags=[*filter(None, tags)])
             )
     return memos, dropped
-
-
-def _folded(word: Any, words: Sequence[str]) -> str | None:
-    """The word of a closed set, in whatever case and spelling ("Tool misuse"); None if there is none."""
-    if not isinstance(word, str):
-        return None
-    folded = re.sub(r"[^a-z]+", "_", word.lower()).strip("_")
-    return next((known for known in words if folded in (known, f"{known}s")), None)
 
 
 def _confidence(given: Any) -> float | None:

@@ -14,6 +14,7 @@ from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Lesson, Severity
+from langgraph_reflexion.text.normalize import known_word
 
 TRANSCRIPT_TOKENS = 8_000
 EARLIER_TOKENS = 1_000
@@ -174,8 +175,8 @@ def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[st
     cited = given.get("evidence")
     cited = cited if isinstance(cited, list) else []
     there = [labels[label] for label in cited if isinstance(label, str) and label in labels]
-    category = given.get("category") if given.get("category") in get_args(Category) else "other"
-    severity = given.get("severity") if given.get("severity") in get_args(Severity) else "medium"
+    category = known_word(given.get("category"), get_args(Category)) or "other"
+    severity = known_word(given.get("severity"), get_args(Severity)) or "medium"
     finding = finding_of(
         {**given, "category": category, "severity": severity, "evidence": there, "tool": _tool(given, tools)}
     )
@@ -195,16 +196,16 @@ def _tool(given: Mapping[str, Any], tools: list[str]) -> str | None:
 def _memory(given: Any) -> dict[str, str]:
     if not isinstance(given, dict):
         raise ValueError(f"a memory is an object, got {given!r:.100}")
-    kind, name, content = given.get("kind"), _slug(given.get("name")), given.get("content")
-    if kind not in KINDS:
-        raise ValueError(f"`kind` is one of {', '.join(KINDS)}, got {kind!r:.100}")
+    kind, name, content = known_word(given.get("kind"), KINDS), _slug(given.get("name")), given.get("content")
+    if kind is None:
+        raise ValueError(f"`kind` is one of {', '.join(KINDS)}, got {given.get('kind')!r:.100}")
     if name is None:
         raise ValueError(f"`name` is a slug such as 'answer-language', got {given.get('name')!r:.100}")
     if not isinstance(content, str) or not content.strip():
         raise ValueError(f"`content` is a sentence, got {content!r:.100}")
     description = given.get("description")
     return {
-        "kind": str(kind),
+        "kind": kind,
         "name": name,
         "description": description if isinstance(description, str) else "",
         "content": content,

@@ -66,6 +66,15 @@ def test_good_items_beside_malformed_ones_are_kept_and_the_others_told(on, noteb
     assert {lesson.name for lesson in book.lessons()} == {"kebab-case"}
 
 
+@pytest.mark.req("H4", "H8")
+def test_words_of_a_closed_set_are_read_in_any_spelling(on, notebook, book):
+    findings = {"score": 60, "findings": [{**on.FINDING, "category": "Tool misuse", "severity": "HIGH"}]}
+    memories = {"memories": [{**on.MEMORY, "kind": "Rule"}]}
+    learned = after_run(on.Cast(errors=findings, memories=memories), notebook=notebook, memory=book).audit(on.TALK)
+    assert [(one["category"], one["severity"]) for one in learned["findings"]] == [("tool_misuse", "high")]
+    assert [one["kind"] for one in learned["memories"]] == ["rule"]
+
+
 @pytest.mark.req("H4")
 def test_a_reply_in_prose_and_fences_is_read_and_an_unreadable_one_asked_for_again(on, notebook):
     good = 'Sure!\n```json\n{"score": 70, "findings": []}\n```\nThat is all.'

@@ -13,7 +13,7 @@ import re
 import string
 import unicodedata
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from langgraph_reflexion.text import lazy_pattern
 
@@ -26,6 +26,14 @@ def normalize(text: str) -> str:
 def fold(text: str) -> str:
     """The text as a comparison key: normalized, with single spaces and no punctuation at either end."""
     return " ".join(normalize(text).split()).strip(" .,;:!?\"'`。、，；：！？“”‘’…")
+
+
+def known_word(word: object, words: Iterable[str]) -> str | None:
+    """The word of a closed set, in whatever case and spelling ("Tool misuse"); None if there is none."""
+    if not isinstance(word, str):
+        return None
+    folded = re.sub(r"[^a-z]+", "_", word.lower()).strip("_")
+    return next((known for known in words if folded in (known, f"{known}s")), None)
 
 
 def word_set(words: str) -> frozenset[str]:
