@@ -153,7 +153,7 @@ def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
     for item in result if isinstance(result, list) else [result]:
         if isinstance(item, ToolMessage):
             return item
-        for key, value in updates_of(item) if isinstance(item, Command) and _names_fields(item.update) else ():
+        for key, value in updates_of(item) if isinstance(item, Command) and names_fields(item.update) else ():
             for message in value if isinstance(value, (list, tuple)) else [value]:
                 if key == "messages" and isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
                     return message
@@ -230,13 +230,14 @@ def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
         if command.graph != Command.PARENT and command.goto:
             why = "Refused: a tool may update the state, but it may not choose the next node with `goto`."
             return error_message(call, why, "exception")
-        if not _names_fields(command.update):
+        if not names_fields(command.update):
             why = f"Refused: the tool's `Command` updates the state with {command.update!r:.200}, which names no field."
             return error_message(call, why, "exception")
     return None
 
 
-def _names_fields(update: Any) -> bool:
+def names_fields(update: Any) -> bool:
+    """Whether a `Command`'s update has a form in which LangGraph takes fields."""
     if isinstance(update, (list, tuple)):
         return all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in update)
     return update is None or isinstance(update, dict) or hasattr(update, "__dict__")

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import tool
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -184,6 +184,21 @@ class Plan(BaseModel):
     """A plan."""
 
     hour: str
+
+
+@pytest.mark.req("M1", "A7")
+def test_an_error_in_a_tools_command_is_a_failure_of_the_tool():
+    @tool
+    def book(hour: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Book an hour."""
+        answer = ToolMessage(f"{hour} is taken", tool_call_id=tool_call_id, name="book", status="error")
+        return Command(update={"messages": [answer]})
+
+    model = RoleModel([call("book", hour="10:00"), say("11:00")], ADVICE)
+    agent = create_agent(model, [book], middleware=[ReflexionMiddleware()])
+    result = agent.invoke(TASK)
+    assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
+    assert "10:00 is taken" in result["outcome"].failures[0].evidence
 
 
 @pytest.mark.req("M1")

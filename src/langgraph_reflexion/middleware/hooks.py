@@ -53,6 +53,7 @@ from langgraph_reflexion.middleware.state import (
     read_state,
     removal_of,
     reply_in,
+    with_marked_errors,
 )
 from langgraph_reflexion.nodes.actor import Actor, View
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
@@ -63,7 +64,6 @@ from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import end_message, finish
 from langgraph_reflexion.nodes.host import was_resumed
-from langgraph_reflexion.nodes.models.asking import with_whole_text
 from langgraph_reflexion.nodes.models.bindings import tool_name
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
@@ -287,12 +287,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         )
         if isinstance(result, Exception):
             return message_of_error(call, result)
-        if not isinstance(result, ToolMessage):
-            return cast("Command[Any]", result)
-        if result.status == "error" and result.artifact is None:
-            # This tells it from an answer that another middleware gave in place of the tool.
-            result = result.model_copy(update={"artifact": {"error_class": "exception", "exception": "ToolMessage"}})
-        return with_whole_text(result)
+        return cast("ToolMessage | Command[Any]", with_marked_errors(result))
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """The outcome, the episode and the credit; an answer that a tool gave directly is checked first."""

@@ -1,16 +1,20 @@
 """What the middleware adds to an agent's state, and that state as our nodes read and write it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware import AgentState
 from langchain.agents.middleware.types import OmitFromInput, OmitFromOutput, PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
 from langgraph.managed.is_last_step import RemainingStepsManager
+from langgraph.types import Command
 
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import end_message
+from langgraph_reflexion.nodes.models.asking import with_whole_text
 from langgraph_reflexion.nodes.models.transcript import bounded
+from langgraph_reflexion.nodes.tool import names_fields, updates_of
 from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
@@ -27,6 +31,8 @@ from langgraph_reflexion.state import (
 PUBLIC = ("messages", "feedback", "outcome", "structured_response")
 PRIVATE = (*Named.__annotations__, *Held.__annotations__)
 ENDED = "Another part of the agent ended the run."
+TOOL_ERROR = {"error_class": "exception", "exception": "ToolMessage"}
+"""The artifact of an error that a tool returned. An error without one is another middleware's, given in its place."""
 
 
 class LatestOutcome(OutcomeChannel):
@@ -62,10 +68,25 @@ def read_state(values: Mapping[str, Any]) -> State:
 
 
 def _marked(message: AnyMessage) -> AnyMessage:
-    """The message; an error that no tool gave is a person's or another middleware's word, and no failure."""
+    """The message; an error without an artifact comes from a person or another middleware, and is no failure."""
     if isinstance(message, ToolMessage) and message.status == "error" and message.artifact is None:
         return message.model_copy(update={"artifact": {"rejected": True}})
     return message
+
+
+def with_marked_errors(result: Any) -> Any:
+    """What a tool returned, each error message in it marked as the tool's own, those in a `Command` too."""
+    if isinstance(result, list):
+        return [with_marked_errors(part) for part in result]
+    if isinstance(result, ToolMessage):
+        is_error = result.status == "error" and result.artifact is None
+        return with_whole_text(result, **({"artifact": TOOL_ERROR} if is_error else {}))
+    if not isinstance(result, Command) or not names_fields(result.update):
+        return result
+    fields = updates_of(result)
+    if not any(name == "messages" for name, _ in fields):
+        return result
+    return replace(result, update=[(name, with_marked_errors(v) if name == "messages" else v) for name, v in fields])
 
 
 def private_state(state: State, node: str) -> RunState:
