@@ -129,7 +129,7 @@ def _decision(messages: Sequence[BaseMessage], text: str, is_warned: bool) -> AI
     hour = _free_hour(busy)
     booking = next((one for one in results if one.name == "book"), None)
     if booking is None:
-        wanted = re.search(r"\bbook\b", messages[since].text)
+        wanted = re.search(r"\bbook\b", messages[since].text, re.IGNORECASE)
         return _call(messages, "book", hour=hour) if wanted else AIMessage(f"{hour} is free.")
     if booking.status == "error":
         return AIMessage(f"{hour} is free, and not booked.")

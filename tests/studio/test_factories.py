@@ -124,7 +124,7 @@ def test_the_demo_says_what_it_is_and_books_only_after_an_approval(greeting: str
     assert hello["outcome"].status == "success"
     assert "Ask me, for instance" in hello["messages"][-1].text
     careful = studio.DemoContext(model="careful")
-    asked = demo.invoke({"messages": [("user", f"{TASK} And book it.")]}, thread, context=careful)
+    asked = demo.invoke({"messages": [("user", f"{TASK} Book it.")]}, thread, context=careful)
     [request] = asked["__interrupt__"][0].value["action_requests"]
     assert (request["name"], request["args"]) == ("book", {"hour": "11:00"})
     result = demo.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread, context=careful)

@@ -30,6 +30,8 @@ COMMANDS = {
 ASYNC = ("run", "eval")
 MAX_TRIALS = 50
 """Attempts at a task that a table still has columns for."""
+FILTERS = ("kind", "status", "topic", "tag", "origin")
+"""What lists of lessons can be narrowed by."""
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 """Errors of the standard output."""
 Commands = Any
@@ -158,7 +160,7 @@ def _add_eval(commands: Commands) -> None:
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
     add("--reflection", choices=("structured", "free"), default="structured", help="the form of a reflection")
     add("--repeats", metavar="N", type=positive, default=1, help="times that each task is done, to see the spread (1)")
-    add("--trials", metavar="N", type=trials, default=5, help="attempts at a task at most (5)")
+    add("--trials", metavar="N", type=whole(1, MAX_TRIALS), default=5, help="attempts at a task at most (5)")
     add("--steps", metavar="N", type=positive, default=5, help="steps of a ReAct attempt at most (5)")
     add("--reflections", metavar="N", type=positive, default=4, help="reflections on a task at most (4)")
     add("--concurrency", metavar="N", type=positive, default=20, help="tasks at once (20)")
@@ -206,7 +208,9 @@ def _add_memory(commands: Commands) -> None:
     explain = verb("explain", "show which lessons a run was shown and why, what it wrote, and what came of it")
     explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id; without it the latest")
     page = verb("page", "show lessons and runs in a browser, and decide there: on this machine alone, until Ctrl-C")
-    page.add_argument("--port", metavar="N", type=port, default=0, help="a port; without it any that is free")
+    page.add_argument(
+        "--port", metavar="N", type=whole(0, 65535), default=0, help="a port; without it any that is free"
+    )
     verb("approve", "make a lesson active, so that no later loss takes it back", "ID")
     verb("retire", "show a lesson no more, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
     verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
@@ -296,7 +300,7 @@ def _add_store_command(
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
-    for name in ("kind", "status", "topic", "tag", "origin"):
+    for name in FILTERS:
         help = f"with this {name}; may be given again"
         parser.add_argument(f"--{name}", metavar="WORD", action="append", help=help)
 
@@ -308,25 +312,19 @@ def _add_yes(parser: argparse.ArgumentParser) -> None:
 # ------------------------------------------------------------ values
 
 
-def positive(text: str) -> int:
-    """A whole number from 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return int(text)
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A whole number within these bounds."""
+    bounds = f"from {least}" if most is None else f"from {least} to {most}"
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"must be a whole number {bounds}, got {text!r}")
+        return int(text)
+
+    return read
 
 
-def port(text: str) -> int:
-    """A port of this machine; 0 is any that is free."""
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 65535, got {text!r}")
-    return int(text)
-
-
-def trials(text: str) -> int:
-    """A number of attempts that a table has columns for."""
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_TRIALS:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MAX_TRIALS}, got {text!r}")
-    return int(text)
+positive = whole(1)
 
 
 def seconds(text: str) -> float:

@@ -15,12 +15,12 @@ from typing import Any, TextIO
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
+from langgraph_reflexion.cli.commands import FILTERS
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
-from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, note, open_store
+from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, namespaces_in, note, open_store
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.store import copy_store
 
-FILTERS = ("kind", "status", "topic", "tag", "origin")
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
 EVIDENCE_RUNS = 3
 """Runs whose failures are shown beside a lesson: enough to see why it was written."""
@@ -53,33 +53,25 @@ class BookSession(Session):
         """The lesson that an id, the beginning of an id, or a name stands for."""
         given: str = self.asked.id
         lessons = self.book.lessons()
-        meant = [lesson for lesson in lessons if given in (lesson.id, lesson.name)]
-        meant = meant or [lesson for lesson in lessons if given and lesson.id.startswith(given)]
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            some = ", ".join(f"{lesson.id} ({shorten(lesson.text, 60)})" for lesson in meant[:3])
-            raise WrongUse(f"{count_of(len(meant), 'lesson')} begin with {given!r}: {some}")
-        if not lessons:
+        found = next((lesson for lesson in lessons if lesson.name == given), None)
+        found = found or find_by_id(given, {lesson.id: lesson for lesson in lessons}, "lesson")
+        if found is None and not lessons:
             raise WrongUse(f"no lesson {given!r}: there are {self.describe_empty()}")
-        raise WrongUse(f"there is no lesson {given!r} in {self.place}; `memory list` shows them")
+        if found is None:
+            raise WrongUse(f"there is no lesson {given!r} in {self.place}; `memory list` shows them")
+        return found
 
     def find_run(self, given: str) -> str | None:
         """The id of the run that an id or the beginning of one stands for."""
-        ids = [run.id for run in self.book.episodes()]
-        meant = [id for id in ids if id == given] or [id for id in ids if given and id.startswith(given)]
-        if len(meant) > 1:
-            raise WrongUse(f"{count_of(len(meant), 'run')} begin with {given!r}: {', '.join(meant[:3])}")
-        return meant[0] if meant else None
+        return find_by_id(given, {run.id: run.id for run in self.book.episodes()}, "run")
 
     def find_change(self, given: str) -> str:
         """The id of the change that an id or the beginning of one stands for."""
         changes = [change.id for lesson in self.book.lessons() for change in self.book.history(lesson.id)]
-        meant = {id for id in changes if id == given} or {id for id in changes if given and id.startswith(given)}
-        if len(meant) != 1:
-            problem = f"{count_of(len(meant), 'change')} begin with" if meant else "there is no change or run"
-            raise WrongUse(f"{problem} {given!r}")
-        return meant.pop()
+        found = find_by_id(given, {id: id for id in changes}, "change")
+        if found is None:
+            raise WrongUse(f"there is no change or run {given!r}")
+        return found
 
     def show_changed(self, lesson: Lesson, done: str) -> int:
         """Show a lesson that a command has changed."""

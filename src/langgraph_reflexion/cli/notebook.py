@@ -10,7 +10,7 @@ from typing import Any
 from langgraph_reflexion import ErrorNotebook, Lesson
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of
 from langgraph_reflexion.cli.memory import BookSession
-from langgraph_reflexion.cli.stores import Session, may_remove, open_store
+from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, open_store
 
 INTERNAL = ("order", "group")
 """Fields of a finding that only the notebook itself has a use for."""
@@ -58,11 +58,10 @@ def _finding_row(finding: Finding) -> tuple[str, ...]:
 
 def _find(session: NotebookSession) -> Finding:
     given = session.asked.id
-    meant = [_public(finding) for finding in session.notebook.recent(EVERY) if finding["id"].startswith(given)]
-    if len(meant) != 1:
-        problem = f"{count_of(len(meant), 'finding')} begin with" if meant else "there is no finding"
-        raise WrongUse(f"{problem} {given!r} in {session.place}")
-    return meant[0]
+    found = find_by_id(given, {finding["id"]: finding for finding in session.notebook.recent(EVERY)}, "finding")
+    if found is None:
+        raise WrongUse(f"there is no finding {given!r} in {session.place}")
+    return _public(found)
 
 
 def _show_finding(session: NotebookSession) -> int:
@@ -135,12 +134,8 @@ def profile(asked: argparse.Namespace, page: Page) -> int:
         return PROFILE_VERBS[asked.verb](BookSession.open(store, page, asked))
 
 
-def _entries(session: BookSession) -> list[Lesson]:
-    return session.book.profile()
-
-
 def _find_entry(session: BookSession) -> Lesson:
-    entries = {str(entry.name): entry for entry in _entries(session)}
+    entries = {str(entry.name): entry for entry in session.book.profile()}
     if session.asked.name not in entries:
         names = ", ".join(entries) or "nothing"
         raise WrongUse(f"nothing is remembered under {session.asked.name!r}; there is: {names}")
@@ -166,7 +161,7 @@ def _entry_data(entry: Lesson) -> dict[str, Any]:
 
 
 def _list_entries(session: BookSession) -> int:
-    entries = _entries(session)
+    entries = session.book.profile()
     if not entries:
         session.note_empty(any_left=bool(session.book.lessons()))
     rows = [(str(entry.name), entry.kind, entry.when or "-", entry.text) for entry in entries]

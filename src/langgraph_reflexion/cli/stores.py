@@ -6,16 +6,16 @@ import argparse
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import StoreError
-from langgraph_reflexion.cli.console import Page, WrongUse, summarize
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of, summarize
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory import resolve_namespace
 
@@ -186,6 +186,21 @@ def _as_label(part: str) -> str:
         return part
     escaped = resolve_namespace(MemoryPolicy(namespace=("{part}",)), "", {"part": part})
     return part if escaped is None else escaped[0]
+
+
+# ------------------------------------------------------------ ids
+
+T = TypeVar("T")
+
+
+def find_by_id(given: str, by_id: Mapping[str, T], thing: str) -> T | None:
+    """What an id or the beginning of one stands for; several are an error that names them."""
+    if given in by_id:
+        return by_id[given]
+    meant = [id for id in by_id if given and id.startswith(given)]
+    if len(meant) > 1:
+        raise WrongUse(f"{count_of(len(meant), thing)} begin with {given!r}: {', '.join(meant[:3])}")
+    return by_id[meant[0]] if meant else None
 
 
 # ------------------------------------------------------------ talking to the user
