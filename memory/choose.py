@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -77,8 +77,9 @@ def choose(
             chosen.append(lesson)
             budget -= cost
     for lesson in _in_order(worthy, evidence, kind, read):
-        cost = tokens_of(lesson)
-        if len(chosen) < most and cost <= budget:
+        if len(chosen) >= most:
+            break
+        if (cost := tokens_of(lesson)) <= budget:
             texts = [*shown_before, *(one.text for one in chosen if kind.advice.get(one.id) != kind.advice[lesson.id])]
             if not any(_clash(read(lesson.text), read(text)) for text in texts):
                 chosen.append(lesson)
@@ -91,7 +92,7 @@ def choose(
 
 def _in_order(
     fit: Sequence[tuple[Lesson, Fit]], evidence: Mapping[str, Evidence], kind: Estimate, read: Callable[[str], Advice]
-) -> list[Lesson]:
+) -> Iterator[Lesson]:
     """The lessons that may be shown together, the best first."""
 
     def rank(one: tuple[Lesson, Fit]) -> tuple[bool, bool, float]:
@@ -106,7 +107,6 @@ def _in_order(
     offered = [
         one for one in offered if one in firm or not any(_clash(read(one.text), read(other.text)) for other in firm)
     ]
-    found: list[Lesson] = []
     while offered:
         first = offered[0]
         rivals = [
@@ -115,9 +115,9 @@ def _in_order(
             if one is first or are_rivals(one, first) or opposed(read(one.text), read(first.text))
         ]
         best = max(rivals, key=lambda one: (is_vouched(one, evidence), kind.values[one.id], _written(one)))
-        found += [best, *(one for one in rivals if one is not best and kind.advice[one.id] == kind.advice[best.id])]
+        alike = [one for one in rivals if one is not best and kind.advice[one.id] == kind.advice[best.id]]
+        yield from (one for one in (best, *alike) if one.id not in gone)
         offered = [one for one in offered if one not in rivals]
-    return [one for one in found if one.id not in gone]
 
 
 def is_vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:

@@ -182,8 +182,9 @@ class Index:
                 if looked_up and looked_up + often > LOOKED_UP:
                     break
                 looked_up += often
+                weight, before = weights[word], found.get
                 for key in self._holding[word]:
-                    found[key] = found.get(key, 0.0) + weights[word]
+                    found[key] = before(key, 0.0) + weight
             return found
 
     def _drop(self, key: str) -> None:

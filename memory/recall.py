@@ -232,7 +232,7 @@ def match(
     """How well lessons fit a query, 1 being just enough: those that share most words with it, and those in `near`."""
     with index.lock:
         shared = index.matching({word: weight * index.rarity(word) for word, weight in weights.items()})
-        ordered = sorted(shared, key=lambda key: (-shared[key], key))
+        ordered = sorted(sorted(shared), key=shared.__getitem__, reverse=True)
         keys = list(islice((key for key in ordered if usable(index.entries[key].item)), most))
         first = set(keys)
         keys += [key for key in near if key not in first and key in index.entries and usable(index.entries[key].item)]

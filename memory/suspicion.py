@@ -14,7 +14,7 @@ from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.normalize import INVISIBLE, decoded, readings, visible
 
-_DROP = r"(?<!never )(?<!not )(?<!n't )\b(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
+_DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = r"\b(?:previous|prior|above|earlier|preceding|foregoing|existing|original|initial|system|safety|other|all|any|every|your|the|these|those)\b"
 _RULES = r"\b(?:instructions?|rules?|prompts?|guidelines?|directives?|commands?|orders|polic(?:y|ies)|safeguards?|system message)\b"
 _SENTENCE_START = r"(?:^|[\n.!?。！？]\s*)[\W_]{0,4}"
@@ -56,6 +56,8 @@ _PATTERNS = tuple(
         (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
     )
 )  # fmt: skip
+_PATTERNS_OF_DISGUISES = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
+"""Links and encodings mean nothing in another reading of a text."""
 _SQUASHED_DROP = lazy_pattern(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|every)*(?:previous|prior|above|earlier|preceding)(?:system)?(?:instructions?|prompts?|rules|guidelines)"
 )
@@ -73,12 +75,12 @@ def suspicion(text: str) -> str | None:
         r"\s{2,}", lambda space: "\n" if "\n" in space.group() else " ", re.sub("[\u2028\u2029\x85]", "\n", text)
     )
     plain = visible(text)
-    if reason := _poses(text) or _poses(plain):
+    if reason := _poses(text) or (_poses(plain) if plain != text else None):
         return reason
     if next(decoded(text), None) is not None:
         return ENCODED
-    for other in readings(plain):  # links and encodings mean nothing in another reading
-        if (reason := _poses(other)) in (DROPS, ROLE, VOICE, FORGES, MARKS):
+    for other in readings(plain):
+        if reason := _poses(other, disguised=True):
             return f"in disguise, {reason}"
     return None
 
@@ -95,8 +97,9 @@ def shown_texts(lesson: Lesson) -> list[str]:
     return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
 
-def _poses(text: str) -> str | None:
-    found = next((reason for reason, pattern in _PATTERNS if pattern.search(text)), None)
+def _poses(text: str, *, disguised: bool = False) -> str | None:
+    patterns = _PATTERNS_OF_DISGUISES if disguised else _PATTERNS
+    found = next((reason for reason, pattern in patterns if pattern.search(text)), None)
     if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):
         return DROPS
     return found
