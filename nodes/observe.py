@@ -14,6 +14,7 @@ from langgraph_reflexion.nodes.budget import Budget, count_repeats
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
+from langgraph_reflexion.nodes.tool import note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
@@ -67,7 +68,7 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
             update["patch"] = with_failure_turn(state, len(update["failures"]), cause=cause)
         for failure in failures:
             emit_failure(config, failure)
-    elif (direct := _direct_answer(tools, turn, answers)) is not None:
+    elif (direct := _direct_answer(tools, state, fresh)) is not None:
         update["decision"] = direct
     update["progress"] = {"node": "observe", "results": len(ran), "failures": [one.signal for one in failures]}
     return update
@@ -169,10 +170,11 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     return out
 
 
-def _direct_answer(tools: Toolbox, turn: AIMessage, answers: Sequence[ToolMessage]) -> Waiting | None:
-    """The answer of a tool with `return_direct`."""
-    for answer in answers:
-        called = next((call["name"] for call in turn.tool_calls if call["id"] == answer.tool_call_id), None)
-        if called in tools.direct and answer.status != "error":
-            return Waiting(action="finish", text=answer.text, message=None, refused=False)
+def _direct_answer(tools: Toolbox, state: State, ran: Sequence[RanCall]) -> Waiting | None:
+    """The answer of a tool with `return_direct`, without the note on an edited call: that is for the model."""
+    for call, answer, _, _ in ran:
+        if call["name"] in tools.direct and answer.status != "error":
+            is_edited = answer.tool_call_id in state["edits"]
+            text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if is_edited else answer.text
+            return Waiting(action="finish", text=text, message=None, refused=False)
     return None

@@ -290,8 +290,13 @@ def _as_edited(call: ToolCall, update: Update | list[Any]) -> Update | list[Any]
     """The same, with a note before the result that a person changed the call."""
     if isinstance(update, list):
         return [_as_edited(call, part) if isinstance(part, dict) else part for part in update]
-    note = EDITED.format(name=call["name"], args=call["args"])
+    note = note_of_edit(call)
     return {**update, "messages": [_noted(message, call, note) for message in update.get("messages", [])]}
+
+
+def note_of_edit(call: ToolCall) -> str:
+    """What stands before the result of a call that a person put in place of the model's."""
+    return EDITED.format(name=call["name"], args=call["args"])
 
 
 def _noted(message: Any, call: ToolCall, note: str) -> Any:

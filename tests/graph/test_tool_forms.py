@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException, tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 from langgraph_reflexion import Limits, create_reflexion_agent
@@ -286,6 +288,31 @@ def test_a_direct_answer_is_checked_like_any_other() -> None:
     )
     outcome = agent.invoke(HELLO)["outcome"]
     assert (outcome.status, outcome.answer) == ("success", "in my own words")
+    assert [attempt.answer for attempt in outcome.attempts] == ["word for word: /a", "in my own words"]
+
+
+@pytest.mark.req("K8")
+def test_a_direct_answer_of_an_edited_call_is_the_result_alone() -> None:
+    agent = create_reflexion_agent(
+        ScriptedModel([call("quote", page="/a")]), [quote], approve=["quote"], checkpointer=InMemorySaver()
+    )
+    thread: Any = {"configurable": {"thread_id": "one"}}
+    agent.invoke(HELLO, thread)
+    edit = {"type": "edit", "edited_action": {"name": "quote", "args": {"page": "/b"}}}
+    outcome = agent.invoke(Command(resume={"decisions": [edit]}), thread)["outcome"]
+    assert outcome.answer == "word for word: /b"
+
+
+@pytest.mark.req("A6")
+def test_a_direct_call_that_is_not_run_again_gives_no_answer() -> None:
+    model = RoleModel(decide=[*[call("quote", page="/a")] * 3, say("in my own words")])
+    agent = create_reflexion_agent(
+        model,
+        [quote],
+        checks=[lambda answer, _run: "not word for word" if "word for word" in answer else None],
+        limits=Limits(max_reflections=0),
+    )
+    outcome = agent.invoke(HELLO)["outcome"]
     assert [attempt.answer for attempt in outcome.attempts] == ["word for word: /a", "in my own words"]
 
 
