@@ -48,7 +48,8 @@ def test_two_thousand_runs_stay_as_light_as_the_first_ones(tmp_path: Path, workl
             spent.append(time.process_time() - began)
             assert outcome.status in ("success", "unverified")
         held.append((memory(), threading.active_count(), open_files()))
-    early, late = sorted(spent[200:400])[100], sorted(spent[-200:])[100]
+    # The quickest tenth: what else the machine does makes some runs slow, and growth makes all of them slow.
+    early, late = sorted(spent[200:400])[20], sorted(spent[-200:])[20]
     assert late < 2 * early, f"a run took {early:.4f} s, and takes {late:.4f} s"
     bytes_of, threads, files = zip(*held, strict=True)
     assert bytes_of[-1] - bytes_of[2] < 40 * MEGABYTE, bytes_of
@@ -82,5 +83,5 @@ def test_a_thread_of_three_hundred_turns_stays_light_and_valid() -> None:
     assert is_paired(result["messages"])
     assert len(result["messages"]) == 4 * TURNS
     assert max(sizes[-20:]) - max(sizes[:20]) < 100, "what is ours does not grow with the conversation"
-    early, late = sorted(spent[20:70])[25], sorted(spent[-50:])[25]
+    early, late = sorted(spent[20:70])[5], sorted(spent[-50:])[5]
     assert late < early + 0.1, f"a turn took {early:.4f} s, and takes {late:.4f} s"

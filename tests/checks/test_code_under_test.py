@@ -28,7 +28,7 @@ def fenced(code):
 
 
 def verdict(code, *cases, **limits):
-    return cases_pass(list(cases) or ADD[:1], **{"timeout": 2, **limits})(fenced(code))
+    return cases_pass(list(cases) or ADD[:1], **{"timeout": 20, **limits})(fenced(code))
 
 
 @pytest.mark.slow
@@ -205,12 +205,12 @@ SOON += ("crashes", "forks", "is no code")
 )
 def test_a_hostile_answer_is_contained_told_and_does_not_pass(trick):
     started = time.monotonic()
-    said = verdict(HOSTILE[trick], memory_mb=64)
+    said = verdict(HOSTILE[trick], memory_mb=64, timeout=2)
     assert (said.passed, said.score) == (False, 0)
     (issue,) = said.issues
     assert issue.startswith("add(1, 2): expected 3, got ")
     assert len(issue) < 3000
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 60
     assert not os.path.exists("/tmp/of-code-under-test")
 
 
@@ -250,7 +250,7 @@ async def test_code_without_end_is_ended_and_told_as_time(code):
 @pytest.mark.req("K7")
 @pytest.mark.slow
 def test_code_that_takes_all_memory_is_told_so():
-    assert "MemoryError" in verdict("x = []\nwhile True: x.append(bytearray(10**7))", timeout=20).issues[0]
+    assert "MemoryError" in verdict("x = []\nwhile True: x.append(bytearray(10**7))").issues[0]
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_code_that_takes_all_memory_is_told_so():
     ids=["leaves a thread", "says much", "asyncio", "imports"],
 )
 def test_code_that_is_right_passes_whatever_else_it_does(code):
-    said = verdict(code, timeout=10)
+    said = verdict(code)
     assert (said.passed, said.score, said.issues) == (True, 100, [])
 
 
@@ -366,20 +366,20 @@ async def test_cancelling_a_check_ends_its_process(monkeypatch):
         return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", told)
-    check = cases_pass([("add(1, 2)", 3)], timeout=60)
-    work = asyncio.ensure_future(check.acall(fenced("import time\ntime.sleep(50)")))
+    check = cases_pass([("add(1, 2)", 3)], timeout=100)
+    work = asyncio.ensure_future(check.acall(fenced("import time\ntime.sleep(90)")))
     process = await begun.get()
     work.cancel()
     started = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await work
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.req("K7")
 async def test_the_loop_runs_on_while_the_code_does():
-    check = cases_pass([("time.sleep(0.2)", None)], timeout=20)
+    check = cases_pass([("time.sleep(0.4)", None)], timeout=20)
     work = asyncio.ensure_future(check.acall(fenced("import time")))
     turns = 0
     while not work.done():

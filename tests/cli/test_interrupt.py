@@ -21,6 +21,7 @@ from model_server import ModelServer
 COMMAND = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
+print("begun", file=sys.stderr, flush=True)
 from langgraph_reflexion.cli import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -88,9 +89,11 @@ def test_ctrl_c_while_the_command_is_still_loading_is_quiet(module):
 def test_ctrl_c_in_the_first_two_seconds_is_quiet(seconds):
     words = ["eval", "shipped", "--setups", "cot", "--model", "simulated"]
     process = subprocess.Popen([sys.executable, "-c", COMMAND, *words], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "begun\n"  # an interpreter that has not begun cannot be quiet
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
-    assert "Traceback" not in process.communicate(timeout=60)[1]
+    assert "Traceback" not in process.communicate(timeout=100)[1]
     assert process.returncode in (130, 0)
 
 
@@ -109,14 +112,14 @@ def interrupted(process):
     """What it said after Ctrl-C, which it obeyed at once."""
     since = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert time.monotonic() - since < 5
-    assert (process.returncode, err) == (130, "")
+    out, err = process.communicate(timeout=100)
+    assert time.monotonic() - since < 30  # what hangs, does so for a minute or more
+    assert (process.returncode, err) == (130, "begun\n")
     return out
 
 
 def waited_for(server, questions, process):
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while len(server.asked) < questions:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until
@@ -147,10 +150,10 @@ def test_a_run_that_was_stopped_goes_on_where_it_stood(capsys, caplog):
 @pytest.mark.slow
 def test_the_time_a_run_was_stopped_for_is_not_of_its_deadline(capsys):
     with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
-        process = started(server, "Add.", "--state", "runs.db", "--deadline", "3")
+        process = started(server, "Add.", "--state", "runs.db", "--deadline", "6")
         waited_for(server, 3, process)
         command = shlex.split(interrupted(process).splitlines()[-1])
-    time.sleep(3)
+    time.sleep(6)
     with ModelServer([say("Three.")]) as server:
         command[command.index("--base-url") + 1] = server.url
         assert main(command[1:]) == 0
@@ -180,7 +183,7 @@ def test_a_tool_that_hangs_does_not_hold_up_ctrl_c():
 def test_daemons_run_calls_at_once_and_carry_what_they_raise():
     async def both():
         asyncio.get_running_loop().set_default_executor(Daemons())
-        met = threading.Barrier(2, timeout=5)
+        met = threading.Barrier(2, timeout=60)
         assert await asyncio.gather(asyncio.to_thread(met.wait), asyncio.to_thread(met.wait)) in ([0, 1], [1, 0])
         with pytest.raises(KeyError, match="gone"):
             await asyncio.to_thread({}.__getitem__, "gone")
@@ -193,10 +196,10 @@ def test_nothing_waits_for_a_daemon():
 
     async def leave():
         asyncio.get_running_loop().set_default_executor(Daemons())
-        asyncio.get_running_loop().run_in_executor(None, ended.wait)
+        asyncio.get_running_loop().run_in_executor(None, ended.wait, 60)
         await asyncio.sleep(0)
 
     since = time.monotonic()
     asyncio.run(leave())
-    assert time.monotonic() - since < 2
+    assert time.monotonic() - since < 30
     ended.set()

@@ -59,7 +59,7 @@ def test_ctrl_c_at_the_question_leaves_the_lesson_and_status_130(filled):
         if process.poll() is not None:
             break
         process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(60) == 130
     assert b"interrupted" in os.read(ours, 1000)
     with FaissStore(filled) as store:
         assert LessonBook(store).has(first)
@@ -78,4 +78,4 @@ def test_the_page_is_served_to_whoever_has_its_link_until_ctrl_c(filled):
         lessons = httpx.get(link.join("lessons"), headers={"authorization": f"Bearer {link.params['token']}"})
         assert len(lessons.json()) == 100
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
+        assert process.wait(60) == 130

@@ -207,7 +207,7 @@ async def test_a_cancelled_run_leaves_a_checkpoint_that_goes_on(
                     pass
 
         work = asyncio.ensure_future(run())
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), 60)
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work

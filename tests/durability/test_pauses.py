@@ -327,7 +327,7 @@ def test_time_at_work_counts_on_both_sides_of_a_pause(make: Make, thread: Thread
 @pytest.mark.req("A5", "F13")
 def test_a_pause_inside_a_call_with_a_time_limit_is_a_pause(make: Make, thread: Thread) -> None:
     office, config = Office(), thread()
-    _, agent = make([calls(("confirm", {"what": "it"})), say("Done.")], office.tools, limits=Limits(tool_timeout=5))
+    _, agent = make([calls(("confirm", {"what": "it"})), say("Done.")], office.tools, limits=Limits(tool_timeout=60))
     assert agent.invoke(ASKED, config)["__interrupt__"][0].value == {"confirm": "it"}
     result = agent.invoke(Command(resume="yes"), config)
     assert office.did == ["confirm it"]

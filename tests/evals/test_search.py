@@ -38,7 +38,7 @@ def test_who_asks_the_same_meanwhile_waits_for_the_one_search_and_another_query_
     def find(query: str) -> str:
         asked.append(query)
         if query == "slow":
-            assert free.wait(10)
+            assert free.wait(60)
         return query
 
     [search] = search_tools(find)

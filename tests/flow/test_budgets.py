@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -157,44 +158,50 @@ def test_a_check_that_waits_for_a_person_does_not_use_up_the_time():
     assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
 
 
-def slowly(given):
-    """A reply, a verdict or a result that comes three seconds late."""
+@pytest.fixture
+def slowly():
+    """Makes a reply, a verdict or a result come only after the test, or after a minute."""
+    ended = threading.Event()
 
-    def later(*_):
-        time.sleep(3)
-        return given
+    def late(given):
+        def later(*_):
+            ended.wait(60)
+            return given
 
-    return later
+        return later
+
+    yield late
+    ended.set()
 
 
 @pytest.mark.req("F13")
 @pytest.mark.parametrize("slow", ["decide", "reflect", "check", "tool"])
-def test_nothing_that_hangs_outlasts_the_deadline_by_much(run, desk, slow):
+def test_nothing_that_hangs_outlasts_the_deadline_by_much(run, desk, slowly, slow):
     desk.answers = slowly("eleven") if slow == "tool" else desk.answers
     answer, said = slowly(say("10:00")) if slow == "decide" else say("10:00"), reflection()
     model = RoleModel([call("search", query="x"), answer], slowly(said) if slow == "reflect" else said)
     check = slowly("Taken.") if slow == "check" else refuse
     began = time.monotonic()
     seen = run(model, [desk.search], checks=[check], limits={"deadline": 0.15, "max_attempts": 9})
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
     assert seen.ending[0] == "failure"
     assert seen.outcome.stop_reason in ("deadline", "reflections_alike")
 
 
 @pytest.mark.graph_only("no fallback")
 @pytest.mark.req("F13", "F8")
-def test_a_fallback_that_hangs_is_given_up_too(run):
+def test_a_fallback_that_hangs_is_given_up_too(run, slowly):
     began = time.monotonic()
-    limits = {"deadline": 0.15, "max_attempts": 1}
+    limits = {"deadline": 1, "max_attempts": 1}
     seen = run(RoleModel([say("10:00")]), checks=[refuse], fallback=RoleModel([slowly("11:00")]), limits=limits)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
     assert seen.outcome.answer == "10:00"
 
 
 @pytest.mark.graph_only("structured responses are LangChain's")
 @pytest.mark.req("F13")
 @pytest.mark.parametrize("kind", [RoleModel, TextOnlyRoleModel])
-def test_an_answer_that_is_put_into_shape_too_slowly_is_given_up(run, kind):
+def test_an_answer_that_is_put_into_shape_too_slowly_is_given_up(run, slowly, kind):
     class Hour(BaseModel):
         hour: str
 
@@ -202,18 +209,18 @@ def test_an_answer_that_is_put_into_shape_too_slowly_is_given_up(run, kind):
     slow = slowly({"hour": "11:00"})
     model = kind(lambda asked: slow(asked) if '"properties"' in asked.text else say("Eleven."), reflection(), slow)
     seen = run(model, response_format=Hour, limits={"deadline": 0.15})
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
     assert (seen.ending, seen.outcome.structured) == (("failure", "deadline"), None)
 
 
 @pytest.mark.req("F13")
 async def test_the_deadline_holds_under_ainvoke_too():
-    model = RoleModel([say("10:00")], delay=5)
+    model = RoleModel([say("10:00")], delay=60)
     agent = create_reflexion_agent(model, limits=Limits(deadline=timedelta(seconds=0.15)))
     began = time.monotonic()
     result = await agent.ainvoke({"messages": [("user", "Plan an hour.")]})
     assert result["outcome"].stop_reason == "deadline"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
 
 
 class Hanging(InMemoryStore):
@@ -235,4 +242,4 @@ def test_a_store_that_hangs_holds_a_run_no_longer_than_its_deadline(monkeypatch)
     asked = {"messages": [("user", "Find a free hour.")]}
     for result in (agent.invoke(asked), asyncio.run(agent.ainvoke(asked))):
         assert result["outcome"].stop_reason == "deadline"
-        assert result["outcome"].seconds < 10
+        assert result["outcome"].seconds < 30

@@ -208,11 +208,11 @@ def test_an_overflow_is_shortened_once_and_is_then_a_model_error(run, desk, serv
 
 @pytest.mark.req("F13")
 def test_a_slow_provider_ends_with_the_deadline(run, serve, protocol):
-    server = serve(RoleModel([say("11:00")]), ["slow"], slow=4.0)
+    server = serve(RoleModel([say("11:00")]), ["slow"], slow=60)
     began = time.monotonic()
     seen = run(server.chat(), protocol=protocol, limits={"deadline": 0.2})
     assert seen.ending == ("failure", "deadline")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.req("C1")

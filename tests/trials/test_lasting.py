@@ -110,7 +110,7 @@ async def test_a_cancelled_trial_leaves_a_checkpoint_that_goes_on(made, where, i
     reflector = Slow([], [reflection("Take the second of the two.")])
     graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
     task = asyncio.create_task(graph.ainvoke(is_it_so, thread()))
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -131,7 +131,7 @@ def test_a_worker_that_pauses_for_a_person_goes_on_without_repeating(made, is_it
 
     graph = StateGraph(MessagesState).add_node(first).add_node(second)
     worker = graph.add_edge(START, "first").add_edge("first", "second").add_edge("second", END).compile()
-    ready = made(worker, [right], checkpointer=InMemorySaver(), limits={"deadline": 5})
+    ready = made(worker, [right], checkpointer=InMemorySaver(), limits={"deadline": 60})
     paused = ready.invoke(is_it_so, thread())
     assert [one.value for one in paused["__interrupt__"]] == ["yes or no?"]
     inner = ready.get_state(thread(), subgraphs=True).tasks[0].state

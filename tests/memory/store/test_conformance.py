@@ -1,6 +1,6 @@
-"""One suite for every store: what LangGraph's contract asks of each, and what was found wrong with one or another.
+"""One suite for FaissStore and LangGraph's own InMemoryStore: what the contract of a store asks.
 
-FaissStore has to pass; failures of the others are expected.
+`faiss_alone` marks what InMemoryStore does otherwise or has not.
 """
 
 from __future__ import annotations
@@ -8,85 +8,40 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
-import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from datetime import timedelta
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
-from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion import FaissStore
+from langgraph_reflexion.memory.store import items
 
 NS = ("team", "lessons")
-POSTGRES = "POSTGRES_DSN"
-LOADS = hasattr(sqlite3.Connection, "enable_load_extension")
-"""Whether this Python can load the SQLite extension that SqliteStore needs for vectors; many cannot."""
-
-PEER = pytest.mark.xfail(reason="not ours to mend", strict=False)
 Opened = Callable[..., BaseStore]
+faiss_alone = pytest.mark.parametrize("kind", ["FaissStore"], indirect=True)
 
 
-def opened_store(kind: str, folder: Path, stack: ExitStack, index: Any = None, ttl: Any = None) -> BaseStore:
-    path = str(folder / "store.db")
-    if kind == "FaissStore":
-        return stack.enter_context(FaissStore(path, index=index, ttl=ttl))
-    if kind == "InMemoryStore":
-        return InMemoryStore(index=index)
-    if kind == "SqliteStore":
-        driver = sqlite3
-        if index is not None and not LOADS:
-            driver = pytest.importorskip("pysqlite3", reason="this Python cannot load SQLite's extensions")
-        connection = stack.enter_context(closing(driver.connect(path, check_same_thread=False, isolation_level=None)))
-        sqlite = SqliteStore(connection, index=index, ttl=ttl)
-        sqlite.conn.execute("PRAGMA synchronous = OFF")  # no test loses power, and waiting for the disk is slow
-        sqlite.setup()
-        return sqlite
-    return opened_postgres(stack, index, ttl)
-
-
-def opened_postgres(stack: ExitStack, index: Any, ttl: Any) -> BaseStore:
-    psycopg = pytest.importorskip("psycopg")
-    from langgraph.store.postgres import PostgresStore
-
-    with psycopg.connect(os.environ[POSTGRES], autocommit=True) as connection:
-        vector = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'").fetchone()
-        if index is not None and vector is None:
-            pytest.skip(f"the server at ${POSTGRES} has no pgvector")
-        for table in ("store_vectors", "vector_migrations", "store", "store_migrations"):
-            connection.execute(f"DROP TABLE IF EXISTS {table}")
-    store: BaseStore = stack.enter_context(PostgresStore.from_conn_string(os.environ[POSTGRES], index=index, ttl=ttl))
-    store.setup()  # type: ignore[attr-defined]
-    return store
-
-
-@pytest.fixture(
-    params=[
-        "FaissStore",
-        pytest.param("InMemoryStore", marks=PEER),
-        pytest.param("SqliteStore", marks=PEER),
-        pytest.param("PostgresStore", marks=[PEER, pytest.mark.external]),
-    ]
-)
+@pytest.fixture(params=["FaissStore", "InMemoryStore"])
 def kind(request: pytest.FixtureRequest) -> str:
-    if request.param == "PostgresStore" and POSTGRES not in os.environ:
-        pytest.skip(f"${POSTGRES} names no server")
     return str(request.param)
 
 
 @pytest.fixture
-def opened(kind: str, tmp_path: Path) -> Iterator[Opened]:
+def opened(kind: str, path: Path) -> Iterator[Opened]:
     """Open this kind of store."""
     with ExitStack() as stack:
-        yield lambda **settings: opened_store(kind, tmp_path, stack, **settings)
+
+        def make(index: Any = None, **settings: Any) -> BaseStore:
+            if kind == "InMemoryStore":
+                return InMemoryStore(index=index)
+            return stack.enter_context(FaissStore(path, index=index, **settings))
+
+        yield make
 
 
 @pytest.fixture
@@ -118,6 +73,7 @@ def test_items_are_put_got_listed_and_deleted(store: BaseStore) -> None:
     assert store.search(()) == []
 
 
+@faiss_alone
 def test_changing_what_one_got_does_not_change_the_store(store: BaseStore) -> None:
     store.put(NS, "a", {"tags": ["a"]})
     store.get(NS, "a").value["tags"].append("b")
@@ -141,6 +97,7 @@ def test_namespaces_are_matched_by_wildcards_and_cut_to_a_depth(store: BaseStore
     assert sorted(store.list_namespaces(max_depth=1)) == [("a",), ("b",)]
 
 
+@faiss_alone
 def test_a_namespace_that_holds_nothing_any_more_is_not_listed(store: BaseStore) -> None:
     store.put(NS, "a", {"n": 1})
     store.delete(NS, "a")
@@ -156,6 +113,7 @@ def test_the_results_of_a_batch_stand_in_its_order_and_the_last_write_wins(store
     assert store.get(NS, "b").value == {"n": 2}
 
 
+@faiss_alone
 def test_a_batch_is_written_whole_or_not_at_all(opened: Opened, index: Any) -> None:
     store = opened(index=index)
     with pytest.raises(RuntimeError, match="down"):
@@ -165,31 +123,13 @@ def test_a_batch_is_written_whole_or_not_at_all(opened: Opened, index: Any) -> N
     assert store.search(NS) == []
 
 
+@faiss_alone
 def test_a_value_that_is_no_json_is_refused(store: BaseStore) -> None:
     with pytest.raises((TypeError, ValueError)):
         store.put(NS, "a", {"n": object()})
 
 
-@pytest.mark.slow
-def test_the_time_of_creation_outlives_an_overwrite(store: BaseStore) -> None:
-    store.put(NS, "a", {"n": 1})
-    born = store.get(NS, "a").created_at
-    time.sleep(1.1)
-    store.put(NS, "a", {"n": 2})
-    item = store.get(NS, "a")
-    assert item.created_at == born
-    assert item.updated_at > born
-
-
-def test_times_have_a_zone_and_parts_of_a_second(store: BaseStore) -> None:
-    times = []
-    for i in range(3):
-        store.put(NS, f"k{i}", {"n": 1})
-        times.append(store.get(NS, f"k{i}").updated_at)
-    assert all(one.utcoffset() == timedelta(0) for one in times)
-    assert any(one.microsecond for one in times)
-
-
+@faiss_alone
 @pytest.mark.parametrize(
     ("condition", "want"),
     [
@@ -220,6 +160,7 @@ def test_a_deleted_item_does_not_come_back_with_its_key(pointed: BaseStore) -> N
     assert scored(pointed.search(NS, query="@0")) == []
 
 
+@faiss_alone
 def test_an_overwrite_that_is_not_indexed_takes_the_old_text_away(pointed: BaseStore) -> None:
     pointed.put(NS, "a", {"text": "@0"})
     pointed.put(NS, "a", {"text": "@2"}, index=False)
@@ -260,11 +201,13 @@ def test_an_item_of_many_vectors_does_not_crowd_out_the_others(opened: Opened, i
     assert keys(store.search(NS, query="@0", limit=5)) == [f"k{i}" for i in range(5)]
 
 
+@faiss_alone
 def test_the_same_text_twice_in_a_batch_is_fine(pointed: BaseStore) -> None:
     pointed.batch([PutOp(NS, "a", {"text": "@0"}), PutOp(NS, "b", {"text": "@0"})])
     assert sorted(keys(pointed.search(NS, query="@0"))) == ["a", "b"]
 
 
+@faiss_alone
 def test_a_vector_of_the_wrong_size_is_refused_and_searches_go_on(opened: Opened) -> None:
     def embed(texts: list[str]) -> list[list[float]]:
         return [[1.0] * (3 if text == "short" else 4) for text in texts]
@@ -276,32 +219,12 @@ def test_a_vector_of_the_wrong_size_is_refused_and_searches_go_on(opened: Opened
     assert keys(store.search(NS, query="whole")) == ["a"]
 
 
+@faiss_alone
 def test_without_an_embedding_model_a_query_is_still_a_search(store: BaseStore) -> None:
     store.put(NS, "units", {"text": "Convert every length to metres before adding."})
     store.put(NS, "retry", {"text": "Retry a request that was refused."})
     store.put(NS, "page", {"text": "Ask for pages until one is empty."})
     assert keys(store.search(NS, query="retrying requests", limit=1)) == ["retry"]
-
-
-def test_an_expired_item_is_never_given_back(opened: Opened) -> None:
-    store = opened(ttl={"default_ttl": 0.05 / 60, "refresh_on_read": False})
-    store.put(NS, "brief", {"n": 1})
-    store.put(NS, "kept", {"n": 1}, ttl=None)
-    time.sleep(0.1)
-    assert store.get(NS, "brief") is None
-    assert keys(store.search(NS)) == ["kept"]
-
-
-@pytest.mark.slow
-def test_reading_lets_a_time_to_live_begin_anew(opened: Opened) -> None:
-    store = opened(ttl={"default_ttl": 0.6 / 60, "refresh_on_read": True})
-    store.put(NS, "a", {"n": 1})
-    for _ in range(3):
-        time.sleep(0.3)
-        assert store.get(NS, "a") is not None
-    time.sleep(0.8)
-    store.sweep_ttl()  # type: ignore[attr-defined]
-    assert store.get(NS, "a") is None
 
 
 async def test_the_same_store_has_async_doors(pointed: BaseStore) -> None:
@@ -314,16 +237,28 @@ async def test_the_same_store_has_async_doors(pointed: BaseStore) -> None:
     assert keys(pointed.search(NS)) == ["b"]
 
 
+@faiss_alone
+def test_reading_lets_a_time_to_live_begin_anew(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    minute, time_now = 60_000_000, items.now()
+    monkeypatch.setattr(items, "now", lambda: time_now)
+    store = opened(ttl={"default_ttl": 2, "refresh_on_read": True})
+    store.put(NS, "a", {"n": 1})
+    for _ in range(3):
+        time_now += minute
+        assert store.get(NS, "a") is not None
+    time_now += 3 * minute
+    assert store.get(NS, "a") is None
+
+
 @pytest.mark.slow
-def test_a_search_does_not_stop_the_event_loop(opened: Opened, kind: str) -> None:
-    if kind == "SqliteStore":
-        kind = "SqliteStore without vectors: it has no async doors"
+@faiss_alone
+def test_a_search_does_not_stop_the_event_loop(opened: Opened) -> None:
     index = {"dims": 64, "embed": lambda texts: [[float(ord(c)) for c in f"{t:>64}"] for t in texts], "fields": ["t"]}
-    store = opened(index=None if kind.startswith("SqliteStore") else index)
+    store = opened(index=index)
     for first in range(0, 10_000, 500):
         store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(first, first + 500)])
 
-    async def held() -> float:
+    async def longest_pause() -> float:
         worst = 0.0
 
         async def tick() -> None:
@@ -339,41 +274,5 @@ def test_a_search_does_not_stop_the_event_loop(opened: Opened, kind: str) -> Non
         ticking.cancel()
         return worst
 
-    assert asyncio.run(held()) < 0.25
-
-
-WRITER = """
-import sys, time
-from contextlib import ExitStack
-from pathlib import Path
-from langgraph.store.base import PutOp
-sys.path.insert(0, sys.argv[4])
-from test_conformance import opened_store
-
-end, worst, done, name = time.monotonic() + 4, 0.0, 0, sys.argv[3]
-with ExitStack() as stack:
-    store = opened_store(sys.argv[1], Path(sys.argv[2]), stack)
-    while time.monotonic() < end:
-        began = time.perf_counter()
-        if name == "many":
-            store.batch([PutOp(("many",), f"{done}-{i}", {"text": "x" * 200}) for i in range(500)])
-        else:
-            store.put(("one",), str(done), {"text": "x"})
-            worst = max(worst, time.perf_counter() - began)
-        done += 1
-    print(done, worst)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["FaissStore", pytest.param("SqliteStore", marks=PEER)], indirect=True)
-def test_a_second_writing_process_is_not_starved(opened: Opened, kind: str, tmp_path: Path) -> None:
-    opened()
-    run = [sys.executable, "-W", "ignore", "-c", WRITER, kind, str(tmp_path)]
-    writers = [
-        subprocess.Popen([*run, name, str(Path(__file__).parent)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        for name in ("many", "one")
-    ]
-    told = [writer.communicate(timeout=90)[0].split() for writer in writers]
-    assert [writer.returncode for writer in writers] == [0, 0]
-    assert float(told[1][1]) < 1.5
+    # The machine may pause the process at any time, but hardly in each of five tries.
+    assert min(asyncio.run(longest_pause()) for _ in range(5)) < 0.25
