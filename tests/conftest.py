@@ -25,6 +25,10 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick" if "not slow" in config.option.markexpr else "thorough")
 
 
+# Before FAISS is imported: its threads wait for each other in a busy loop, and where the cores have other things to do
+# a test takes ten times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 gc.disable()  # until the modules are loaded, of which all stays
 
 
