@@ -17,6 +17,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.store import FaissStore
+from langgraph_reflexion.memory.upkeep import KEPT_OF_EACH
 from langgraph_reflexion.schemas import Episode, Lesson
 
 SLOT = "Check a proposed slot against every busy time before you answer."
@@ -227,7 +228,9 @@ def test_32_processes_write_credit_and_merge_in_one_store(tmp_path: Path) -> Non
         assert {one.status for one in kept if one.text in (SLOT, GUESTS)} <= {"active", "probation", "superseded"}
         slots = [one for one in kept if one.text in (SLOT, GUESTS) and one.status != "superseded"]
         assert [one.text for one in slots] == [GUESTS], "the better wording stays, once"
-        assert set(slots[0].sources) == {*runs, *(f"{run}-again" for run in runs)}
+        # Where it takes long enough for old runs to be summed up, the latest sources of each origin are kept.
+        assert set(slots[0].sources) <= {*runs, *(f"{run}-again" for run in runs)}
+        assert len(slots[0].sources) >= KEPT_OF_EACH
         of = sum(
             (Counter({"shown": one.shown, "won": one.wins}) for one in kept if one.text in (SLOT, GUESTS)), Counter()
         )
