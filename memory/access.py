@@ -58,6 +58,12 @@ COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
 NOTES = "~changes"
 """Label, below `evidence`, of the notes that say which lessons a write changed. No lesson has such an id."""
 
+FORGOTTEN = "~forgotten"
+"""Label, below `evidence`, of the ids of lessons that were forgotten and the hashes of their texts."""
+
+NO_LESSONS = (*COLLECTIONS, NOTES, FORGOTTEN)
+"""Labels below `evidence` under which no lesson's evidence lies."""
+
 SPELL = 100
 """Records that a plan reads in full before it yields to the event loop."""
 
@@ -220,7 +226,7 @@ def _with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
         room, label = ("", *op.namespace)[-2:]
         if label == "lessons" and not hasattr(store, "changes"):
             changed.setdefault(op.namespace[:-1], []).append(op.key)
-        elif room == "evidence" and label not in (*COLLECTIONS, NOTES) and (op.namespace[:-1], label) not in known:
+        elif room == "evidence" and label not in NO_LESSONS and (op.namespace[:-1], label) not in known:
             more.append(PutOp(op.namespace[:-1], label, None))
     more += [PutOp((*of, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False) for of, ids in changed.items()]
     return [*sorted([*puts, *more], key=lambda op: (op.namespace, op.key))]

@@ -8,7 +8,7 @@ after writing, and the last to read sees what all have written (`settled`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -80,8 +80,8 @@ def moved(
     after: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan[Lesson]:
     """Move a lesson, and return it as it is then."""
-    yield from unless_embedding_fails(moving(shelf, found, status, action, by=by, why=why, words=words, after=after))
-    now = yield from settled(shelf, [found.lesson.id])
+    ops = moving(shelf, found, status, action, by=by, why=why, words=words, after=after)
+    now = yield from write(shelf, ops)
     return now[found.lesson.id].lesson if now else found.lesson.model_copy(update={"status": status})
 
 
@@ -90,21 +90,39 @@ def rewritten(shelf: Shelf, item: Item, fields: dict[str, Any]) -> PutOp:
     return PutOp(shelf.lessons, item.key, {**item.value, **fields}, FIELDS)
 
 
+def write(shelf: Shelf, ops: list[Op]) -> Plan[dict[str, Read]]:
+    """Write, and return the lessons whose evidence that adds to as they are then."""
+    yield from unless_embedding_fails(ops)
+    return (
+        yield from settled(
+            shelf, [op.namespace[-1] for op in ops if isinstance(op, PutOp) and op.namespace[:-1] == shelf.evidence]
+        )
+    )
+
+
 def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
-    """These lessons as they are now; an item or a record that differs from what was appended is corrected."""
+    """These lessons as they are now; an item or a record that differs from what was appended is corrected.
+
+    What was written about a lesson while somebody forgot it is removed.
+    """
     wanted = [id for id in dict.fromkeys(ids) if fit_for_a_label(id)]
     found: dict[str, Read] = {}
     for _ in range(LOOKS if wanted else 0):
-        found, kept = yield from at_once(read_some(shelf, wanted), read_items(shelf.evidence, wanted))
+        found, kept, forgotten = yield from at_once(
+            read_some(shelf, wanted), read_items(shelf.evidence, wanted), read_items(shelf.forgotten, wanted)
+        )
         ops: list[Op] = []
-        for id, item in zip(wanted, kept, strict=True):
-            if (entry := found.get(id)) is None:
-                continue
-            right, whole = as_recorded(entry.item.value, entry.evidence), whole_record(entry.evidence)
-            if right != entry.item.value:
-                ops.append(rewritten(shelf, entry.item, right))
-            if item is None or item.value != whole:
-                ops.append(put(shelf.evidence, entry.lesson.id, whole))
+        for id, item, is_forgotten in zip(wanted, kept, forgotten, strict=True):
+            if is_forgotten is not None:
+                found.pop(id, None)
+                left = [item, (yield from read(shelf.lessons, id)), *(yield from every(shelf.evidence_of(id)))]
+                ops += drop(there for there in left if there is not None)
+            elif (entry := found.get(id)) is not None:
+                right, whole = as_recorded(entry.item.value, entry.evidence), whole_record(entry.evidence)
+                if right != entry.item.value:
+                    ops.append(rewritten(shelf, entry.item, right))
+                if item is None or item.value != whole:
+                    ops.append(put(shelf.evidence, entry.lesson.id, whole))
         if not ops:
             break
         yield from unless_embedding_fails(ops)
@@ -195,7 +213,10 @@ def forget_named(shelf: Shelf, name: str) -> Plan[int]:
 
 
 def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
-    """Remove these lessons in one batch, so that a crash forgets all or nothing."""
+    """Remove these lessons in one batch, so that a crash forgets all or nothing.
+
+    Hashes of their texts are left, by which their other writers remove what they write meanwhile.
+    """
     items = {item.key: item for item in (yield [GetOp(shelf.lessons, id) for id in meant])}
     items |= yield from stocked(shelf)
     speaking = [key for id in meant for key, item in items.items() if _speaks_in_its_words(item, items[id])]
@@ -206,17 +227,32 @@ def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
         about = yield from every(shelf.evidence_of(id))
         told = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
         texts = (value.get("text") for value in told if isinstance(value, dict))
-        words |= {fold(text) for text in texts if isinstance(text, str)}
+        its_words = sorted({hash_of(fold(text)) for text in texts if isinstance(text, str)})
+        words.update(its_words)
         ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
+        ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_words}))
     # Of a lesson with many sources only the latest are recorded: so every episode that may hold its words is read.
-    for item in (yield from every(shelf.episodes)) if gone else []:
-        episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
-        if episode is not None and (without := _without(episode, words)) != episode:
-            noted = {name: item.value[name] for name in MARKS if item.value.get(name)}
-            ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | noted))
+    ops += without_words(shelf, (yield from every(shelf.episodes)) if gone else [], words)
     if ops:
         yield ops
+    yield from settled(shelf, gone)
     shelf.index.remove(gone)
+
+
+def without_words(shelf: Shelf, episodes: Iterable[Item], words: Collection[str]) -> list[Op]:
+    """The writes that take texts with these hashes out of episodes."""
+    ops: list[Op] = []
+    for item in episodes:
+        episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
+        if episode is not None and (without := _without(episode, words)) != episode:
+            marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
+            ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))
+    return ops
+
+
+def forgotten_words(forgotten: Iterable[Item]) -> set[str]:
+    """The hashes of the texts that were forgotten."""
+    return {word for item in forgotten if isinstance(words := item.value.get("words"), list) for word in words}
 
 
 def _speaks_in_its_words(pattern: Item, lesson: Item) -> bool:
@@ -226,11 +262,11 @@ def _speaks_in_its_words(pattern: Item, lesson: Item) -> bool:
     return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
 
 
-def _without(episode: Episode, words: set[str]) -> Episode:
-    """The episode without these words."""
+def _without(episode: Episode, words: Collection[str]) -> Episode:
+    """The episode without texts that have these hashes."""
 
     def holds(text: str) -> bool:
-        return fold(text) in words
+        return hash_of(fold(text)) in words
 
     reflections = [
         made.model_copy(

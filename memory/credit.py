@@ -5,16 +5,23 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, at_once, put, read, read_items
-from langgraph_reflexion.memory.changes import LOOKS, moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.access import Plan, at_once, every, put, read, read_items
+from langgraph_reflexion.memory.changes import (
+    LOOKS,
+    forgotten_words,
+    moving,
+    without_words,
+    write,
+)
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
-from langgraph_reflexion.memory.records import NOTHING, Evidence, failure_of, run_record, whole_record
+from langgraph_reflexion.memory.records import NOTHING, Evidence, failure_of, run_record, whole_in, whole_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
@@ -23,7 +30,6 @@ from langgraph_reflexion.memory.shelf import (
     Shelf,
     appended_about,
     episode_in,
-    evidence_about,
     is_undone,
     read_episode,
     read_some,
@@ -73,6 +79,10 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     episode = episode.model_copy(update={"topic": episode.topic or topic_for(episode.task, shelf.policy)})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, episode, kept.model_dump(mode="json"))
+    if kept.reflections:  # a lesson that it wrote may have been forgotten meanwhile
+        [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), every(shelf.forgotten))
+        if ops := without_words(shelf, [item] if item else [], forgotten_words(forgotten)):
+            yield ops
     if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 
@@ -94,11 +104,13 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     """Keep an episode's `value`, and count its result for its lessons in place of an earlier result of the same run."""
     concerned = lessons_of(episode)
     label = topic_label(episode.topic or "")
-    found, topics, [item] = yield from at_once(
+    found, [kept], topics, [item] = yield from at_once(
         read_some(shelf, concerned, exactly=False),
-        evidence_about(shelf, [label]),
+        read_items(shelf.evidence, [label]),
+        appended_about(shelf, [] if _at_start(episode) else [label]),
         read_items(shelf.episodes, [episode.id.replace("\0", "�")]),
     )
+    topic = topics.get(label) or (whole_in(kept.value) if kept is not None else None)
     before = counting(item)
     if before is not None:
         found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in concerned])
@@ -118,27 +130,28 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
         records[id] = one.evidence
         if counts is not None and not counts.get("tried"):
             known[id] = one
-    exempt = [id for id, one in found.items() if one.lesson.name or one.evidence.vouched]
-    topic = topics[label]
-    without = _topic_rows(shelf, episode, exempt, now)
-    for op in without:
-        topic = topic.with_run({**(op.value or {})})
+    exempt = {id for id, one in found.items() if one.lesson.name or one.evidence.vouched}
+    without = None if _at_start(episode) - exempt else _without_lessons(episode, now)
+    if topic is None or (without and not topics):
+        topic = (yield from appended_about(shelf, [label]))[label]
+    if without is not None:
+        place = _place(episode.id)
+        topic = replace(topic, runs=tuple(run for run in topic.runs if _place(run["run"]) != place)).with_run(without)
+        ops.append(put(shelf.evidence_of(label), place, without))
+    if is_changed := without is not None or kept is None:
+        ops.append(put(shelf.evidence, label, whole_record(topic)))
     statuses = _status_ops(shelf, known, won_and_lost(topic), episode.id)
     moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}
     ops += [put(shelf.evidence, id, whole_record(about)) for id, about in records.items() if id not in moved]
     # One batch: after a crash either all of a run is counted or nothing.
-    yield from unless_embedding_fails([*ops, *without, *statuses])
+    # It is read again after writing: if several write at once, the last one to read sees what all have written.
+    now_found = yield from write(shelf, [*ops, *statuses])
     if item is not None:
         yield from note_episodes(shelf, [item.key], note, now)
-    # Read again after writing: if several write at once, the last one to read sees what all have written.
-    now_found = yield from settled(shelf, records)
-    if without or (known and not topic.runs):  # without its record a recall would have to read all of the topic's runs
+    if is_changed:
         topic = yield from _settled_topic(shelf, label)
     now_known = {id: one for id, one in now_found.items() if id in known}
-    more = _status_ops(shelf, now_known, won_and_lost(topic), episode.id)
-    if more:
-        yield from unless_embedding_fails(more)
-        yield from settled(shelf, known)
+    yield from write(shelf, _status_ops(shelf, now_known, won_and_lost(topic), episode.id))
     yield from _offer_at_start(shelf, episode, [one for one in now_known.values() if not one.evidence.vouched])
     for id, one in now_found.items():
         if is_due(one.evidence, now):
@@ -224,9 +237,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
                     shelf, one, None, "edited", by="evidence", why=OFFERED, run=episode.id, after={"when": when}
                 )
                 break
-    if ops:
-        yield from unless_embedding_fails(ops)
-        yield from settled(shelf, [one.lesson.id for one in known])
+    yield from write(shelf, ops)
 
 
 def _mended(episode: Episode, lesson: Lesson) -> bool:
@@ -371,13 +382,19 @@ def topics_in(items: Iterable[Item]) -> dict[str, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def _topic_rows(shelf: Shelf, episode: Episode, exempt: Collection[str], at: datetime) -> list[PutOp]:
-    """The write that records a run without lessons at its start. If an answer was rejected, it counts as a loss."""
-    result = result_of(episode)
-    shown = [id for id in episode.shown if id not in exempt and not episode.recalled_at.get(id, 0)]
-    if result is None or shown:
-        return []
+def _at_start(episode: Episode) -> set[str]:
+    """The lessons that a run was shown at its start."""
+    return {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
+
+
+def _without_lessons(episode: Episode, at: datetime) -> dict[str, Any] | None:
+    """The record of a run without lessons at its start. If an answer was rejected, it counts as a loss."""
+    if (result := result_of(episode)) is None:
+        return None
     refused = any(failure.signal == "check_failed" for failure in episode.failures)
-    value = {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
-    place = shelf.evidence_of(topic_label(episode.topic or ""))
-    return [put(place, f"{int(_draw(episode.id) * PLACES):02d}", value)]
+    return {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
+
+
+def _place(run: str) -> str:
+    """The key of a run without lessons."""
+    return f"{int(_draw(run) * PLACES):02d}"

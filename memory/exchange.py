@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from langgraph.store.base import Op
+from langgraph.store.base import Op, PutOp
 from pydantic import ValidationError
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
-from langgraph_reflexion.memory.changes import unless_embedding_fails
+from langgraph_reflexion.memory.changes import settled, unless_embedding_fails
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, out_of_bounds, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
@@ -98,9 +98,10 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         row = record(lesson)
         key, value = change_record(Evidence(), change, row)
         ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
+        ops.append(PutOp(shelf.forgotten, lesson.id, None))
     edits = (yield from _edits(shelf, edited)) if update else []
-    if ops or edits:
-        yield from unless_embedding_fails([*ops, *edits])
+    yield from unless_embedding_fails([*ops, *edits])
+    yield from settled(shelf, edited if edits else ())
     changed = len(edits) // 2
     unchanged = len(lessons) - added - changed
     return Loaded(added, unchanged, skipped, changed, otherwise=len(edited) - changed)

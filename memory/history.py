@@ -13,7 +13,7 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, every, put, read_items
-from langgraph_reflexion.memory.changes import as_recorded, settled, unless_embedding_fails
+from langgraph_reflexion.memory.changes import as_recorded, write
 from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.credit import (
     TOPIC,
@@ -264,21 +264,18 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     noted = [item for item in ended.values() if not is_undone(item)]
     ops += [put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}) for item in noted]
     undone: list[Change] = []
-    touched: list[str] = []
     for id, found in known.items():
         standing = found.evidence.standing
         meant = [change for change in standing if (what == change.run if since is None else change.at >= since)]
         rested = [source for source in found.evidence.sources if _is_meant(source, what, since)]
         more, changes = _taken_back(shelf, found, meant, counts[id], rested, now, bulk=True)
-        if more:
-            ops, undone, touched = [*ops, *more], [*undone, *changes], [*touched, id]
+        ops, undone = [*ops, *more], [*undone, *changes]
     if what is not None and not ops and not ended and not _is_known(what, known.values()):
         raise KeyError(what)
     if what is not None and not ended:
         logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
-    yield from unless_embedding_fails(ops)
+    yield from write(shelf, ops)
     yield from note_episodes(shelf, [item.key for item in noted], UNDONE, now)
-    yield from settled(shelf, touched)
     return sorted(undone, key=lambda change: (change.at, change.id))
 
 
@@ -305,8 +302,7 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
     rested = _brought_by(change, found) if change in standing else []
     meant = [known for known in standing if known == change]
     ops, undone = _taken_back(shelf, found, meant, {}, rested, shelf.clock(), bulk=False)
-    yield from unless_embedding_fails(ops)
-    yield from settled(shelf, [found.lesson.id])
+    yield from write(shelf, ops)
     return undone
 
 

@@ -35,7 +35,8 @@ from langgraph_reflexion.text.tokens import tokens
 def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Written | None]:
     """Unite the evidence of a known lesson and a new one; the better wording stays.
 
-    If nothing is new, nothing changes. `None` if the known record is damaged: the new lesson may replace it.
+    If nothing is new, nothing changes. `None` if the known record is damaged, or forgotten meanwhile: the new lesson
+    may replace it.
     """
     run = next(iter(new.sources), None)
     evidence = (yield from evidence_about(shelf, [item.key]))[item.key]
@@ -69,7 +70,9 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         why = "it was learned again"
         ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
     yield from unless_embedding_fails(ops)
-    merged = (yield from settled(shelf, [old.id]))[old.id].lesson
+    if (now_known := (yield from settled(shelf, [old.id])).get(old.id)) is None:
+        return None
+    merged = now_known.lesson
     if old.status == "quarantined":
         return Written("quarantined", merged, doubt or "it was set aside before")
     reason = ("" if ops else "it is known") if merged.status in LIVE else f"it is known and {merged.status}"

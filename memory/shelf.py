@@ -13,8 +13,9 @@ from langgraph.store.base import GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory.access import (
-    COLLECTIONS,
+    FORGOTTEN,
     GIVE_WAY,
+    NO_LESSONS,
     NOTES,
     PAGE,
     SPELL,
@@ -99,6 +100,10 @@ class Shelf:
     @property
     def notes(self) -> Namespace:
         return (*self.evidence, NOTES)
+
+    @property
+    def forgotten(self) -> Namespace:
+        return (*self.evidence, FORGOTTEN)
 
     def evidence_of(self, lesson: str) -> Namespace:
         return (*self.evidence, lesson)
@@ -211,7 +216,7 @@ def evidence_items(shelf: Shelf) -> Plan[list[Item]]:
     """Everything appended about the lessons of this namespace; a label like `evidence` may open another one below."""
     items = yield from below(shelf.evidence)
     deep = len(shelf.evidence) + 1
-    return [item for item in items if len(item.namespace) == deep and item.namespace[-1] not in (*COLLECTIONS, NOTES)]
+    return [item for item in items if len(item.namespace) == deep and item.namespace[-1] not in NO_LESSONS]
 
 
 def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, Plan, drop, every, put
+from langgraph_reflexion.memory.changes import forgotten_words, settled, without_words
 from langgraph_reflexion.memory.records import Evidence, evidence_in, sum_record
-from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, by_lesson, evidence_items
+from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, by_lesson, evidence_items, time_in
 
 APPENDED = 40
 """Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads
@@ -27,6 +28,9 @@ summed up."""
 KEPT_OF_EACH = 50
 """How many sources of each origin, and changes of status by the evidence, are kept for a lesson: the latest."""
 
+
+FORGOTTEN_KEPT = timedelta(days=1)
+"""How long it is known that a lesson was forgotten: longer than a run that began before takes to end."""
 
 NEIGHBOURS = 5
 """Episodes at each end of a listing by which its order is judged: a single one may have been rewritten."""
@@ -47,6 +51,10 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
     for label, items in of.items():
         runs += yield from fold_runs(shelf, label, items)
         yield GIVE_WAY
+    forgotten = yield from every(shelf.forgotten)
+    yield from settled(shelf, [item.key for item in forgotten])
+    if words := forgotten_words(forgotten):
+        yield without_words(shelf, (yield from every(shelf.episodes)), words)
     return Swept(runs, *(yield from drop_old(shelf)))
 
 
@@ -77,12 +85,18 @@ def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) ->
 
 
 def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
-    """Remove old episodes, and all but the latest notes of changes; return how many of each were removed."""
+    """Remove old episodes, all but the latest notes of changes, and what is known of lessons long forgotten.
+
+    Return how many episodes and notes were removed.
+    """
     episodes = yield from _drop_old_episodes(shelf)
     [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
     notes = sorted((yield from every(shelf.notes)) if more else [], key=lambda item: item.updated_at)
     if more:
         yield drop(notes[:-NOTES_KEPT])
+    end = shelf.clock() - FORGOTTEN_KEPT
+    forgotten = yield from every(shelf.forgotten)
+    yield drop(item for item in forgotten if (at := time_in(item.value.get("at"))) is None or at < end)
     return episodes, len(notes[:-NOTES_KEPT])
 
 

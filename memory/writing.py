@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from langgraph.store.base import Item, Op
+from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put
-from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import is_bound_alike, is_live, merge
@@ -96,7 +96,7 @@ def add(
                 return (yield from add(shelf, lesson, task, answer, foreign, doubt))
             if not is_live(twin) and written.lesson is not None and written.lesson.status in LIVE:
                 found = yield from read_one(shelf, twin.key)
-                yield from unless_embedding_fails((yield from _evictions(shelf, found, run_of(new))))
+                yield from write(shelf, (yield from _evictions(shelf, found, run_of(new))))
             return written
     if new.name and not doubt:
         elders = _same_name(new, items.values())
@@ -105,10 +105,9 @@ def add(
     if doubt:
         yield from unless_embedding_fails(ops)
         return Written("quarantined", new, doubt)
-    yield from unless_embedding_fails([*ops, *(yield from _consequences(shelf, found, items, against))])
+    yield from write(shelf, [*ops, *(yield from _consequences(shelf, found, items, against))])
     there = yield from stocked(shelf)
     if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
-        yield from settled(shelf, [new.id])  # another writer may have added the same lesson and decided on it
         return Written("added", new)  # nobody else has added a lesson in the meantime
     return (yield from _reconciled(shelf, new, there))
 
@@ -202,6 +201,7 @@ def _new_record(shelf: Shelf, new: Lesson, doubt: str) -> tuple[Read, list[Op]]:
     sources = source_records(new, at)
     evidence = Evidence(tuple(source for _, source in sources), changes=(replace(change, id=value["id"]),))
     ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(shelf.evidence, new.id, whole_record(evidence))]
+    ops.append(PutOp(shelf.forgotten, new.id, None))
     ops += [put(about, *row) for row in ((key, value), *sources)]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
     return Read(item, new, evidence), ops
@@ -249,7 +249,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
         return Written("added", new)
     if (move := ours.evidence.last_move) is not None and move.by == "policy":
         return Written("added", ours.lesson, f"it is retired at once: {move.why}")
-    yield from unless_embedding_fails(_opposition(shelf, ours, [known[key] for key in against if key in known]))
+    yield from write(shelf, _opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
         stays, goes = sorted((ours, known[twin.key]), key=lambda found: _age(shelf, found))
         yield from _supersede(shelf, goes, f"{stays.lesson.id} says the same")
@@ -283,7 +283,7 @@ def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Ite
     for found in known.values():
         why = f"{twin.key} takes its place"
         ops += moving(shelf, found, "superseded", "superseded", by="writer", why=why, run=run)
-    yield from unless_embedding_fails(ops)
+    yield from write(shelf, ops)
     return True
 
 

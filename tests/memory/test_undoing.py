@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from datetime import datetime
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -182,6 +185,57 @@ def test_what_is_forgotten_is_gone_in_its_earlier_wordings_too(book: LessonBook)
     left = [str(item.value) for item in book.store.search(book.namespace, limit=100)]
     assert left
     assert not [one for one in left if "busy time" in one]
+
+
+def wrote(run: str, text: str) -> Episode:
+    memo = Memo(kind="rule", text=text)
+    made = Reflection(failure_signal="f", root_cause="other", fix_strategy=[], patch_prompt="p", memory_to_write=[memo])
+    return won(run).model_copy(update={"reflections": [made]})
+
+
+def a_line(book: LessonBook, id: str, text: str) -> StringIO:
+    return StringIO(json.dumps(now(book, id).model_dump(mode="json") | {"text": text}))
+
+
+BESIDE: dict[str, Callable[[LessonBook, str], object]] = {
+    "a run it was shown in": lambda book, id: book.credit(won("r2", id)),
+    "a run that wrote it": lambda book, _: book.credit(wrote("r2", GUESTS)),
+    "feedback": lambda book, _: book.feedback("r1"),
+    "a decision": lambda book, id: book.retire(id, "not wanted"),
+    "an edit": lambda book, id: book.load(a_line(book, id, f"{GUESTS[:-1]} or busy time of yours."), update=True),
+    "an undo": lambda book, _: book.undo("e2"),
+}
+
+
+@pytest.mark.req("D15", "I8")
+@pytest.mark.parametrize("beside", BESIDE)
+def test_what_is_forgotten_while_another_writer_works_is_nowhere(book_on: Any, interrupted: Any, beside: str) -> None:
+    book, other = book_on(interrupted), book_on(interrupted)
+    id = added(book, rule())
+    added(book, rule(GUESTS, "e2"))
+    book.credit(won("r1", id))
+    interrupted.first = lambda: other.forget(id)
+    BESIDE[beside](book, id)
+    assert "busy time" not in str([item.value for item in interrupted.search((), limit=100)])
+    assert book.get(id) is None
+    assert (added(book, rule()), now(book, id).shown) == (id, 0), "learned again, it is new"
+
+
+@pytest.mark.req("D15", "I7")
+def test_what_a_writer_that_died_left_of_a_forgotten_lesson_goes_with_the_next_sweep(
+    book_on: Any, clock: Any, interrupted: Any
+) -> None:
+    book, other = book_on(interrupted), book_on(interrupted)
+    id = added(book, rule())
+    [kept] = interrupted.search(("team", "lessons"))
+    book.forget(id)
+    interrupted.put(kept.namespace, kept.key, kept.value)
+    interrupted.put((*other.namespace, "evidence", id), "change/000001/aa", {"type": "change", "before": kept.value})
+    book.sweep()
+    assert "busy time" not in str([item.value for item in interrupted.search((), limit=100)])
+    clock.pass_by(days=2)
+    book.sweep()
+    assert interrupted.search((*book.namespace, "evidence", "~forgotten")) == []
 
 
 @pytest.mark.req("D15")
