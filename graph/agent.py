@@ -47,7 +47,7 @@ from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
-from langgraph_reflexion.nodes.models.bindings import plain
+from langgraph_reflexion.nodes.models.choice import plain
 from langgraph_reflexion.nodes.models.protocols import Json, Reader
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import recall

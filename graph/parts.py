@@ -22,8 +22,15 @@ from langgraph_reflexion.nodes.actor import Actor, View
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import accepts, is_async
-from langgraph_reflexion.nodes.models.bindings import Model, Offer, bound_names, calls_tools, tool_name
-from langgraph_reflexion.nodes.models.choice import Choice, model_named
+from langgraph_reflexion.nodes.models.choice import (
+    Choice,
+    Model,
+    Offer,
+    bound_names,
+    calls_tools,
+    model_named,
+    tool_name,
+)
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Reader
 from langgraph_reflexion.nodes.models.response_format import ResponseForm

@@ -34,8 +34,7 @@ from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
-from langgraph_reflexion.nodes.models.bindings import Model
-from langgraph_reflexion.nodes.models.choice import Choice, Only
+from langgraph_reflexion.nodes.models.choice import Choice, Model, Only
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import recall

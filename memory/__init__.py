@@ -16,8 +16,8 @@ from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.memory.writing import screen
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.literals import fingerprint
+from langgraph_reflexion.text.task import topic_of
 from langgraph_reflexion.text.tokens import count_tokens
-from langgraph_reflexion.text.topics import topic_of
 
 __all__ = [
     "Change",

@@ -20,8 +20,8 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.text.normalize import word_set
+from langgraph_reflexion.text.task import TOPICS
 from langgraph_reflexion.text.tokens import characters, tokens
-from langgraph_reflexion.text.topics import TOPICS
 
 LOOKED_UP = 4000
 """Postings read for a query, the rarest words first. It bounds a search in 100,000 lessons; no set reaches it."""

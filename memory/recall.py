@@ -29,9 +29,8 @@ from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_la
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
-from langgraph_reflexion.text.request import FURTHER, LONG_TASK, sentences
+from langgraph_reflexion.text.task import FURTHER, GENERAL, LONG_TASK, NAMES, names_beside, sentences
 from langgraph_reflexion.text.tokens import tokens
-from langgraph_reflexion.text.topics import GENERAL, NAMES, names_beside
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from langgraph_reflexion.memory.access import (
 from langgraph_reflexion.memory.index import Changed, Index
 from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in, whole_in
 from langgraph_reflexion.schemas import Episode, Lesson
-from langgraph_reflexion.text.topics import GENERAL, topic_of
+from langgraph_reflexion.text.task import GENERAL, topic_of
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import lacks_tools, model_fault
 from langgraph_reflexion.nodes.host import values_now
 from langgraph_reflexion.nodes.models.asking import Reply, ask, raise_control_flow
-from langgraph_reflexion.nodes.models.bindings import Model
-from langgraph_reflexion.nodes.models.choice import Choice
+from langgraph_reflexion.nodes.models.choice import Choice, Model
 from langgraph_reflexion.nodes.models.prompt import Instructions, at_start, insert_failure_turns, under_system
 from langgraph_reflexion.nodes.models.protocols import ModelProtocol, Native
 from langgraph_reflexion.nodes.models.streaming import ask_for_object

@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.host import emit, emit_lesson
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
-from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
+from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
 from langgraph_reflexion.nodes.models.prompt import is_shown, shown_reflection, with_failure_turn
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript

@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, shown_in, task_in
 from langgraph_reflexion.text.likeness import same
-from langgraph_reflexion.text.topics import GENERAL
+from langgraph_reflexion.text.task import GENERAL
 
 KEPT = ("added", "merged", "unchanged")
 """What the book says of a lesson that it keeps to be shown."""

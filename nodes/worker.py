@@ -34,8 +34,7 @@ from langgraph_reflexion.nodes.calling import (
 )
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered
-from langgraph_reflexion.nodes.models.bindings import Model, leaves, plain
-from langgraph_reflexion.nodes.models.choice import model_named
+from langgraph_reflexion.nodes.models.choice import Model, leaves, model_named, plain
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None

@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_attempt
 from langgraph_reflexion.nodes.models.asking import ask, raise_control_flow
-from langgraph_reflexion.nodes.models.bindings import Model
+from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
 from langgraph_reflexion.nodes.verdicts import complaints

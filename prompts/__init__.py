@@ -1,5 +1,73 @@
-"""Words for the model, as text files: one file a prompt, named after what speaks it."""
+"""Prompts: the texts of this folder, and a caller's files in place of some of them."""
 
-from langgraph_reflexion.prompts.library import Prompts
+from __future__ import annotations
 
-__all__ = ["Prompts"]
+import hashlib
+import os
+from functools import cache
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from string import Template
+
+from langgraph_reflexion.errors import PromptError
+
+Texts = dict[str, Template]
+JUDGES = ("judge", "judge_satisfaction")
+
+
+class Prompts:
+    """Every prompt by its name. A bad file is an error when this is made, never during a run."""
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self._texts = dict(_shipped())
+        if folder is not None:
+            self._texts |= _replacements(folder, self._texts)
+
+    @property
+    def names(self) -> list[str]:
+        """The prompts there are."""
+        return sorted(self._texts)
+
+    def render(self, name: str, **values: object) -> str:
+        """The prompt with its values put in, once: a `$` inside a value stays a `$`."""
+        try:
+            return self._texts[name].substitute({key: str(value) for key, value in values.items()}).strip()
+        except KeyError as missing:
+            raise PromptError(f"Prompt {name!r} needs a value for ${missing.args[0]}") from None
+
+    def digest(self, name: str) -> str:
+        """A short hash of the prompt's text, to tell in a record which wording was used."""
+        return hashlib.sha256(self._texts[name].template.encode()).hexdigest()[:12]
+
+
+@cache
+def _shipped() -> Texts:
+    """Our own, read once: every agent is built with them."""
+    folder = files("langgraph_reflexion.prompts")
+    found = (file for file in folder.iterdir() if file.name.endswith(".md"))
+    return {file.name.removesuffix(".md"): Template(file.read_text(encoding="utf-8")) for file in found}
+
+
+def _replacements(given: str | Path, ours: Texts) -> Texts:
+    if not given or not isinstance(given, (str, PathLike)):
+        raise PromptError(f"`prompts` is a folder of text files, got {given!r}")
+    folder = Path(given)
+    if not os.path.isdir(folder):
+        raise PromptError(f"`prompts` is a folder of text files, and {str(folder)!r} is none")
+    replaced: Texts = {}
+    for file in sorted(folder.glob("*.md")):
+        if file.stem not in ours:
+            raise PromptError(f"No prompt is called {file.stem!r}; there are {', '.join(sorted(ours))}")
+        try:
+            text = Template(file.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as fault:
+            raise PromptError(f"Prompt {str(file)!r} is no UTF-8 text: {fault}") from fault
+        if not text.is_valid():
+            raise PromptError(f"Prompt {str(file)!r} has a `$` that names nothing; write `$$` for a plain one")
+        if unknown := set(text.get_identifiers()) - set(ours[file.stem].get_identifiers()):
+            raise PromptError(f"Prompt {str(file)!r} asks for ${min(unknown)}, which nobody gives")
+        if file.stem in JUDGES and not {"task", "answer"} & set(text.get_identifiers()):
+            raise PromptError(f"Prompt {str(file)!r} names neither $task nor $answer, so there is nothing to judge")
+        replaced[file.stem] = text
+    return replaced

@@ -20,7 +20,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.testing import Question, RoleModel, call, reflection, say
-from langgraph_reflexion.testing.questions import text_of
+from langgraph_reflexion.testing.script import text_of
 
 HERE = Path(__file__).parent / "snapshots"
 SHIPPED = Path(__file__).parent.parent / "prompts"

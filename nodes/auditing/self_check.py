@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.asking import Spent, ask, raise_control_flow
-from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas
+from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript

@@ -19,7 +19,7 @@ from langgraph_reflexion.driver import Wait, Waits
 from langgraph_reflexion.nodes.calling import pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent
-from langgraph_reflexion.nodes.models.bindings import Model
+from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.text.json_text import whole
 
 M = TypeVar("M", bound=BaseMessage)

@@ -19,7 +19,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, ask, metered, quiet, raise_control_flow
-from langgraph_reflexion.nodes.models.bindings import Model, knows_schemas, rebuilt
+from langgraph_reflexion.nodes.models.choice import Model, knows_schemas, rebuilt
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.tools.arguments import json_schema_check
 from langgraph_reflexion.prompts import Prompts

@@ -13,7 +13,7 @@ from langgraph.graph.message import push_message
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.host import hears_tokens
 from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, wait_for_reply, with_whole_text
-from langgraph_reflexion.nodes.models.bindings import Model
+from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
 
 MOST_READS = 50

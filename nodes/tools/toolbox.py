@@ -18,7 +18,7 @@ from langgraph.types import Command
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import runtime_of
-from langgraph_reflexion.nodes.models.bindings import tool_name
+from langgraph_reflexion.nodes.models.choice import tool_name
 from langgraph_reflexion.nodes.tools.arguments import Arguments
 
 Result = ToolMessage | Command[Any]

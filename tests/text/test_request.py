@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.text.request import FURTHER, sentences
+from langgraph_reflexion.text.task import FURTHER, sentences
 
 ROOM = (
     "You are in the middle of a room. Looking quickly around you, you see a cabinet 4, a cabinet 3, a countertop 2, "

@@ -1,17 +1,169 @@
-"""What every ready-made check is: a name, a function that judges, and a sync and an async way to call it."""
+"""Checks that ask nobody (a function of your own, a pattern or schema, an expected answer), and what all checks are."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
 from langgraph_reflexion.driver import Waits, run_async, run_sync
+from langgraph_reflexion.nodes.calling import accepts, is_async
+from langgraph_reflexion.nodes.models.asking import Meter
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named
 from langgraph_reflexion.schemas import Run, Verdict
+
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fromkeys(map(ord, "‘’‛ʼ"), "'")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_ARTICLE = re.compile(r"\b(?:a|an|the)\s+(?=\w)")
+_INITIALS = re.compile(r"\b[^\W\d_](?:\.[^\W\d_])+\b")
+_OPERATION = re.compile(r"(?<!\S)(?:\w|[\d.]+) [-+*/=<>] (?:\S*\d\S*|\w)(?!\S)")
+
+
+def rule(function: Callable[..., Any], name: str | None = None) -> Check:
+    """A function of the answer, or of (answer, run), sync or async, under a name of its own."""
+    if not callable(function):
+        raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"The `name` of a rule must be a string, got {name!r}")
+    label = str(name or getattr(function, "__name__", type(function).__name__))
+    check = NamedCheck("rule" if label == "<lambda>" else label, _with_run(function))
+
+    def judge(answer: Any, run: Run) -> Waits[Any]:
+        return (yield from check.verdict(answer, run, Meter()))
+
+    return Check(check.name, judge, check.asks_model, check.wants_model, check.asks_person)
+
+
+def _with_run(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself, or one of (answer, run) around a function of the answer alone."""
+    if accepts(function, None, None):
+        return function
+    if not accepts(function, None):
+        raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
+    if is_async(function):
+
+        async def later(answer: Any, _run: Run) -> Any:
+            return await function(answer)
+
+        return later
+    return lambda answer, _run: function(answer)
+
+
+def matches(form: Any) -> Check:
+    """The answer holds a regular expression, or is a value of a JSON schema or pydantic model."""
+    if isinstance(form, (str, re.Pattern)):
+        return _matches_pattern(form)
+    try:
+        wanted = ResponseForm(form)
+    except ValueError:
+        raise ValueError(f"`matches` takes a regular expression, JSON schema or pydantic model, got {form!r}") from None
+
+    def judge(answer: Any, _run: Run) -> Verdict:
+        _, fault = wanted.read(answer) if isinstance(answer, str) else wanted.fitted(answer)
+        return Verdict(passed=not fault, feedback=fault)
+
+    return sync_check("matches", judge)
+
+
+def _matches_pattern(form: str | re.Pattern[str]) -> Check:
+    try:
+        pattern = re.compile(form)
+    except re.error as fault:
+        raise ValueError(f"`matches` takes a regular expression, and {form!r} is none: {fault}") from None
+    if not isinstance(pattern.pattern, str):
+        raise ValueError(f"`matches` takes a regular expression of text, got {form!r}")
+
+    def judge(answer: Any, _run: Run) -> Verdict:
+        if pattern.search(text_of(answer)):
+            return Verdict(passed=True)
+        return Verdict(passed=False, feedback=f"nothing in the answer matches `{pattern.pattern}`")
+
+    return sync_check("matches", judge)
+
+
+def exact(expected: Any) -> Check:
+    """The answer is the expected one; case, articles, punctuation and space do not count.
+
+    The verdict never shows the expected answer, so that a second attempt has to find it.
+    """
+    if expected is None or (isinstance(expected, str) and not expected.strip()):
+        raise ValueError(f"`exact` takes the expected answer, got {expected!r}")
+    wanted = normalize_answer(text_of(expected))
+
+    def judge(answer: Any, _run: Run) -> Verdict:
+        if answer == expected or normalize_answer(text_of(answer)) == wanted:
+            return Verdict(passed=True)
+        return Verdict(passed=False, feedback="this is not the expected answer")
+
+    return sync_check("exact", judge)
+
+
+def contains_all(words: Iterable[str]) -> Check:
+    """The answer holds each of these texts, in any case; a number does not count within a longer one."""
+    listed = isinstance(words, Iterable) and not isinstance(words, (str, bytes))
+    given = tuple(words) if listed else ()
+    if not given or not all(isinstance(word, str) and word.strip() for word in given):
+        raise ValueError(f"`contains_all` takes a list of texts, got {words!r}")
+    wanted = [(word, re.compile(_as_pattern(_casefold(word)))) for word in given]
+
+    def judge(answer: Any, _run: Run) -> Verdict:
+        text = _casefold(text_of(answer))
+        missing = [f"{word!r} is missing" for word, pattern in wanted if not pattern.search(text)]
+        return Verdict(passed=not missing, issues=missing)
+
+    return sync_check("contains_all", judge)
+
+
+def _casefold(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _as_pattern(text: str) -> str:
+    """A pattern of the text that does not match a part of a longer number."""
+    before = r"(?<![\d])(?<!\d[.,])" if text[0].isdigit() else ""
+    after = r"(?!\d)(?![.,]\d)" if text[-1].isdigit() else ""
+    return f"{before}{re.escape(text)}{after}"
+
+
+def normalize_answer(text: str) -> str:
+    """Return an answer without case, articles, punctuation and extra space, as HotpotQA compares answers.
+
+    Signs and dots inside numbers and names stay (3.5 is not 35, C++ is not C), and no answer becomes empty.
+    """
+    plain = _casefold(unicodedata.normalize("NFKC", text).translate(_DASHES))
+    text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
+    text = _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
+    kept = "".join(char if _has_meaning(text, i) else "" for i, char in enumerate(text))
+    bare = " ".join(kept.split())
+    return " ".join(_ARTICLE.sub("", bare).split()) or bare or plain
+
+
+def _has_meaning(text: str, at: int) -> bool:
+    """Whether a character belongs to the answer, and is not punctuation around it."""
+    char = text[at]
+    if char.isalnum() or char.isspace() or unicodedata.category(char)[0] not in "PS":
+        return True
+    if not char.isascii():
+        return unicodedata.category(char)[0] == "S"  # ° and € say something; dots and quotes of any script do not
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if before.isdigit() and after.isdigit():
+        return True
+    if char in "-+*/=<>" and _OPERATION.search(text, max(0, at - 8), at + 12) and before + after == "  ":
+        return True
+    if after.isdigit() and char in "-+.":
+        return not before.isalnum()
+    if char in "+#" and re.search(r"\w[+#]*$", text[:at]):  # C++, C#
+        return True
+    return char in ".+*^=<>#@&" and before.isalnum() and after.isalnum()
+
+
+# ---------------------------------------------------------------- what every check of this package is
 
 Judge = Callable[[Any, Run], Waits[Any]]
 """A generator of (answer, run) that yields what it waits for, and returns what any check may return."""

@@ -12,7 +12,7 @@ from langgraph_reflexion.nodes.calling import accepts, call_function
 from langgraph_reflexion.nodes.models.asking import Meter
 from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, decided, together, verdicts_on
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
-from langgraph_reflexion.text.topics import topic_of
+from langgraph_reflexion.text.task import topic_of
 
 
 def all_of(*checks: Any) -> Check:

@@ -19,15 +19,13 @@ from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import interrupt
 from pydantic_core import to_json
 
-from langgraph_reflexion.checks.check import Check, sync_check, text_of
-from langgraph_reflexion.checks.plain import normalize_answer
+from langgraph_reflexion.checks.check import Check, normalize_answer, sync_check, text_of
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit
 from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.bindings import knows_schemas
-from langgraph_reflexion.nodes.models.choice import model_named
+from langgraph_reflexion.nodes.models.choice import knows_schemas, model_named
 from langgraph_reflexion.nodes.models.response_format import as_format
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts

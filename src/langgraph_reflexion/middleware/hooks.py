@@ -64,7 +64,7 @@ from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import end_message, finish
 from langgraph_reflexion.nodes.host import was_resumed
-from langgraph_reflexion.nodes.models.bindings import tool_name
+from langgraph_reflexion.nodes.models.choice import tool_name
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.observe import observe

@@ -15,8 +15,7 @@ from pydantic_core import to_json
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.finish import end_message
-from langgraph_reflexion.nodes.models.bindings import Model, plain
-from langgraph_reflexion.nodes.models.choice import Choice
+from langgraph_reflexion.nodes.models.choice import Choice, Model, plain
 from langgraph_reflexion.state import State
 
 

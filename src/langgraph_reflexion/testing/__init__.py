@@ -9,8 +9,7 @@ from langgraph_reflexion.testing.models import (
     TextOnlyRoleModel,
     TextOnlyScriptedModel,
 )
-from langgraph_reflexion.testing.questions import Question
-from langgraph_reflexion.testing.replies import ScriptExhausted, ask, call, calls, reflection, replan, say
+from langgraph_reflexion.testing.script import Question, ScriptExhausted, ask, call, calls, reflection, replan, say
 
 __all__ = [
     "Question",

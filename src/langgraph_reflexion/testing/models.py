@@ -19,8 +19,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from langgraph_reflexion.testing.questions import Question, Role, read_question
-from langgraph_reflexion.testing.replies import Reply, ScriptExhausted, chunks_of, render
+from langgraph_reflexion.testing.script import Question, Reply, Role, ScriptExhausted, chunks_of, read_question, render
 
 Step: TypeAlias = Reply | Callable[[list[BaseMessage]], Reply]
 """One line of a script: a reply, or a function of the prompt's messages that gives one."""

@@ -11,8 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from langgraph_reflexion.testing.models import Double, Policy, RoleModel, ScriptedModel
-from langgraph_reflexion.testing.questions import Question
-from langgraph_reflexion.testing.replies import ScriptExhausted
+from langgraph_reflexion.testing.script import Question, ScriptExhausted
 from model_server.moods import ERRORS, Choice, Mood, spoilt, without_answer
 from model_server.strictness import fault_in_request
 from model_server.wire import choice_of, completion, events, read, usage_of

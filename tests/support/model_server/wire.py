@@ -17,8 +17,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langgraph_reflexion.testing.questions import Question, read_question
-from langgraph_reflexion.testing.replies import chunks_of
+from langgraph_reflexion.testing.script import Question, chunks_of, read_question
 from model_server.moods import Choice
 
 
