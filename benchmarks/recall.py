@@ -2,7 +2,7 @@
 
 Each set is a file of lessons and a file of tasks with the lessons that fit them, often none. The score's constants were
 set on the parts `tune`, `long tune` and `rooms tune`. The results on `held`, `long held`, `logs`, `fresh` and `messy`
-were looked at while the form of the score was chosen (about 1,900 settings searched). Rules of `text/request.py` (the
+were looked at while the form of the score was chosen (about 1,900 settings searched). Rules of `text/task.py` (the
 label `# Input`, 600 characters) were written for `statements` and `--long`:
 
 - `tune`, `held`: lessons as models word them; tasks of the same families in other words, English and Chinese.

@@ -23,14 +23,14 @@ from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
-from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of, fault_in, start_of_last_run
+from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of, fault_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.begin import run_id
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.step import Step
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
-from langgraph_reflexion.state import read_channels
+from langgraph_reflexion.state import read_channels, start_of_run
 
 TURNS = {"errors": 4, "memories": 5}
 """Turns of each auditor, unless its limits say otherwise."""
@@ -109,15 +109,13 @@ class Audits:
         if getattr(outcome, "status", None) == "needs_input":
             return None
         messages = as_messages(values.get("messages"))
-        ids = [message.id for message in messages]
-        task = about["task_id"] if about is not None else None
         if about is not None and self.settings.in_agent:
             namespace = about["namespace"]
         else:
             namespace = memory.namespace_for(config) if memory is not None else None
         return AuditedRun(
             messages=messages,
-            start=ids.index(task) if task is not None and task in ids else start_of_last_run(messages),
+            start=start_of_run(messages, about["task_id"] if about is not None else None),
             session=getattr(outcome, "run_id", None) or run_id(config),
             failures=failures_of(outcome),
             namespace=namespace,

@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import mistakes
-from langgraph_reflexion.state import RouteState, edited_in, last_turn, waiting_in
+from langgraph_reflexion.state import RouteState, edited_in, last_turn, open_calls, waiting_in
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Routes:
         """Calls run or wait for approval, a question is asked, an answer checked, a bad decision reflected on."""
         turn, answers = last_turn(state["messages"])
         waiting = waiting_in(state)
-        if turn is not None and (calls := self._calls_to_run(turn, answers)):
+        if calls := self._calls_to_run(turn, answers):
             return self._towards_tools(state, calls)
         if self._waits_for_client(turn, answers):
             return "finish"
@@ -66,13 +66,13 @@ class Routes:
             return "ask"
         return self._sent(state, calls)
 
-    def _calls_to_run(self, turn: AIMessage, answers: Sequence[ToolMessage]) -> list[ToolCall]:
+    def _calls_to_run(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[ToolCall]:
         """The open calls of tools that run here."""
         return [call for call in open_calls(turn, answers) if call["name"] not in self.tools.client]
 
     def _waits_for_client(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> bool:
         """Whether only calls of the caller's own are open: the run ends, and they are answered with the next."""
-        return turn is not None and bool(self.tools.client) and bool(open_calls(turn, answers))
+        return bool(self.tools.client) and bool(open_calls(turn, answers))
 
     def _sent(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
         """One task a call, so that a pause or a failure in one never runs another twice."""
@@ -89,7 +89,7 @@ class Routes:
         if state["decision"] is not None:
             return "finish"
         turn, answers = last_turn(state["messages"])
-        if turn is not None and (calls := self._calls_to_run(turn, answers)):
+        if calls := self._calls_to_run(turn, answers):
             return self._sent(state, calls)
         if self._waits_for_client(turn, answers):
             return "finish"
@@ -134,11 +134,3 @@ class Routes:
     def after_reflect(self, state: RouteState) -> str:
         """On, unless there is nothing to change."""
         return "wrap_up" if state["stop"] else self.remembering
-
-
-def open_calls(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[ToolCall]:
-    """The turn's calls that nothing has answered yet."""
-    if not turn.tool_calls:
-        return []
-    answered = {answer.tool_call_id for answer in answers}
-    return [call for call in turn.tool_calls if call["id"] not in answered]

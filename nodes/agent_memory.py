@@ -19,6 +19,7 @@ from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import conf, runtime_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
 from langgraph_reflexion.state import State, shown_in, task_in
+from langgraph_reflexion.text.json_text import texts_in
 
 logger = logging.getLogger(__name__)
 
@@ -102,11 +103,5 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
         elif isinstance(message, AIMessage) and isinstance(message.content, list):  # the provider's own tools
             blocks = (block for block in message.content if isinstance(block, dict))
             results = (block for block in blocks if str(block.get("type")).endswith("tool_result"))
-            texts += [text for block in results for text in _strings_in(block)]
+            texts += [text for block in results for text in texts_in(block)]
     return texts
-
-
-def _strings_in(value: Any) -> list[str]:
-    if isinstance(value, (dict, list)):
-        return [text for part in (value.values() if isinstance(value, dict) else value) for text in _strings_in(part)]
-    return [value] if isinstance(value, str) else []

@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
-from langgraph_reflexion.state import State, Update, Waiting, last_turn
+from langgraph_reflexion.state import State, Update, Waiting, last_turn, open_calls
 from langgraph_reflexion.text.json_text import whole
 
 
@@ -22,7 +22,8 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
     """The person's reply in the conversation; if there is nobody to ask, the question ends the run."""
     turn, answers = last_turn(state["messages"])
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
-    if turn is not None and call is None and (waiting := _to_approve(tools, state, turn, answers)):
+    waiting = [c for c in open_calls(turn, answers) if needs_approval(c, tools.approve, state)] if call is None else []
+    if waiting:
         return _approved(tools, budget, state, waiting, config)
     decision = state.get("decision")
     if call is not None:
@@ -51,13 +52,6 @@ def question_call(protocol: ModelProtocol, tools: Toolbox, turn: AIMessage) -> T
     if not can_ask_user(protocol, tools):
         return None
     return next((call for call in turn.tool_calls if call["name"] == "ask_user"), None)
-
-
-def _to_approve(tools: Toolbox, state: State, turn: AIMessage, answers: Sequence[ToolMessage]) -> list[ToolCall]:
-    """The turn's open calls that a person must approve first."""
-    answered = {answer.tool_call_id for answer in answers}
-    calls = [call for call in turn.tool_calls if call["id"] not in answered]
-    return [call for call in calls if needs_approval(call, tools.approve, state)]
 
 
 def needs_approval(call: ToolCall, approve: Mapping[str, Approval], state: Mapping[str, Any]) -> bool:

@@ -13,10 +13,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.budget import Budget, count_repeats, tokens_in
+from langgraph_reflexion.nodes.budget import Budget, new_failure, tokens_in
 from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.decide import USAGE
 from langgraph_reflexion.nodes.exceptions import (
     as_sentence,
     describe,
@@ -25,7 +24,7 @@ from langgraph_reflexion.nodes.exceptions import (
     pause_before,
     tool_error_class,
 )
-from langgraph_reflexion.nodes.host import emit, emit_attempt, emit_failure, is_first_step, was_resumed
+from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, emit_step, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.prompt import older_memos, shown_reflection
@@ -241,15 +240,9 @@ def _raised(
 ) -> Waits[Update]:
     """The worker raised or took too long: tried again as often as asked, else the attempt is used up."""
     mark = fingerprint("tool_error", trial.worker.name, describe(fault))
-    failure = Failure(
-        signal="tool_error",
-        evidence=f"The worker failed: {as_sentence(fault)}",
-        step=state["tally"]["steps"] + 1,
-        tool=trial.worker.name,
-        error_class=tool_error_class(fault),
-        fingerprint=mark,
-        repeats=count_repeats(mark, state["failures"]),
-    )
+    evidence, step = f"The worker failed: {as_sentence(fault)}", state["tally"]["steps"] + 1
+    about: dict[str, Any] = {"tool": trial.worker.name, "error_class": tool_error_class(fault)}
+    failure = new_failure(state, "tool_error", evidence, mark, step=step, **about)
     emit_failure(config, failure)
     failures = [*state["failures"], failure]
     tried = len(failures) - state["tally"]["mark"]["failures"]
@@ -289,8 +282,8 @@ def _given_up(budget: Budget, state: State, config: RunnableConfig, work: Worker
 def _unanswered(budget: Budget, state: State, config: RunnableConfig, update: Update, failure: Failure) -> Update:
     """An attempt that failed because of what the worker did."""
     mark = failure.fingerprint or fingerprint(failure.signal, failure.tool, failure.evidence)
-    place = {"step": update["tally"]["steps"], "fingerprint": mark, "repeats": count_repeats(mark, state["failures"])}
-    failure = failure.model_copy(update=place)
+    about: dict[str, Any] = {"tool": failure.tool, "error_class": failure.error_class}
+    failure = new_failure(state, failure.signal, failure.evidence, mark, step=update["tally"]["steps"], **about)
     emit_failure(config, failure)
     ends = _used_up(budget, state, config, update, [*state["failures"], failure], "max_attempts", failure.evidence)
     return update | ends | {"failure": failure}
@@ -336,17 +329,15 @@ def _emit_step(
     fault: str | None,
 ) -> None:
     """The record of this attempt as an event; it is not kept in the state."""
-    emit(
+    emit_step(
         config,
-        "step",
+        "attempt",
+        meter.spent,
         step=state["tally"]["steps"] + 1,
-        node="attempt",
         run_id=state["about"]["id"],
         asked=prompt,
         answered=None if work is None else work.message or work.answer,
         read=None if work is None else work.answer,
         decided="invalid" if work is None else "finish",
         fault=fault,
-        model=None if work is None or work.message is None else work.message.response_metadata.get("model_name"),
-        usage=dict(zip(USAGE, meter.spent, strict=True)),
     )

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.models.asking import Reply, Spent, add_spent
-from langgraph_reflexion.schemas import Attempt, Failure, StopReason, Usage
+from langgraph_reflexion.schemas import Attempt, Failure, Signal, StopReason, Usage
 from langgraph_reflexion.state import Mark, Tally
 from langgraph_reflexion.text.tokens import count_tokens
 
@@ -149,9 +149,13 @@ def tokens_in(tally: Tally) -> int:
     return tally["spent"][2] + tally["reflecting"][2]
 
 
-def count_repeats(fingerprint: str, earlier: Sequence[Failure]) -> int:
-    """How many failures have this fingerprint, the present one included."""
-    return 1 + sum(failure.fingerprint == fingerprint for failure in earlier)
+def new_failure(
+    state: Mapping[str, Any], signal: Signal, evidence: str, fingerprint: str, *, step: int | None = None, **fields: Any
+) -> Failure:
+    """A failure of the present step, or of this one, with how many of the run have its fingerprint."""
+    repeats = 1 + sum(earlier.fingerprint == fingerprint for earlier in state["failures"])
+    step = state["tally"]["steps"] if step is None else step
+    return Failure(signal=signal, evidence=evidence, fingerprint=fingerprint, step=step, repeats=repeats, **fields)
 
 
 def usage_of(spent: Spent) -> Usage:

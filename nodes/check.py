@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.budget import Budget, count_repeats
+from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
@@ -29,7 +28,17 @@ from langgraph_reflexion.nodes.verdicts import (
     with_contradiction,
 )
 from langgraph_reflexion.schemas import Failure, Run, Verdict
-from langgraph_reflexion.state import State, Update, Waiting, edited_in, last_turn, shown_in, task_in, waiting_in
+from langgraph_reflexion.state import (
+    State,
+    Update,
+    Waiting,
+    edited_in,
+    last_turn,
+    shown_in,
+    start_of_run,
+    task_in,
+    waiting_in,
+)
 
 EVIDENCE = 8_000
 """Characters of a refused answer and of what the checks said, as evidence."""
@@ -142,7 +151,7 @@ def _run_for_checks(
     wants_model = any(check.wants_model for check in evaluator.checks)
     model = (yield from actor.plain_model(state, config)) if wants_model else None
     messages = shown_in(state)
-    since = _task_position(messages, state["about"]["task_id"])
+    since = start_of_run(messages, state["about"]["task_id"])
     return Run(
         task=task_in(state),
         messages=tuple(messages),
@@ -158,22 +167,9 @@ def _run_for_checks(
     )
 
 
-def _task_position(messages: Sequence[AnyMessage], task_id: str | None) -> int:
-    """Where the task was given; a reply to a question comes later and does not count."""
-    found = (i for i, message in enumerate(messages) if message.id is not None and message.id == task_id)
-    spoken = (i for i, message in enumerate(messages) if isinstance(message, HumanMessage))
-    return next(found, max(spoken, default=0))
-
-
 def _failure(budget: Budget, state: State, text: str, verdicts: list[Verdict]) -> Failure:
     complaint = complaints(verdicts, budget.limits.success_score) or "refused"
-    mark = fingerprint("check_failed", None, complaint)
     broken = any(CHECK_FAULT in issue for verdict in verdicts for issue in verdict.issues)
-    return Failure(
-        signal="check_failed",
-        evidence=f"The answer was: {bounded(text, EVIDENCE // 2)}\n{complaint}",
-        step=state["tally"]["steps"],
-        error_class="exception" if broken else None,
-        fingerprint=mark,
-        repeats=count_repeats(mark, state["failures"]),
-    )
+    evidence = f"The answer was: {bounded(text, EVIDENCE // 2)}\n{complaint}"
+    mark = fingerprint("check_failed", None, complaint)
+    return new_failure(state, "check_failed", evidence, mark, error_class="exception" if broken else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +13,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.actor import Actor, Repair, ask_for_decision
-from langgraph_reflexion.nodes.budget import Budget, count_repeats
+from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe
-from langgraph_reflexion.nodes.host import emit, emit_failure
+from langgraph_reflexion.nodes.host import emit_failure, emit_step
 from langgraph_reflexion.nodes.models.asking import Reply, add_spent, cut_off, refusal_in
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
@@ -27,7 +27,6 @@ from langgraph_reflexion.state import State, Update, Waiting, last_id, last_turn
 
 logger = logging.getLogger(__name__)
 
-USAGE = ("input", "output", "total", "calls")
 LONGEST_NAME = 200
 """Characters of an unknown tool's name that are quoted."""
 REPLAN_NOTED = "Noted. Go on by the new plan."
@@ -63,7 +62,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
         if isinstance(result, Valid):
             return _accepted(budget, state, result, spent, failures)
         result = replace(result, message=bounded(result.message, QUOTED))
-        failure = _failure(result, reply.message, step, [*state["failures"], *failures])
+        failure = _failure({**state, "failures": [*state["failures"], *failures]}, result, reply.message, step)
         failures.append(failure)
         emit_failure(config, failure, reply.message.id)
         shown = actor.protocol.invalid_turn(with_ids(reply.message), result.message)
@@ -108,7 +107,8 @@ def _problem_with(actor: Actor, tools: Toolbox, decision: Decision) -> Invalid |
     """Why the agent's controls and tools do not allow a decision, or None."""
     if decision.action in CONTROLS and decision.action not in actor.protocol.controls:
         return Invalid("rule_violation", f"the action `{decision.action}` is not available to this agent")
-    if isinstance(actor.protocol, Native) and (written := written_call(decision.final or "", tools.names)):
+    is_answer = isinstance(actor.protocol, Native) and bool(decision.final)
+    if is_answer and (written := written_call(str(decision.final), tools.names)):
         return Invalid("parse_error", f"the call of {written!r} is written as text: call the tool itself, or answer")
     for call in decision.calls:
         name = call["name"]
@@ -124,18 +124,12 @@ def _problem_with(actor: Actor, tools: Toolbox, decision: Decision) -> Invalid |
     return None
 
 
-def _failure(invalid: Invalid, reply: AIMessage, step: int, earlier: Sequence[Failure]) -> Failure:
+def _failure(state: Mapping[str, Any], invalid: Invalid, reply: AIMessage, step: int) -> Failure:
     calls = [*reply.tool_calls, *reply.invalid_tool_calls]
     raw = reply.text if not calls else f"{reply.text} {[(call['name'], call['args']) for call in calls]}".strip()
+    evidence = f"{invalid.message}\nThe reply was: {bounded(raw, QUOTED) or '(nothing)'}"
     mark = fingerprint(invalid.signal, invalid.tool, invalid.message)
-    return Failure(
-        signal=invalid.signal,
-        evidence=f"{invalid.message}\nThe reply was: {bounded(raw, QUOTED) or '(nothing)'}",
-        step=step,
-        tool=invalid.tool,
-        fingerprint=mark,
-        repeats=count_repeats(mark, earlier),
-    )
+    return new_failure(state, invalid.signal, evidence, mark, step=step, tool=invalid.tool)
 
 
 def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], failures: list[Failure]) -> Update:
@@ -204,17 +198,15 @@ def _emit_step(
     """The record of this round as an event; it is not kept in the state."""
     decision: Any = result.decision if isinstance(result, Valid) else None
     refused = isinstance(result, Valid) and result.refused
-    emit(
+    emit_step(
         config,
-        "step",
+        "decide",
+        reply.spent,
         step=step,
-        node="decide",
         run_id=state["about"]["id"],
         asked=prompt,
         answered=reply.message,
         read=dict(decision) if decision is not None else None,
         decided="refusal" if refused else decision.action if decision else "invalid",
         fault=result.message if isinstance(result, Invalid) else None,
-        model=(reply.message.response_metadata or {}).get("model_name"),
-        usage=dict(zip(USAGE, reply.spent, strict=True)),
     )

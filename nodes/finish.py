@@ -33,7 +33,7 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, together
 from langgraph_reflexion.nodes.wrap_up import best_of, has_unfinished_work, wrap_up_without_model
 from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
-from langgraph_reflexion.state import CHANNELS, State, Update, Waiting, last_turn, read_channels, task_in
+from langgraph_reflexion.state import CHANNELS, State, Update, Waiting, last_turn, open_calls, read_channels, task_in
 
 LONGEST_TASK = 4_000
 """Characters of a task that an episode keeps."""
@@ -142,11 +142,10 @@ def _ending(budget: Budget, tools: Toolbox, state: State) -> Ending:
 
 def _calls_for_client(tools: Toolbox, state: State) -> list[str]:
     """The ids of the calls that the run ended with for the caller to run."""
-    turn, answers = last_turn(state["messages"])
-    if turn is None or not tools.client or state["decision"] is not None or state.get("stop"):
+    if not tools.client or state["decision"] is not None or state.get("stop"):
         return []
-    answered = {answer.tool_call_id for answer in answers}
-    return [str(call["id"]) for call in turn.tool_calls if call["name"] in tools.client and call["id"] not in answered]
+    calls = open_calls(*last_turn(state["messages"]))
+    return [str(call["id"]) for call in calls if call["name"] in tools.client]
 
 
 def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -> list[AnyMessage]:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any, cast
 
 from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph import errors
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -147,6 +148,20 @@ def is_bad_resume(fault: BaseException) -> bool:
 def emit(config: RunnableConfig, event: str, /, **fields: Any) -> None:
     """Write an event to the custom stream."""
     runtime_of(config).stream_writer({"type": event, **fields})
+
+
+def emit_step(
+    config: RunnableConfig, node: str, spent: Sequence[int], *, answered: Any, model: str | None = None, **fields: Any
+) -> None:
+    """The record of one question to a model, and what was read in the reply; it is not kept in the state."""
+    if isinstance(answered, BaseMessage):
+        model = (answered.response_metadata or {}).get("model_name")
+    emit(config, "step", node=node, answered=answered, model=model, usage=usage_fields(spent), **fields)
+
+
+def usage_fields(spent: Sequence[int]) -> dict[str, int]:
+    """Tokens and model calls by their names in an event."""
+    return dict(zip(("input", "output", "total", "calls"), spent, strict=True))
 
 
 def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | None = None) -> None:

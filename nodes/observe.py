@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.budget import Budget, count_repeats
+from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
@@ -18,8 +18,9 @@ from langgraph_reflexion.nodes.tool import note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import ErrorClass, Failure, Signal
+from langgraph_reflexion.schemas import ErrorClass, Failure
 from langgraph_reflexion.state import Blocked, State, Update, Waiting, last_turn
+from langgraph_reflexion.text.json_text import texts_in
 
 QUOTED_RESULT = 2_000
 EVIDENCE = 4_000
@@ -118,37 +119,16 @@ def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     error_class: ErrorClass = how.get("error_class") or "exception"
     evidence = bounded(f"{call['name']}({call['args']}) failed. {answer.text}", EVIDENCE)
     # The call's own values are an instance's: quoted back in an error, they do not make it another mistake.
-    mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}", _texts_in(call["args"]))
-    return _failure(state, "tool_error", evidence, mark, call["name"], error_class)
-
-
-def _texts_in(value: object) -> list[str]:
-    """The texts among a call's arguments, at any depth."""
-    if isinstance(value, str):
-        return [value] if value.strip() else []
-    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for item in held for text in _texts_in(item)]
+    mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}", texts_in(call["args"]))
+    return new_failure(state, "tool_error", evidence, mark, tool=call["name"], error_class=error_class)
 
 
 def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
     call, result = last.call, last.answer.text
     signal, sentence = KINDS[loop.kind]
     evidence = bounded(f"{sentence}: {call['name']}({call['args']}), {loop.repeats} times. Result: {result}", EVIDENCE)
-    return _failure(state, signal, evidence, fingerprint(signal, call["name"], loop.kind), call["name"])
-
-
-def _failure(
-    state: State, signal: Signal, evidence: str, mark: str, tool: str, error_class: ErrorClass | None = None
-) -> Failure:
-    return Failure(
-        signal=signal,
-        evidence=evidence,
-        step=state["tally"]["steps"],
-        tool=tool,
-        error_class=error_class,
-        fingerprint=mark,
-        repeats=count_repeats(mark, state["failures"]),
-    )
+    mark = fingerprint(signal, call["name"], loop.kind)
+    return new_failure(state, signal, evidence, mark, tool=call["name"])
 
 
 def to_block(state: State, loop: Loop) -> dict[str, Blocked]:

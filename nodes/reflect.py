@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_in
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
-from langgraph_reflexion.nodes.host import emit, emit_lesson
+from langgraph_reflexion.nodes.host import emit, emit_lesson, usage_fields
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
 from langgraph_reflexion.nodes.models.prompt import is_shown, shown_reflection, with_failure_turn
@@ -31,8 +31,8 @@ from langgraph_reflexion.nodes.recall import choose_shown, find_lessons, has_fai
 from langgraph_reflexion.nodes.reflection_reply import ReadReflection, read_freely, read_reflection, reply_schema
 from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason, Usage
-from langgraph_reflexion.state import Blocked, State, Update, shown_in, task_in
+from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
+from langgraph_reflexion.state import Blocked, State, Update, shown_in, start_of_run, task_in
 
 KEPT_REFLECTIONS = 3
 """Reflections shown to the next attempt of a trial, as many as failure turns stay whole in a run."""
@@ -318,9 +318,7 @@ def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
     messages = shown_in(state)
     if failure.signal == "feedback":
         return messages[-LATEST:]
-    task_id = state["about"]["task_id"]
-    since = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].id == task_id), 0) if task_id else 0
-    return messages[since:]
+    return messages[start_of_run(messages, state["about"]["task_id"]) :]
 
 
 def _depth_text(actor: Actor, state: State, depth: Depth) -> str:
@@ -371,5 +369,5 @@ def _emit(
         step=state["tally"]["steps"],
         node="reflect",
         run_id=state["about"]["id"],
-        usage=dict(zip(Usage.model_fields, spent, strict=True)),
+        usage=usage_fields(spent),
     )

@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, decided
 from langgraph_reflexion.schemas import ErrorClass
-from langgraph_reflexion.state import Handoff, State, Update, last_turn
+from langgraph_reflexion.state import Handoff, State, Update, last_turn, open_calls
 from langgraph_reflexion.text.json_text import whole
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
@@ -65,13 +65,11 @@ def _whole_turn(
     tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, state: State, config: RunnableConfig
 ) -> Waits[Update]:
     """The answers to a turn's open calls, for a caller who runs this node alone."""
-    turn, answers = last_turn(state["messages"])
-    answered, messages = {answer.tool_call_id for answer in answers}, list[Any]()
-    for call in turn.tool_calls if turn is not None else []:
-        if call["id"] not in answered:
-            result = yield from _run(tools, evaluator, budget, call, view.of(state), config)
-            update = _update_for(view, call, result, config)
-            messages += update["messages"] if isinstance(update, dict) else update
+    messages: list[Any] = []
+    for call in open_calls(*last_turn(state["messages"])):
+        result = yield from _run(tools, evaluator, budget, call, view.of(state), config)
+        update = _update_for(view, call, result, config)
+        messages += update["messages"] if isinstance(update, dict) else update
     return {"messages": messages}
 
 

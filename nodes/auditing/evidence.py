@@ -59,11 +59,6 @@ def as_messages(given: Any) -> list[AnyMessage]:
     return messages
 
 
-def start_of_last_run(messages: Sequence[AnyMessage]) -> int:
-    """Where the last run of a conversation begins: with the last thing the user said."""
-    return max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=0)
-
-
 def failures_of(outcome: Any) -> list[str]:
     """The failures in an outcome of ours, as text; none in anything else."""
     given = outcome.get("failures") if isinstance(outcome, Mapping) else getattr(outcome, "failures", None)

@@ -151,10 +151,10 @@ _WRITTEN_CALL = re.compile(
 
 def written_call(text: str, tools: Sequence[str]) -> str | None:
     """The tool that an answer calls in text, as `Action: Search[x]`, where it should have called it natively."""
-    names = {_letters(name): name for name in tools}
-    if "final answer:" in text.casefold():
+    if not (calls := list(_WRITTEN_CALL.finditer(text))) or "final answer:" in text.casefold():
         return None
-    for call in _WRITTEN_CALL.finditer(text):
+    names = {_letters(name): name for name in tools}
+    for call in calls:
         name = names.get(_letters(call[1]))
         if name is not None and (call[2] or "action input" in text.casefold()):
             return name

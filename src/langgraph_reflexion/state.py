@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Self
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langgraph.channels import EphemeralValue, LastValue
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
@@ -370,6 +370,22 @@ def last_turn(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[To
         else:
             break
     return None, []
+
+
+def open_calls(turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[ToolCall]:
+    """A turn's calls that nothing has answered yet."""
+    if turn is None or not turn.tool_calls:
+        return []
+    answered = {answer.tool_call_id for answer in answers}
+    return [call for call in turn.tool_calls if call["id"] not in answered]
+
+
+def start_of_run(messages: Sequence[AnyMessage], task_id: str | None = None) -> int:
+    """Where the last run of a conversation begins: at its task, else at the last message of the user."""
+    ids = [message.id for message in messages]
+    if task_id is not None and task_id in ids:
+        return ids.index(task_id)
+    return max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=0)
 
 
 def last_id(state: Mapping[str, Any]) -> str | None:

@@ -23,7 +23,7 @@ from langgraph_reflexion.checks.check import Check, normalize_answer, sync_check
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.host import checkpoints, emit
+from langgraph_reflexion.nodes.host import checkpoints, emit_step
 from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import knows_schemas, model_named
 from langgraph_reflexion.nodes.models.response_format import as_format
@@ -202,11 +202,11 @@ def _current_config() -> RunnableConfig:
 
 def _record(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault: str | None, meter: Meter) -> None:
     """The judge's request, reply and cost, as an event in the record of the round."""
-    emit(
+    emit_step(
         _current_config(),
-        "step",
+        "check",
+        meter.spent,
         step=run.step,
-        node="check",
         run_id=run.id,
         attempt=run.attempt,
         check="llm_judge",
@@ -215,8 +215,6 @@ def _record(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault: s
         read=verdict.model_dump(mode="json") if verdict is not None else None,
         decided="verdict" if verdict is not None else "invalid",
         fault=fault,
-        model=None,
-        usage=dict(zip(("input", "output", "total", "calls"), meter.spent, strict=True)),
     )
 
 

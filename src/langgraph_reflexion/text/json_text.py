@@ -107,6 +107,14 @@ def whole(text: str) -> str:
     return _SURROGATE.sub("\ufffd", _SURROGATE_PAIR.sub(lambda pair: _join(*pair.groups()), text))
 
 
+def texts_in(value: Any) -> list[str]:
+    """The texts in a JSON value, at any depth; blank ones are left out."""
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for item in inner for text in texts_in(item)]
+
+
 def unescape(inner: str) -> str:
     """Return what stands between the quotes of a string; an escape that JSON does not know stands for itself."""
     return whole(_ESCAPE.sub(_unescaped, inner) if "\\" in inner else inner)
