@@ -65,9 +65,10 @@ _LOST_CONNECTION = (
 def model_fault(error: Exception) -> ModelFault:
     """What a model's exception calls for: a shorter prompt, a person, or the end of the run."""
     status = status_of(error)
-    if isinstance(error, ContextOverflowError):
+    if isinstance(error, ContextOverflowError) or getattr(error, "code", None) == "context_length_exceeded":
         return "overflow"
-    if getattr(error, "code", None) == "context_length_exceeded" or (status == 400 and _OVERFLOW.search(str(error))):
+    # A model in this process raises with no status; that of a rate limit may speak of too many tokens too.
+    if status in (None, 400, 413) and _OVERFLOW.search(describe(error)):
         return "overflow"
     return "setting" if isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS else "model_error"
 

@@ -97,8 +97,11 @@ def test_a_time_that_cannot_be_read_is_as_if_none_were_named(named):
         "prompt is too long: 210000 tokens > 200000 maximum",
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
         "Input is too long for requested model.",
+        "Requested tokens (5000) exceed context window of 4096",
     ],
 )
 def test_a_prompt_that_is_too_long_is_told_from_a_wrong_setting(said):
     assert model_fault(Told(said, status_code=400)) == "overflow"
+    assert model_fault(ValueError(said)) == "overflow"
+    assert model_fault(Told(said, status_code=429)) == "model_error"
     assert model_fault(Told("temperature is out of range", code=400)) == "setting"
