@@ -1,6 +1,7 @@
 """LangGraph agents that learn from their own failures."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ __all__ = [
     "create_trial_graph",
 ]
 
+if find_spec("langchain") is None:  # else `import *` would fail without this extra
+    __all__.remove("ReflexionMiddleware")
+
 _MODULES = {
     "Context": "context",
     "ErrorNotebook": "memory",
@@ -73,7 +77,7 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that a script pays only for what it uses."""
-    if name not in __all__:
+    if name not in __all__ and name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"langgraph_reflexion.{_MODULES.get(name, 'schemas')}")
     return globals().setdefault(name, getattr(module, name))

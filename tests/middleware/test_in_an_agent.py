@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -411,6 +412,12 @@ def test_without_langchain_the_error_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.delitem(vars(langgraph_reflexion), "ReflexionMiddleware", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'langgraph-reflexion\[middleware\]'"):
         _ = langgraph_reflexion.ReflexionMiddleware
+
+
+def test_without_langchain_all_other_public_names_are_imported_by_a_star(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "langchain", None)
+    names = runpy.run_path(langgraph_reflexion.__file__)["__all__"]
+    assert {*langgraph_reflexion.__all__} - {*names} == {"ReflexionMiddleware"}
 
 
 @pytest.mark.req("M5", "I5")

@@ -73,8 +73,9 @@ Results = dict[str, list[Result]]
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path | str) -> Iterator[None]:
     """Reserve the folder for this process, and make it if needed. A process that dies releases it."""
+    folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # SQLite locks a file on every system, and needs no package.
@@ -125,14 +126,14 @@ class Ledger:
         return _by_setup(self._results)
 
 
-def load_results(folder: Path) -> Results:
+def load_results(folder: Path | str) -> Results:
     """Every finished task, by set-up; of one that broke and was done again, the last line counts."""
-    return _by_setup({_key(result): result for result in _read_results(folder)})
+    return _by_setup({_key(result): result for result in _read_results(Path(folder))})
 
 
-def load_plan(folder: Path) -> dict[str, Any]:
+def load_plan(folder: Path | str) -> dict[str, Any]:
     """What the experiment in a folder asked for."""
-    file = folder / PLAN
+    file = Path(folder) / PLAN
     try:
         plan = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -144,9 +145,9 @@ def load_plan(folder: Path) -> dict[str, Any]:
     return plan
 
 
-def load_times(folder: Path) -> list[dict[str, Any]]:
+def load_times(folder: Path | str) -> list[dict[str, Any]]:
     """How long each call took."""
-    return [json.loads(line) for line in _split_lines(folder / TIMES)[0].splitlines()]
+    return [json.loads(line) for line in _split_lines(Path(folder) / TIMES)[0].splitlines()]
 
 
 def _key(result: Result) -> Key:

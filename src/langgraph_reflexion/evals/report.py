@@ -24,10 +24,15 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 460, 60, 400, 32, 44
 
 
 def write_report(
-    folder: Path, results: Mapping[str, Sequence[Result]], tasks: Sequence[Task], trials: int, figures: str, about: str
+    folder: Path | str,
+    results: Mapping[str, Sequence[Result]],
+    tasks: Sequence[Task],
+    trials: int,
+    figures: str,
+    about: str,
 ) -> Path:
     """Write `report.html` and `curves.svg`, and return the page's path. `figures` says what the figures are."""
-    rows = make_rows(results, trials)
+    folder, rows = Path(folder), make_rows(results, trials)
     lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in rows}
     curves = draw_curves(lines, "trial", f"% of tasks solved ({figures})")
     (folder / "curves.svg").write_text(curves, encoding="utf-8")

@@ -48,6 +48,7 @@ SETUPS = {
 
 def find_setups(names: Sequence[str]) -> list[Setup]:
     """The set-ups of these names, each once; `all` stands for the ten."""
+    names = [names] if isinstance(names, str) else names
     wanted = list(dict.fromkeys(SETUPS if "all" in names else names))
     if not wanted:
         raise ValueError(f"no set-up is named; there are {', '.join(SETUPS)}, or all")
