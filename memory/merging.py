@@ -26,6 +26,7 @@ from langgraph_reflexion.memory.records import (
     tool_of,
 )
 from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about
+from langgraph_reflexion.memory.upkeep import fold_runs, is_due
 from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.schemas import TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.normalize import fold
@@ -73,6 +74,8 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
     if (now_known := (yield from settled(shelf, [old.id])).get(old.id)) is None:
         return None
     merged = now_known.lesson
+    if is_due(now_known.evidence, now):
+        yield from fold_runs(shelf, old.id)
     if old.status == "quarantined":
         return Written("quarantined", merged, doubt or "it was set aside before")
     reason = ("" if ops else "it is known") if merged.status in LIVE else f"it is known and {merged.status}"
@@ -131,6 +134,6 @@ def _informs(text: str) -> tuple[int, int]:
 
 
 def _new_failures(new: Lesson, value: dict[str, Any]) -> list[str]:
-    """The failure that the new lesson is bound to, if the record does not have it."""
-    bound = failure_of(new)
-    return [bound] if bound and bound not in fingerprints(value) else []
+    """The failure that the new lesson is bound to, if the record does not have it and has room for it."""
+    bound, known = failure_of(new), fingerprints(value)
+    return [bound] if bound and bound not in known and len(known) <= MOST else []

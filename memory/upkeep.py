@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, Plan, drop, every, put
-from langgraph_reflexion.memory.changes import forgotten_words, settled, without_words
+from langgraph_reflexion.memory.changes import forgotten_words, settled, without_words, write
 from langgraph_reflexion.memory.records import Evidence, evidence_in, sum_record
-from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, by_lesson, evidence_items, time_in
+from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, by_lesson, evidence_items, fit_for_a_label, time_in
 
 APPENDED = 40
 """Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads
@@ -26,7 +26,8 @@ LATE = timedelta(seconds=10)
 summed up."""
 
 KEPT_OF_EACH = 50
-"""How many sources of each origin, and changes of status by the evidence, are kept for a lesson: the latest."""
+"""How many sources of each origin, changes of status by the evidence, and runs that taught it again in the same words
+are kept for a lesson: the first and the latest."""
 
 
 FORGOTTEN_KEPT = timedelta(days=1)
@@ -49,7 +50,7 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
     runs = 0
     of, _ = yield from by_lesson((yield from evidence_items(shelf)))
     for label, items in of.items():
-        runs += yield from fold_runs(shelf, label, items)
+        runs += (yield from fold_runs(shelf, label, items)) if fit_for_a_label(label) else 0  # a topic is bounded
         yield GIVE_WAY
     forgotten = yield from every(shelf.forgotten)
     yield from settled(shelf, [item.key for item in forgotten])
@@ -59,9 +60,11 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
 
 
 def is_due(evidence: Evidence, now: datetime) -> bool:
-    """Whether a lesson has enough single runs that half of them should be summed up."""
+    """Whether a lesson has enough single runs that half of them should be summed up, or was taught often enough."""
     times = evidence.appended
-    return len(times) > APPENDED and now - datetime.fromisoformat(times[APPENDED // 2]) > LATE
+    if len(times) > APPENDED and now - datetime.fromisoformat(times[APPENDED // 2]) > LATE:
+        return True
+    return sum(change.action == "merged" and not change.after for change in evidence.standing) > 2 * KEPT_OF_EACH
 
 
 def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) -> Plan[int]:
@@ -79,8 +82,7 @@ def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) ->
     if many := len(runs) >= APPENDED // 2 and bool(summed.runs):
         key, value = sum_record(summed)
         ops += [*drop([*runs, *(item for item in sums if item.key != key)]), put(shelf.evidence_of(lesson), key, value)]
-    if ops:
-        yield ops
+    yield from write(shelf, ops)
     return len(runs) if many else 0
 
 
@@ -137,15 +139,17 @@ def _created(item: Item) -> tuple[datetime, datetime]:
 
 
 def _stale(about: Iterable[Item]) -> list[Item]:
-    """Old sources, and old changes that were made by the evidence and not undone since."""
+    """Old sources, and old changes by the evidence and mere merges that changed no field and were not undone."""
     groups: dict[Any, list[Item]] = {}
     undone = {str(item.value.get("undoes")) for item in about}
     for item in about:
         value = item.value
         if value.get("type") == "source":
             groups.setdefault(str(value.get("origin")), []).append(item)
-        elif value.get("type") == "change" and value.get("by") == "evidence" and str(value.get("id")) not in undone:
-            groups.setdefault("change", []).append(item)
+            continue
+        kind = value.get("action") if value.get("action") == "merged" else value.get("by")
+        if kind in ("merged", "evidence") and not value.get("after") and str(value.get("id")) not in undone:
+            groups.setdefault(("change", kind), []).append(item)
     ordered = (sorted(items, key=lambda item: (str(item.value.get("at")), item.key)) for items in groups.values())
     # The first change says what a lesson was before all of them.
     return [item for items in ordered for item in items[1 : max(len(items) - KEPT_OF_EACH, 1)]]

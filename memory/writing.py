@@ -252,9 +252,17 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     yield from write(shelf, _opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
         stays, goes = sorted((ours, known[twin.key]), key=lambda found: _age(shelf, found))
-        yield from _supersede(shelf, goes, f"{stays.lesson.id} says the same")
         united = yield from merge(shelf, stays.item, goes.lesson, None)
-        return Written("merged", united.lesson if united is not None else stays.lesson)
+        yield from _supersede(shelf, goes, f"{stays.lesson.id} says the same")
+        both = yield from read_some(shelf, [stays.lesson.id, goes.lesson.id])
+        left, gone = both.get(stays.lesson.id), both.get(goes.lesson.id)
+        if gone is None or (left is not None and left.lesson.status != "superseded"):
+            return Written("merged", united.lesson if united is not None else stays.lesson)
+        # Another writer has replaced the one that stays in the meantime: what takes its place gains the evidence.
+        why = f"{stays.lesson.id} was replaced"
+        yield from moved(shelf, gone, "candidate", "restored", by="writer", why=why)
+        if goes is ours:
+            return (yield from _reconciled(shelf, new, (yield from stocked(shelf))))
     by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
     for goes in by_age[:-1]:
         yield from _supersede(shelf, goes, f"{by_age[-1].lesson.id} takes its place")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection
@@ -179,3 +180,14 @@ def test_a_topic_keeps_the_runs_that_another_writer_counts_at_once(book_on: Any,
     book.credit(run("r1"))
     [record] = [item for item in interrupted.search(("team", "evidence")) if item.key.startswith("~topic")]
     assert {row[0] for row in record.value["runs"]} == {"r1", "r2"}, "what a recall reads"
+
+
+@pytest.mark.req("D24")
+def test_a_sweep_leaves_the_runs_of_a_topic_as_they_are(book_on: Any, clock: Any) -> None:
+    book = book_on(InMemoryStore())
+    for n in range(40):
+        book.credit(run(f"r{n}"))
+    before = book.stats()["topics"]
+    clock.pass_by(minutes=2)
+    book.sweep()
+    assert book.stats()["topics"] == before != {}

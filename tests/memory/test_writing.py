@@ -330,3 +330,44 @@ def test_a_lesson_learned_again_after_it_expired_is_fresh(store: BaseStore, book
     clock.pass_by(days=3)
     assert book.add(a_rule()).action == "merged"
     assert book.recall("propose a slot for the meeting that is not busy")
+
+
+@pytest.mark.req("D15")
+def test_a_lesson_that_is_taught_again_and_again_keeps_a_bounded_record(book_on: Any, clock: Any) -> None:
+    book = book_on(InMemoryStore())
+    for n in range(160):
+        kept = book.add(a_rule(sources=[f"r{n}"], trigger=Trigger(fingerprint=f"f{n}"))).lesson
+        clock.pass_by(minutes=2)
+    events = book.history(kept.id)
+    assert len(events) < 130
+    assert (events[0].action, events[0].run, events[-1].run) == ("added", "r0", "r159")
+    assert (kept.text, kept.sources[0], kept.sources[-1]) == (SLOT, "r0", "r159")
+
+
+@pytest.mark.req("I8", "D15")
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_advice_is_not_lost_to_a_lesson_that_is_replaced_while_it_takes_it_in(
+    book_on: Any, clock: Any, interrupted: Any, writes: int
+) -> None:
+    book, other = book_on(interrupted), book_on(interrupted)
+    fuller = "Check a proposed slot against every busy time of the guests before you answer."
+    elder: list[str] = []
+
+    def add_the_elder() -> None:
+        clock.pass_by(minutes=-1)
+        elder.append(other.add(a_rule(fuller, sources=["r2"])).lesson.id)
+        clock.pass_by(minutes=1)
+        interrupted.first = next_write
+
+    def next_write() -> None:
+        interrupted.left -= 1
+        interrupted.first = next_write if interrupted.left else replace_it
+
+    def replace_it() -> None:
+        other.add(a_rule("Never look at a calendar twice.", supersedes=elder))
+
+    interrupted.left = writes
+    interrupted.first = add_the_elder
+    book.add(a_rule(sources=["r1"]))
+    live = {lesson.text: lesson.sources for lesson in book.lessons() if lesson.status == "candidate"}
+    assert live.keys() - {"Never look at a calendar twice."}, "its advice is still there"
