@@ -135,9 +135,9 @@ def _add_run(commands: Commands) -> None:
 def _add_eval(commands: Commands) -> None:
     eval_ = commands.add_parser(
         "eval",
-        help="try set-ups on a file of tasks, and see what each is worth",
+        help="run set-ups on a file of tasks, and compare their accuracy",
         description="Try set-ups on a file of tasks. Each finished task is kept at once: "
-        "the same command again goes on where the last one stopped.",
+        "repeat the command to continue after an interruption.",
         epilog=f"For example: {NAME} eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
         allow_abbrev=False,
     )
@@ -159,17 +159,17 @@ def _add_eval(commands: Commands) -> None:
     add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; else a search over each task's passages")
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
     add("--reflection", choices=("structured", "free"), default="structured", help="the form of a reflection")
-    add("--repeats", metavar="N", type=positive, default=1, help="times that each task is done, to see the spread (1)")
+    add("--repeats", metavar="N", type=positive, default=1, help="how often each task is done, to see the spread (1)")
     add("--trials", metavar="N", type=whole(1, MAX_TRIALS), default=5, help="attempts at a task at most (5)")
     add("--steps", metavar="N", type=positive, default=5, help="steps of a ReAct attempt at most (5)")
     add("--reflections", metavar="N", type=positive, default=4, help="reflections on a task at most (4)")
     add("--concurrency", metavar="N", type=positive, default=20, help="tasks at once (20)")
     add("--limit", metavar="N", type=positive, help="the first N tasks only")
-    add("--no-run-memory", dest="run_memory", action="store_false", help="tell no trial of those before it")
-    add("--lessons", action="store_true", help="keep lessons from task to task, apart for each set-up")
-    add("--price", metavar="IN,OUT", type=price, help="dollars for a million tokens, to tell the cost")
+    add("--no-run-memory", dest="run_memory", action="store_false", help="show a trial nothing of the earlier trials")
+    add("--lessons", action="store_true", help="keep lessons from task to task, separately for each set-up")
+    add("--price", metavar="IN,OUT", type=price, help="dollars for a million tokens, to print the cost")
     add("--out", metavar="FOLDER", type=Path, help="where the results are kept (eval-TASKS)")
-    add("--dry-run", action="store_true", help="say how many calls and tokens it would take, and make none")
+    add("--dry-run", action="store_true", help="estimate the calls and tokens it would take, and make no call")
     add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 
@@ -198,13 +198,13 @@ def _add_memory(commands: Commands) -> None:
     _add_filters(verb("list", "list the lessons, the oldest first"))
     verb("show", "show all that is known of a lesson", "ID")
     search = verb("search", "find the lessons nearest to a text, in whatever status", "TEXT")
-    search.add_argument("--limit", metavar="N", type=positive, default=10, help="at most so many (10)")
+    search.add_argument("--limit", metavar="N", type=positive, default=10, help="at most this many (10)")
     _add_filters(search)
     verb("namespaces", "name the namespaces that hold lessons")
     verb("stats", "count the lessons, and how they did")
     verb("history", "show what happened to a lesson", "ID")
     runs = verb("runs", "list the recorded runs, the newest first: task, outcome, lessons shown and written")
-    runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most so many (20)")
+    runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
     explain = verb("explain", "show which lessons a run was shown and why, what it wrote, and what came of it")
     explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id; without it the latest")
     page = verb("page", "show lessons and runs in a browser, and decide there: on this machine alone, until Ctrl-C")
@@ -221,16 +221,16 @@ def _add_memory(commands: Commands) -> None:
     distill = verb("distill", "summarize similar lessons in one pattern; they stay")
     distill.add_argument("--model", metavar="NAME", help="a model that words the patterns; else the best wording")
     distill.add_argument("--base-url", metavar="URL", type=url, help="where an openai:<name> of your own is served")
-    verb("sweep", "count old runs of lessons together, and remove the oldest episodes; runs do most of it themselves")
+    verb("sweep", "compact the records of old runs and remove the oldest episodes; runs do most of this themselves")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
     _add_filters(export)
-    copy = verb("copy", "copy everything into another store: all namespaces, runs, evidence, history; again to go on")
+    copy = verb("copy", "copy everything into another store: namespaces, runs, evidence, history; repeat it to resume")
     copy.add_argument("--to", metavar="FILE", required=True, help="the other store, made if it is not there")
-    load = verb("import", "keep the lessons of such a file that are new here: all, or none where a line is bad", "FILE")
+    load = verb("import", "import the new lessons of such a file; if a line is bad, nothing is imported", "FILE")
     load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
     load.add_argument("--untrusted", action="store_true", help="take all as new candidates, whatever the file says")
-    load.add_argument("--update", action="store_true", help="give known lessons the words that the file has for them")
+    load.add_argument("--update", action="store_true", help="change known lessons to the wording of the file")
     load.add_argument("--create", action="store_true", help="make the store where there is none yet")
 
 
@@ -242,16 +242,22 @@ def _add_notebook(commands: Commands) -> None:
         description="Look into the error notebook that auditors keep of finished runs.",
     )
     listing = verb("list", "list the findings, the newest first")
-    listing.add_argument("--limit", metavar="N", type=positive, default=20, help="at most so many (20)")
+    listing.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
     listing.add_argument("--category", metavar="WORD", help="of this category, such as tool_misuse")
     listing.add_argument("--tool", metavar="NAME", help="about this tool")
     listing.add_argument("--session", metavar="ID", help="of this run")
     verb("show", "show all that is known of a finding", "ID")
     verb("stats", "count the findings, and say whether runs get better")
     rules = verb("rules", "print the rules text, as a prompt is given it")
-    rules.add_argument("task", metavar="TASK", nargs="?", default="", help="what it should fit")
-    rules.add_argument("--limit", metavar="N", type=positive, default=10, help="at most so many lines (10)")
-    rules.add_argument("--min-repetitions", metavar="N", type=positive, default=1, help="made so often or more (1)")
+    rules.add_argument("task", metavar="TASK", nargs="?", default="", help="the task that the rules are for")
+    rules.add_argument("--limit", metavar="N", type=positive, default=10, help="at most this many lines (10)")
+    rules.add_argument(
+        "--min-repetitions",
+        metavar="N",
+        type=positive,
+        default=1,
+        help="only mistakes repeated at least this often (1)",
+    )
     remove = verb("remove", "remove a finding for good, or all that are older than so many days")
     remove.add_argument("id", metavar="ID", nargs="?", help="the finding's id, which may be cut short")
     remove.add_argument("--older-than", metavar="DAYS", type=positive, help="all findings made before that")
@@ -263,7 +269,7 @@ def _add_profile(commands: Commands) -> None:
     verb = _add_store_command(
         commands,
         "profile",
-        help="read what is remembered of you and your project, edit it, have it forgotten",
+        help="read, edit and delete what is remembered about you and your project",
         description="What is remembered of a user and a project under a name: rules, facts and preferences.",
     )
     verb("list", "list what is remembered")

@@ -309,7 +309,7 @@ def _distill(session: BookSession) -> int:
 
 def _sweep(session: BookSession) -> int:
     swept = session.book.sweep()
-    parts = f"{count_of(swept.runs, 'run')} counted together, {count_of(swept.episodes, 'episode')} removed."
+    parts = f"{count_of(swept.runs, 'run')} compacted, {count_of(swept.episodes, 'episode')} removed."
     return session.show(swept._asdict(), parts)
 
 

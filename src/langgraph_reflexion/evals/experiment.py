@@ -102,7 +102,7 @@ class Experiment:
         return least, most
 
     def planned_tokens(self) -> tuple[Tokens, Tokens]:
-        """Input and output tokens of the fewest and of the most calls, reckoned from the texts that are known now."""
+        """Input and output tokens of the fewest and of the most calls, estimated from the texts that are known now."""
         least, most = [0, 0], [0, 0]
         for setup, task, _ in self.jobs():
             steps = self.steps if setup.worker == "react" else 1
@@ -194,7 +194,7 @@ def _is_done(ledger: Ledger, job: Job) -> bool:
 
 
 class _Run:
-    """One task under one set-up, from where a stopped experiment left it; one that broke begins anew."""
+    """One task under one set-up, from where a stopped experiment left it; one that broke starts over."""
 
     def __init__(self, experiment: Experiment, job: Job, ledger: Ledger, pace: Pace, saver: Any) -> None:
         self.experiment, self.pace, self.ledger = experiment, pace, ledger

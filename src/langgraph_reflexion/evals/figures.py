@@ -198,8 +198,8 @@ def format_table(results: Mapping[str, Sequence[Result]], trials: int, figures: 
         cells.append("" if row.tokens is None else f"{row.tokens:,.0f}")
         body.append(cells)
     notes = [
-        "gain: points over the same worker without a word on failures. refl.: for each solved task. "
-        "tokens: of all tasks, for each solved one."
+        "gain: points over blind retry by the same worker. refl.: reflections for each solved task. "
+        "tokens: those of all tasks, for each solved one."
     ]
     if any(row.spread for row in rows):
         notes.append("repeats: the lowest and the highest of the repeats.")

@@ -23,7 +23,7 @@ class Setup:
 
     @property
     def baseline(self) -> str | None:
-        """The set-up it is a gain over: the same worker and context without any word on failures."""
+        """The set-up it is a gain over: the same worker and context, retried blindly."""
         if self.strategy == "none":
             return None
         return "cot+context" if self.context else self.worker

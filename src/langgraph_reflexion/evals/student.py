@@ -18,7 +18,7 @@ NAME = "simulated"
 SIMULATED = "simulated student"
 """What every figure of this student is called."""
 SIMULATION = (
-    "A simulated student: it errs, and heeds what it is told, at fixed rates. "
+    "A simulated student: it makes mistakes and follows advice at fixed rates. "
     "The figures show that the machinery works, and say nothing about any model."
 )
 PLANS = (

@@ -46,7 +46,7 @@ def documented_route(
                 "in": "query",
                 "name": "user",
                 "schema": TEXT,
-                "description": "Whose, where the server authenticates nobody",
+                "description": "The user, if the server authenticates nobody",
             },
         ],
         "responses": {str(status): {"description": answer} for status, answer in answers.items()},

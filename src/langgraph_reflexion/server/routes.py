@@ -198,7 +198,7 @@ async def _fault(_: Request, fault: Exception) -> Response:
 
 BASE = "/memory/{agent}"
 ONE = BASE + "/lessons/{id}"
-UNKNOWN = {404: "There is none of this id"}
+UNKNOWN = {404: "No lesson, change or run has this id"}
 NOW = {200: "The lesson as it is now; `hidden` says why no run is shown it, or is null", **UNKNOWN}
 CHOICE = {
     "query": {**TEXT, "description": "What to look for; without it all are listed, the oldest first"},
@@ -211,23 +211,23 @@ app = Starlette(
         documented_route(
             f"{BASE}/lessons",
             lessons,
-            {200: "Lessons; beside a query each with its score", 422: "A value cannot be"},
+            {200: "Lessons; beside a query each with its score", 422: "A value is not allowed"},
             query=CHOICE,
         ),
         documented_route(f"{BASE}/statistics", statistics, {200: "The numbers"}),
         documented_route(f"{BASE}/page", page_file, {200: "The page; it asks the routes below"}),
         *(Route(f"{BASE}/page.{kind}", page_file, include_in_schema=False) for kind in ("css", "js")),
         documented_route(f"{BASE}/runs", runs, {200: "The runs"}, query={"limit": number(100, MOST)}),
-        documented_route(f"{BASE}/runs/{{id}}", run, {200: "The run explained", 404: "There is no record of this run"}),
+        documented_route(f"{BASE}/runs/{{id}}", run, {200: "The run explained", 404: "No run has this id"}),
         documented_route(
             f"{BASE}/undo",
             undo,
-            {200: "The changes that were taken back", **UNKNOWN, 422: "It takes one of the two"},
+            {200: "The changes that were taken back", **UNKNOWN, 422: "Give one of the two"},
             method="POST",
             one_of={"what": TEXT, "since": {**TEXT, "format": "date-time"}},
         ),
         documented_route(ONE, lesson, NOW),
-        documented_route(ONE, forget, {204: "It is gone", **UNKNOWN}, method="DELETE"),
+        documented_route(ONE, forget, {204: "It is deleted", **UNKNOWN}, method="DELETE"),
         documented_route(f"{ONE}/history", history, {200: "Every change in order", **UNKNOWN}),
         documented_route(f"{ONE}/approve", approve, NOW, method="POST"),
         documented_route(
