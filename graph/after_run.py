@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from langgraph.store.memory import InMemoryStore
-
-from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.context import UTC_NOW, Limits, MemoryPolicy
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.auditors import TURNS, AfterRun, AuditSettings
 from langgraph_reflexion.graph.parts import must_be
@@ -59,7 +56,7 @@ def after_run(
         raise ValueError(f"`on_done` must be a function of the result, got {on_done!r}")
     own = None
     if isinstance(memory, MemoryPolicy):
-        own = AgentMemory(memory, "after_run", None, InMemoryStore(), lambda: datetime.now(UTC))
+        own = AgentMemory(memory, "after_run", None, UTC_NOW)
     settings = AuditSettings(
         create_agent=create_reflexion_agent,
         model=model,

@@ -21,7 +21,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 from typing_extensions import TypeVar
 
-from langgraph_reflexion.context import Context, Limits, MemoryPolicy
+from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
 from langgraph_reflexion.graph.layout import (
     Branch,
@@ -34,28 +34,40 @@ from langgraph_reflexion.graph.layout import (
 )
 from langgraph_reflexion.graph.parts import (
     Parts,
+    bound_format,
     check_settings,
+    controls_of,
+    is_unbound,
+    model_for,
     must_be,
     must_be_one_of,
-    parts_of,
+    protocol_for,
     warn_of_unused_score,
 )
 from langgraph_reflexion.graph.routing import Routes
+from langgraph_reflexion.nodes.actor import Actor, View
+from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.ask import ask, can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_look_back
 from langgraph_reflexion.nodes.begin import begin
+from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
-from langgraph_reflexion.nodes.models.choice import plain
-from langgraph_reflexion.nodes.models.protocols import Json, Reader
+from langgraph_reflexion.nodes.models.choice import Choice, plain
+from langgraph_reflexion.nodes.models.prompt import Instructions
+from langgraph_reflexion.nodes.models.protocols import Json, Native, Reader
+from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import recall
-from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.step import Step
 from langgraph_reflexion.nodes.tool import run_tool
+from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
+from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
 from langgraph_reflexion.nodes.wrap_up import wrap_up
+from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision
 from langgraph_reflexion.state import State
 
@@ -150,28 +162,33 @@ def create_reflexion_agent(
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be(hold_answers, bool, "hold_answers")
     state_schema = with_messages(state_schema)
-    parts = parts_of(
-        model,
-        tools,
-        prompt=prompt if system_prompt is None else system_prompt,
-        checks=checks,
-        response_format=response_format,
-        reflector=reflector,
-        fallback=fallback,
-        controls=controls,
-        approve=approve,
-        deny=deny,
-        tool_checks=tool_checks,
-        limits=limits,
-        memory=memory,
-        protocol=protocol,
-        prompts=prompts,
-        state_schema=state_schema,
-        store=store,
-        agent=name or AGENT,
-        name=name,
-        clock=clock,
-        hold_answers=hold_answers,
+    texts, now = Prompts(prompts), aware(clock)
+    form = None if response_format is None else ResponseForm(response_format)
+    allowed = controls_of(controls)
+    toolbox = toolbox_of(tools, allowed or (), approve, deny)
+    spoken = protocol_for(model, toolbox, protocol, allowed, texts)
+    if isinstance(spoken, Native) and form is not None and form.is_tool and form.is_object and is_unbound(model):
+        toolbox.must_leave([form.name])
+        spoken = Native(spoken.controls, {**form.json_schema, "title": form.name})
+    # A reader of the caller's own takes the model as it comes.
+    offer = None if isinstance(spoken, Reader) else (*toolbox.offered, *spoken.offered()) if spoken.binds else ()
+    known = toolbox.node.tools_by_name
+    parts = Parts(
+        actor=Actor(
+            choice=Choice(model, offer, partial(bound_format, spoken, form, bool(offer)), known),
+            protocol=spoken,
+            instructions=Instructions(prompt if system_prompt is None else system_prompt),
+            prompts=texts,
+            view=View(state_schema),
+            name=name,
+            hold_answers=hold_answers,
+        ),
+        tools=toolbox,
+        evaluator=Evaluator(named(checks), form, named_tool_checks(tool_checks, known)),
+        reflector=Reflector(model_for(reflector, "reflector")),
+        fallback=model_for(fallback, "fallback"),
+        memory=AgentMemory(memory, name or AGENT, store, now),
+        budget=Budget(limits, now),
     )
     warn_of_unused_score(limits, checks)
     learn = _after_run(self_reflection, model, parts)

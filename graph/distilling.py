@@ -79,7 +79,7 @@ def create_distill_graph(
         agent = str(state.get("agent") or "")
         if memory.namespace is None and not agent.strip():
             raise ValueError('say whose lessons: {"agent": NAME}, the name of an agent')
-        home = AgentMemory(memory, agent, store, fallback, ticking)
+        home = AgentMemory(memory, agent, store, ticking, fallback)
         place = home.namespace_for(config)
         if place is None:
             raise ValueError(f"the context does not fill every field of the namespace {memory.namespace}")

@@ -6,37 +6,30 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import Runnable
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.prebuilt import ToolNode
 from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.context import Limits, MemoryPolicy, aware
-from langgraph_reflexion.nodes.actor import Actor, View
+from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.calling import accepts, is_async
 from langgraph_reflexion.nodes.models.choice import (
-    Choice,
     Model,
-    Offer,
     bound_names,
     calls_tools,
     model_named,
     tool_name,
 )
-from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Reader
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.reflect import Reflector
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
-from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.nodes.verdicts import Evaluator
 from langgraph_reflexion.prompts import Prompts
 
 
@@ -51,61 +44,6 @@ class Parts:
     fallback: Model | None
     memory: AgentMemory
     budget: Budget
-
-
-def parts_of(
-    model: Any,
-    tools: Iterable[Any] | ToolNode | None,
-    *,
-    prompt: Any,
-    checks: Sequence[Callable[..., Any]],
-    response_format: Any,
-    reflector: Any,
-    fallback: Any,
-    controls: Sequence[str] | None,
-    approve: Any,
-    deny: Sequence[str],
-    tool_checks: Mapping[str, Callable[..., Any]],
-    limits: Limits,
-    memory: MemoryPolicy,
-    protocol: Any,
-    prompts: str | Path | None,
-    state_schema: type | None,
-    store: BaseStore | None,
-    agent: str,
-    name: str | None,
-    clock: Callable[[], datetime] | None,
-    hold_answers: bool = False,
-    steps_after: int = 0,
-) -> Parts:
-    """The parts of an agent; `agent` names its memory, `name` is put on its messages."""
-    texts, now = Prompts(prompts), aware(clock)
-    form = None if response_format is None else ResponseForm(response_format)
-    allowed = _controls(controls)
-    toolbox = toolbox_of(tools, allowed or (), approve, deny)
-    speech = _protocol(model, toolbox, protocol, allowed, texts)
-    if isinstance(speech, Native) and form is not None and form.is_tool and form.is_object and _binds_more(model):
-        toolbox.must_leave([form.name])
-        speech = Native(speech.controls, {**form.json_schema, "title": form.name})
-    offer = _offer(toolbox, speech)
-    format_binding = partial(_bound_format, speech, form, bool(offer))
-    return Parts(
-        actor=Actor(
-            choice=Choice(model, offer, format_binding, toolbox.node.tools_by_name),
-            protocol=speech,
-            instructions=Instructions(prompt),
-            prompts=texts,
-            view=View(state_schema),
-            name=name,
-            hold_answers=hold_answers,
-        ),
-        tools=toolbox,
-        evaluator=Evaluator(named(checks), form, named_tool_checks(tool_checks, toolbox.node.tools_by_name)),
-        reflector=Reflector(model_for(reflector, "reflector")),
-        fallback=model_for(fallback, "fallback"),
-        memory=AgentMemory(memory, agent, store, InMemoryStore(), now),
-        budget=Budget(limits, now, steps_after),
-    )
 
 
 def check_settings(
@@ -169,7 +107,7 @@ def warn_of_unused_score(limits: Limits, checks: Sequence[Any]) -> None:
         warnings.warn("`success_score` is set and there is no check to give a score", UserWarning, stacklevel=3)
 
 
-def _controls(controls: Any) -> tuple[str, ...] | None:
+def controls_of(controls: Any) -> tuple[str, ...] | None:
     """The controls that the caller names; None if left open."""
     if controls is None:
         return None
@@ -180,7 +118,7 @@ def _controls(controls: Any) -> tuple[str, ...] | None:
     return names
 
 
-def _protocol(
+def protocol_for(
     model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, texts: Prompts
 ) -> ModelProtocol:
     """How to speak to the model; `auto` takes native tool calls if the model's class can bind tools."""
@@ -215,23 +153,18 @@ def _protocol(
     return Json(allowed, described, texts, plain_words=automatic and not described)
 
 
-def _offer(toolbox: Toolbox, speech: ModelProtocol) -> Offer | None:
-    """What is bound to the model; None if the model is taken as it comes."""
-    if isinstance(speech, Reader):
-        return None
-    return (*toolbox.offered, *speech.offered()) if speech.binds else ()
-
-
-def _binds_more(model: Any) -> bool:
+def is_unbound(model: Any) -> bool:
     """Whether tools of ours can be bound beside the caller's: not where a model came bound, or may come so."""
     models = list(model.values()) if isinstance(model, Mapping) else [model]
     return all(isinstance(one, str) or (isinstance(one, Runnable) and bound_names(one) is None) for one in models)
 
 
-def _bound_format(speech: ModelProtocol, form: ResponseForm | None, beside_tools: bool, model: Model) -> dict[str, Any]:
+def bound_format(
+    protocol: ModelProtocol, form: ResponseForm | None, beside_tools: bool, model: Model
+) -> dict[str, Any]:
     """What binds the response format to a request: a tool that must be called, or a schema that a provider enforces."""
-    if isinstance(speech, Native) and speech.form is not None:
+    if isinstance(protocol, Native) and protocol.form is not None:
         return {"tool_choice": "any"}
-    if form is None or not speech.binds or not form.is_bound_to(model, beside_tools=beside_tools):
+    if form is None or not protocol.binds or not form.is_bound_to(model, beside_tools=beside_tools):
         return {}
     return form.bound()

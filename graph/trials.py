@@ -12,7 +12,6 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
 from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
@@ -26,7 +25,7 @@ from langgraph_reflexion.graph.parts import (
     warn_of_unused_score,
 )
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.nodes.actor import Actor, View
+from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial, attempt_and_check
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
@@ -35,7 +34,6 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.models.choice import Choice, Model, Only
-from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import Reflector, reflect
@@ -125,15 +123,13 @@ def create_trial_graph(
         actor=Actor(
             choice=Choice(_no_model) if model is None else Only(model),
             protocol=Native(()),
-            instructions=Instructions(None),
             prompts=Prompts(prompts),
-            view=View(None),
         ),
-        tools=toolbox_of((), (), (), ()),
+        tools=toolbox_of(()),
         evaluator=evaluator,
         reflector=Reflector(model, "free" if reflection == "free" else "trial", may_stop=not names_mistakes),
         fallback=model_for(fallback, "fallback"),
-        memory=AgentMemory(memory, name, store, InMemoryStore(), now),
+        memory=AgentMemory(memory, name, store, now),
         budget=Budget(limits.model_copy(update=counted), now),
     )
     return _compile(parts, trial, context_schema, checkpointer, store, name, only_unexplained=names_mistakes)

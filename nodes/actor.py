@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, get_type_hints
 
@@ -53,9 +53,9 @@ class Actor:
 
     choice: Choice
     protocol: ModelProtocol
-    instructions: Instructions
     prompts: Prompts
-    view: View
+    instructions: Instructions = field(default_factory=lambda: Instructions(None))
+    view: View = field(default_factory=lambda: View(None))
     name: str | None = None
     """Put on its messages, where the caller named the agent."""
     hold_answers: bool = False

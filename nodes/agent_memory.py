@@ -11,6 +11,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy, field_of
 from langgraph_reflexion.driver import Wait, Waits
@@ -35,9 +36,9 @@ class AgentMemory:
     agent: str
     own: BaseStore | None
     """The store given to the factory."""
-    fallback: BaseStore
-    """Used where neither the factory nor the running graph has a store."""
     clock: Callable[[], datetime]
+    fallback: BaseStore = field(default_factory=InMemoryStore)
+    """Used where neither the factory nor the running graph has a store."""
     indexes: Indexes = field(default_factory=Indexes)
 
     def namespace_for(self, config: RunnableConfig) -> list[str] | None:

@@ -31,8 +31,8 @@ from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, together
-from langgraph_reflexion.nodes.wrap_up import best_of, has_unfinished_work, wrap_up_without_model
-from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason
+from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up_without_model
+from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason, best_of
 from langgraph_reflexion.state import CHANNELS, State, Update, Waiting, last_turn, open_calls, read_channels, task_in
 
 LONGEST_TASK = 4_000

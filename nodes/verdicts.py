@@ -8,7 +8,7 @@ none), and `acall`, its async twin.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
@@ -18,7 +18,15 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.driver import Wait, Waits
-from langgraph_reflexion.nodes.calling import NeedsAsyncError, accepts, call_function, is_async, within
+from langgraph_reflexion.nodes.calling import (
+    NeedsAsyncError,
+    accepts,
+    call_function,
+    in_thread,
+    is_async,
+    sync_result,
+    within,
+)
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
@@ -70,18 +78,25 @@ class NamedCheck:
 
         def sync() -> Any:
             with _aside(meter):
-                result = function(answer, run)
-            return _AwaitAside(result, meter) if inspect.isawaitable(result) else result
+                return function(answer, run)
 
         async def later() -> Any:
             with _aside(meter):
                 return await (twin or function)(answer, run)
 
+        async def later_in_thread() -> Any:
+            result = await in_thread(sync).later()
+            with _aside(meter):
+                return await result if inspect.isawaitable(result) else result
+
+        what = f"The check {self.name!r}"
+        if twin is not None:
+            wait = Wait(sync, later)
+        elif is_async(function):
+            wait = call_function(what, later)
+        else:
+            wait = Wait(lambda: sync_result(what, sync()), later_in_thread)
         try:
-            if twin is not None:
-                wait = Wait(sync, later)
-            else:
-                wait = call_function(f"The check {self.name!r}", later if is_async(function) else sync)
             result = yield within(seconds, wait.sync, wait.later)
         except NeedsAsyncError:
             raise
@@ -118,22 +133,6 @@ def _aside(meter: Meter) -> Iterator[None]:
     quiet = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
     with default_config(metered(cast("RunnableConfig", quiet), meter)):
         yield
-
-
-class _AwaitAside:
-    """An awaitable that a plain function returned, awaited under the same config."""
-
-    def __init__(self, result: Any, meter: Meter) -> None:
-        self._result, self._meter = result, meter
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        with _aside(self._meter):
-            return (yield from self._result.__await__())
-
-    def close(self) -> None:
-        """Close it without awaiting it."""
-        if inspect.iscoroutine(self._result):
-            self._result.close()
 
 
 def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:

@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
 from langgraph_reflexion.nodes.verdicts import complaints
-from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, StopReason
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, StopReason, best_of
 from langgraph_reflexion.state import State, Update, Waiting
 
 logger = logging.getLogger(__name__)
@@ -90,12 +90,6 @@ def wrap_up_without_model(budget: Budget, state: State) -> Update:
     text = _explanation(NO_REPLY if stop == "model_error" else reason, best_of(state["attempts"]))
     waiting = Waiting(action="finish", text=text, message=None, refused=False)
     return {"stop": stop, "reason": reason, "decision": waiting}
-
-
-def best_of(attempts: list[Attempt]) -> Attempt | None:
-    """The attempt with an answer and the highest score; of equal ones the later."""
-    answered = [attempt for attempt in reversed(attempts) if attempt.answer is not None]
-    return max(answered, key=lambda attempt: -1.0 if attempt.score is None else attempt.score, default=None)
 
 
 def _stop_reason(budget: Budget, state: State) -> StopReason:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
@@ -33,35 +33,12 @@ CONTROLS = {
 """The two control tools: what each is for, its argument, and what the argument holds."""
 
 
-class ModelProtocol(Protocol):
-    """A way of speaking to a model."""
-
-    binds: bool
-    controls: tuple[str, ...]
-    rules: str
-    """What the system message says of the form of a reply."""
-
-    def offered(self) -> list[BaseTool]:
-        """The tools that are bound beside the caller's."""
-
-    def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-        """The conversation in the protocol's form."""
-
-    def read(self, reply: AIMessage) -> Decision | Invalid:
-        """The decision in a reply."""
-
-    def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
-        """The reply as `messages` keep it; a call without an id gets one that begins with `stem`."""
-
-    def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
-        """A reply that cannot stand, as its model is shown it."""
-
-
 class Native:
     """Native tool calling: several calls in one turn, text beside them is a thought, text alone the answer."""
 
     binds = True
     rules = ""
+    """What the system message says of the form of a reply."""
 
     def __init__(self, controls: Sequence[str], form: dict[str, Any] | None = None) -> None:
         """`form` is the JSON schema of an answer that the model gives by calling it, named by its title."""
@@ -70,6 +47,7 @@ class Native:
         self._form_name = None if form is None else form["title"]
 
     def offered(self) -> list[BaseTool]:
+        """The tools that are bound beside the caller's."""
         controls = [_control_tool(name) for name in self.controls]
         if self.form is None:
             return controls
@@ -77,9 +55,11 @@ class Native:
         return [*controls, _read_tool(self.form["title"], about, self.form)]
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        """The conversation in the protocol's form."""
         return list(messages)
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
+        """The decision in a reply."""
         if reply.invalid_tool_calls:
             cut = reply.invalid_tool_calls[0]
             why = cut.get("error") or "the arguments are no whole JSON object"
@@ -111,6 +91,7 @@ class Native:
         return Decision(thought=reply.text, action=cast("Action", name), final=text)
 
     def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
+        """The reply as `messages` keep it; a call without an id gets one that begins with `stem`."""
         if decision.action != "finish" or not reply.tool_calls:
             return reply
         # The answer came as a call, which nothing would ever answer.
@@ -118,6 +99,7 @@ class Native:
         return reply.model_copy(update={"content": decision.final, "tool_calls": [], "additional_kwargs": rest})
 
     def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
+        """An invalid reply, as the model that wrote it is shown it."""
         if not calls_in(reply):
             return [reply] if reply.text.strip() else []
         shown = _presentable(reply)
@@ -271,6 +253,9 @@ def _in_native_form(reply: AIMessage, decision: Decision, text: str, stem: str) 
     content = text if calls else decision.final or ""
     return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []})
 
+
+ModelProtocol = Native | Json | Reader
+"""A way of speaking to a model."""
 
 # ---------------------------------------------------------------- a conversation as text
 

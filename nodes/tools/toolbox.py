@@ -133,7 +133,7 @@ class Toolbox:
 
 
 def toolbox_of(
-    tools: Iterable[Any] | ToolNode | None, controls: Sequence[str], approve: Any, deny: Sequence[str]
+    tools: Iterable[Any] | ToolNode | None, controls: Sequence[str] = (), approve: Any = (), deny: Sequence[str] = ()
 ) -> Toolbox:
     """The caller's tools, checked: a name twice, a tool without a description, or an unknown name is an error here."""
     node, dicts = _node_of(tools)

@@ -284,9 +284,7 @@ class Outcome(Value):
     @property
     def best(self) -> Attempt | None:
         """The accepted attempt, else the answered one with the highest score; of equal ones the later."""
-        if self.stop_reason in ("accepted", "unchecked") or not self.attempts:
-            return self.last
-        return max(reversed(self.attempts), key=_rank)
+        return self.last if self.stop_reason in ("accepted", "unchecked") else best_of(self.attempts) or self.last
 
     @property
     def mean(self) -> float | None:
@@ -300,8 +298,10 @@ class Outcome(Value):
         return self.attempts[-1] if self.attempts else None
 
 
-def _rank(attempt: Attempt) -> tuple[bool, float]:
-    return attempt.answer is not None, -1.0 if attempt.score is None else attempt.score
+def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
+    """The attempt with an answer and the highest score; of equal ones the later."""
+    answered = [attempt for attempt in reversed(attempts) if attempt.answer is not None]
+    return max(answered, key=lambda attempt: -1.0 if attempt.score is None else attempt.score, default=None)
 
 
 class Trigger(Value):

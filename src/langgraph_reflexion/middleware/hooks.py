@@ -34,7 +34,6 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from langgraph_reflexion.context import Limits, MemoryPolicy, aware
@@ -55,7 +54,7 @@ from langgraph_reflexion.middleware.state import (
     reply_in,
     with_marked_errors,
 )
-from langgraph_reflexion.nodes.actor import Actor, View
+from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
@@ -135,16 +134,14 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             actor=Actor(
                 choice=RequestedModel(model=model_for(reflector, "reflector")),
                 protocol=Native(()),
-                instructions=Instructions(None),
                 prompts=texts,
-                view=View(None),
                 raises_faults=True,
             ),
-            tools=toolbox_of((), (), (), ()),
+            tools=toolbox_of(()),
             evaluator=Evaluator(named(checks), None, named_tool_checks(tool_checks, None)),
             reflector=Reflector(model_for(reflector, "reflector")),
             fallback=None,
-            memory=AgentMemory(memory, name or AGENT, store, InMemoryStore(), now),
+            memory=AgentMemory(memory, name or AGENT, store, now),
             budget=Budget(limits.model_copy(update=off), now),
         )
         self._toolbox: tuple[Sequence[Any], Toolbox] = ((), self._parts.tools)
@@ -319,7 +316,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         known, toolbox = self._toolbox
         if len(known) != len(given) or not all(map(is_, known, given)):
             by_name = {tool_name(tool) or id(tool): tool for tool in given}
-            toolbox = toolbox_of(list(by_name.values()), (), (), ())
+            toolbox = toolbox_of(list(by_name.values()))
             self._toolbox = (tuple(given), toolbox)
         return toolbox
 
