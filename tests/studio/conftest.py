@@ -129,7 +129,7 @@ def answers_at(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
         if server.poll() is not None:
             break
         try:
-            if httpx.get(f"{url}/ok", timeout=2).is_success:
+            if httpx.get(f"{url}/ok", timeout=10).is_success:
                 return
         except httpx.HTTPError:
             time.sleep(0.3)
@@ -140,7 +140,7 @@ def stop(server: subprocess.Popen[bytes]) -> None:
     if server.poll() is None:
         os.killpg(server.pid, signal.SIGINT)
     try:
-        server.wait(15)
+        server.wait(30)
     except subprocess.TimeoutExpired:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait(5)

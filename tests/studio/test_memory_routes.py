@@ -29,7 +29,7 @@ def learned(url: str, client: Client, user: str | None = None) -> str:
 
 
 def asking(url: str, user: str | None = None) -> httpx.Client:
-    return httpx.Client(base_url=f"{url}/memory/demo", headers={"x-user": user} if user else None, timeout=20)
+    return httpx.Client(base_url=f"{url}/memory/demo", headers={"x-user": user} if user else None, timeout=60)
 
 
 def test_a_person_looks_at_what_was_learned_and_decides_over_it(looked_into: str, client: Client):
@@ -126,7 +126,7 @@ def test_without_authentication_the_page_is_there_for_each_user_that_is_named(lo
 
 
 def test_the_servers_own_page_describes_the_routes(looked_into: str):
-    paths = httpx.get(f"{looked_into}/openapi.json", timeout=20).json()["paths"]
+    paths = httpx.get(f"{looked_into}/openapi.json", timeout=60).json()["paths"]
     assert {"get", "delete"} == set(paths["/memory/{agent}/lessons/{id}"])
     assert paths["/memory/{agent}/runs/{id}"]["get"]["tags"] == ["Memory"]
     ours = [about for path, methods in paths.items() if path.startswith("/memory/") for about in methods.values()]

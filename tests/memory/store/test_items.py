@@ -250,11 +250,14 @@ def test_the_reads_of_a_batch_see_what_was_there_before_it(store: FaissStore) ->
     assert store.get(NS, "a").value == {"n": 2}
 
 
-def test_an_expired_item_is_gone_and_its_key_begins_anew(opened: Callable[..., FaissStore]) -> None:
-    store = opened(ttl={"default_ttl": 0.2 / 60})
+def test_an_expired_item_is_gone_and_its_key_begins_anew(
+    opened: Callable[..., FaissStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(ttl={"default_ttl": 2})
     store.put(NS, "a", {"n": 1})
     born = store.get(NS, "a", refresh_ttl=False).created_at
-    time.sleep(0.3)
+    later = items.now() + 3 * items.MINUTE
+    monkeypatch.setattr(items, "now", lambda: later)
     assert store.get(NS, "a") is None
     assert store.search(NS) == []
     assert store.search(NS, query="1") == []

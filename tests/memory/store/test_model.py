@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -86,5 +87,5 @@ class Model(RuleBasedStateMachine):
         assert self.store.list_namespaces() == sorted({space for space, _ in self.items})
 
 
-Model.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
-TestAnyOperationsLeaveWhatADictionaryWouldHold = Model.TestCase
+Model.TestCase.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
+TestAnyOperationsLeaveWhatADictionaryWouldHold = pytest.mark.slow(Model.TestCase)

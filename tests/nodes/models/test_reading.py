@@ -266,7 +266,7 @@ def test_garbage_of_any_size_is_refused_soon(piece: str) -> None:
     started = time.process_time()
     refused(reply)
     read_json(reply[:20_000])
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
 
 
 def test_a_long_answer_is_read() -> None:

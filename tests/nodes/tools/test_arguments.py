@@ -329,7 +329,7 @@ def test_whatever_a_model_gives_a_check_has_an_answer(args: dict[str, Any], data
 
 
 @pytest.mark.req("B5")
-@settings(derandomize=True, deadline=None, max_examples=70)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(
     st.dictionaries(st.sampled_from(WORDS), ANY, max_size=4), st.dictionaries(st.sampled_from(WORDS), ANY, max_size=2)
 )

@@ -316,14 +316,14 @@ def test_the_verdict_does_not_depend_on_the_order_of_arguments_and_calls_or_on_w
 
 
 @pytest.mark.req("A6")
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, deadline=None, max_examples=25)
 @given(stories(), st.integers(2, 4))
 def test_whatever_came_before_the_same_turn_again_and_again_is_a_loop(turns: Turns, threshold: int) -> None:
     assert followed([*turns, *[turns[-1]] * (threshold - 1)], threshold)[-1] is not None
 
 
 @pytest.mark.req("A6")
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, deadline=None, max_examples=25)
 @given(stories(), st.integers(2, 4))
 def test_turns_that_each_bring_news_are_no_loop(turns: Turns, threshold: int) -> None:
     news = [[Seen(one.name, one.args, f"news {at}", "") for one in turn] for at, turn in enumerate(turns)]
