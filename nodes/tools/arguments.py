@@ -190,7 +190,7 @@ def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> Check:
     properties = listed if isinstance(listed, Mapping) else {}
     offered = [name for name in properties if name not in injected]
     if isinstance(required, list):
-        schema = {**schema, "required": [name for name in required if name not in injected]}
+        schema = {**schema, "required": [name for name in required if not (isinstance(name, str) and name in injected)]}
     closed = bool(properties) and not _COMBINING & set(schema)
     fault_in = json_schema_check(schema)
 

@@ -299,9 +299,11 @@ def started(server: ModelServer, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def after(server: ModelServer, calls: int) -> None:
-    end = time.monotonic() + 60
-    while len(server.asked) < calls and time.monotonic() < end:
+def after(server: ModelServer, calls: int, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 100
+    while len(server.asked) < calls:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
         time.sleep(0.02)
 
 
@@ -310,21 +312,24 @@ def after(server: ModelServer, calls: int) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_experiment_that_is_stopped_goes_on_to_the_table_of_an_undisturbed_one(how: signal.Signals):
     answers = {row["task"]: row["answer"] for row in TASKS}
-    slow = Student(answers, delay=0.3)
-    with ModelServer(slow) as server:
+    student, most = Student(answers), [10_000]
+    with ModelServer(student) as server:
         out, _ = started(server, "--out", "calm").communicate(timeout=100)
         calm, whole = out, len(server.asked)
-    with ModelServer(slow) as server:
-        for calls in (2, 4):
+    with ModelServer(student, lambda _, number: "slow" if number >= most[0] else None, slow=100) as server:
+        for _ in range(2):
+            most[0] = len(server.asked) + 2
             process = started(server, "--out", "rough")
-            after(server, calls)
+            after(server, most[0] + 1, process)  # this one is not answered
+            time.sleep(0.5)  # what was answered before is kept
             process.send_signal(how)
-            _, err = process.communicate(timeout=60)
+            said = "".join(process.communicate(timeout=60))
             if how == signal.SIGINT:
                 assert process.returncode == 130
-                assert "To go on:" in err + _
+                assert "To go on:" in said
+        most[0] = 10_000
         out, _ = started(server, "--out", "rough").communicate(timeout=100)
-        # At most the calls that were under way, two at once, are paid for again.
+        # At most the calls that were not answered, two at once, are paid for again.
         assert len(server.asked) <= whole + 2 * 2
     assert [line for line in out.splitlines() if line.startswith("cot")] == [
         line for line in calm.splitlines() if line.startswith("cot")

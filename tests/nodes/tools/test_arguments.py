@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, Tool, tool
@@ -330,6 +330,7 @@ def test_whatever_a_model_gives_a_check_has_an_answer(args: dict[str, Any], data
 
 @pytest.mark.req("B5")
 @settings(derandomize=True, deadline=None, max_examples=30)
+@example({"required": [[]]}, {})
 @given(
     st.dictionaries(st.sampled_from(WORDS), ANY, max_size=4), st.dictionaries(st.sampled_from(WORDS), ANY, max_size=2)
 )
