@@ -57,8 +57,8 @@ class FaissStore(BaseStore):
     reads see what was there before it. With `durability="process"` an acknowledged write outlives the process, with
     `"power"` also a loss of power. `index` is LangGraph's `IndexConfig` with two more keys, `distance_type` (`cosine`,
     `inner_product`, `l2`) and `rank` (`vectors`, `words`, `fused`); without an index, words find items. `ttl` is
-    LangGraph's `TTLConfig`: what has expired is never returned, and reading an item lets its time begin again where
-    `refresh_on_read` says so. In a search by vectors, items that are not indexed come last and have no score.
+    LangGraph's `TTLConfig`: what has expired is never returned, and reading an item lets its time begin again unless
+    `refresh_on_read` is false. In a search by vectors, items that are not indexed come last and have no score.
     """
 
     supports_ttl = True

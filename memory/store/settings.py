@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import TTLConfig, ensure_embeddings
@@ -80,7 +80,7 @@ def read_index(index: Mapping[str, Any] | None) -> Settings:
 
 
 def read_ttl(ttl: Mapping[str, Any] | None) -> TTLConfig | None:
-    """Check LangGraph's `TTLConfig`. Reads refresh only where `refresh_on_read` says so, as in `SqliteStore`."""
+    """Check LangGraph's `TTLConfig`."""
     if ttl is None:
         return None
     if not isinstance(ttl, Mapping):
@@ -90,7 +90,7 @@ def read_ttl(ttl: Mapping[str, Any] | None) -> TTLConfig | None:
     unknown = sorted(set(ttl) - set(inspect.get_annotations(TTLConfig)))
     if unknown:
         raise ValueError(f"`ttl` has no key {unknown[0]!r}")
-    return TTLConfig(**{"refresh_on_read": False, **ttl})  # type: ignore[typeddict-item]
+    return cast(TTLConfig, dict(ttl))
 
 
 def check_minutes(name: str, value: Any) -> float | None:

@@ -250,6 +250,20 @@ def test_the_reads_of_a_batch_see_what_was_there_before_it(store: FaissStore) ->
     assert store.get(NS, "a").value == {"n": 2}
 
 
+@pytest.mark.parametrize(("config", "kept"), [({}, True), ({"refresh_on_read": False}, False)])
+def test_reading_lets_the_time_to_live_begin_again_as_langgraph_documents_it(
+    opened: Callable[..., FaissStore], monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], kept: bool
+) -> None:
+    now = items.now()
+    monkeypatch.setattr(items, "now", lambda: now)
+    store = opened(ttl={"default_ttl": 60, **config})
+    store.put(NS, "a", {"n": 1})
+    for _ in range(2):
+        now += 40 * items.MINUTE
+        found = store.get(NS, "a")
+    assert (found is not None) == kept
+
+
 def test_an_expired_item_is_gone_and_its_key_begins_anew(
     opened: Callable[..., FaissStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
