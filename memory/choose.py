@@ -71,9 +71,14 @@ def choose(
     least = BESIDE * max((place.words for _, place in worthy if place.words is not None), default=0.0)
     worthy = [one for one in worthy if one[1].words is None or one[1].words >= least]
     read = cache(Advice)
+    gone = _replaced([*rules, *(lesson for lesson, _ in worthy)], evidence)
+    worthy = [one for one in worthy if one[0].id not in gone]
+    places = max(most - 1, 1) if worthy else most
     chosen: list[Lesson] = []
-    for lesson in rules[: max(most - 1, 1) if worthy else most]:
-        if (cost := tokens_of(lesson)) <= budget:
+    for lesson in rules:
+        cost, others = tokens_of(lesson), [read(one.text) for one in chosen]
+        fits = len(chosen) < places and cost <= budget and lesson.id not in gone
+        if fits and not any(_clash(read(lesson.text), other) for other in others):
             chosen.append(lesson)
             budget -= cost
     for lesson in _in_order(worthy, evidence, kind, read):
@@ -102,7 +107,6 @@ def _in_order(
         return lesson.kind == "strategy", untried, -place.score * (0.5 + kind.values[lesson.id])
 
     offered = [lesson for lesson, _ in sorted(fit, key=rank)]
-    gone = _replaced(offered, evidence)
     firm = [lesson for lesson in offered if is_vouched(lesson, evidence)]
     offered = [
         one for one in offered if one in firm or not any(_clash(read(one.text), read(other.text)) for other in firm)
@@ -116,7 +120,7 @@ def _in_order(
         ]
         best = max(rivals, key=lambda one: (is_vouched(one, evidence), kind.values[one.id], _written(one)))
         alike = [one for one in rivals if one is not best and kind.advice[one.id] == kind.advice[best.id]]
-        yield from (one for one in (best, *alike) if one.id not in gone)
+        yield from (best, *alike)
         offered = [one for one in offered if one not in rivals]
 
 

@@ -126,12 +126,17 @@ class Evidence:
     def statuses(self, but: Collection[Change] = ()) -> list[LessonStatus]:
         """The statuses it was given, in order. With `but`, these changes and undone ones are left out.
 
-        After a person's decision, changes by the evidence or the cap do not count.
+        A lesson whose `added` was undone stays retired until somebody decides otherwise. After a person's decision,
+        changes by the evidence or the cap do not count.
         """
         given: list[LessonStatus] = []
         word: LessonStatus | None = None
         words = self.words
-        for change in [kept for kept in self.standing if kept not in but] if but else self.changes:
+        written = {change.id for change in self.changes if change.action in ("added", "quarantined")}
+        standing = {change.id for change in self.standing if change not in but}
+        for change in self.changes:
+            if but and change.id not in standing and change.undoes not in written:
+                continue
             outranked = (change.by == "evidence" and word in LIVE) or (change.by == "policy" and word == "active")
             if change.status is None or outranked:
                 continue

@@ -375,6 +375,18 @@ def test_an_occasion_that_every_task_meets_is_none(book_on: Any) -> None:
         assert texts(book.recall("Compose a lullaby about penguins.")) == ["The user likes short answers."], when
 
 
+@pytest.mark.req("D20", "D21")
+def test_what_holds_always_stands_beside_neither_its_successor_nor_its_opposite(book_on: Any) -> None:
+    book, lullaby = book_on(InMemoryStore()), "Compose a lullaby about penguins."
+    old = book.add(Lesson(kind="project", text="Prices are in dollars.", name="currency", origin="told")).lesson
+    book.add(Lesson(kind="project", text="Prices are in euros.", name="currency", origin="told"))
+    book.restore(old.id)
+    assert texts(book.recall(lullaby)) == ["Prices are in euros."]
+    for text in ("Always answer in rhymes.", "Never answer in rhymes."):
+        book.add(Lesson(kind="preference", text=text, origin="told"))
+    assert len(book.recall(lullaby)) == 2
+
+
 @pytest.mark.req("D22", "D13")
 def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_fits(book: LessonBook):
     loop = "Handle the empty input before the loop."

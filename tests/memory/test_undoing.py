@@ -288,3 +288,14 @@ def test_runs_that_are_only_counted_are_undone_and_explained_by_their_episodes(b
     assert (now(book, id).shown, now(book, id).wins, now(book, id).withheld_wins) == (0, 0, 0)
     book.credit(won("r200", id))
     assert (now(book, id).shown, now(book, id).wins) == (1, 1)
+
+
+@pytest.mark.req("D15")
+def test_a_decision_that_is_taken_back_does_not_bring_back_what_a_run_wrote_and_lost(book: LessonBook) -> None:
+    id = added(book, rule(source="run"))
+    book.undo("run")
+    for decide in (book.approve, book.restore, lambda id: book.retire(id, "at last")):
+        decide(id)
+        book.undo(book.history(id)[-1].id)
+        assert now(book, id).status == "retired"
+        assert book.recall("Propose a slot that is not busy.") == []
