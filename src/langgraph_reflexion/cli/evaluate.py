@@ -110,19 +110,18 @@ def _with_models(asked: argparse.Namespace, experiment: Experiment) -> Experimen
 
 
 def _show_plan(page: Page, experiment: Experiment, price: Price | None) -> None:
-    least, most = experiment.planned_calls()
+    least, most = experiment.planned()
     count = len(experiment.jobs())
     repeats = f" × {experiment.repeats} repeats" if experiment.repeats > 1 else ""
     page.line(f"{len(experiment.tasks)} tasks × {len(experiment.setups)} set-ups{repeats} = {count} to do")
     page.line(
-        f"{least:,} to {most:,} model calls, of up to {experiment.trials} trials a task; a reply that cannot be read "
-        "costs one more. Nothing was asked or written."
+        f"{least.calls:,} to {most.calls:,} model calls, of up to {experiment.trials} trials a task; a reply that "
+        "cannot be read costs one more. Nothing was asked or written."
     )
-    few, many = experiment.planned_tokens()
-    cost = "" if price is None else f", {format_cost(*few, price)} to {format_cost(*many, price)}"
+    costs = [format_cost(cost.input, cost.output, price) for cost in (least, most)]
     page.line(
-        f"About {few[0]:,} to {many[0]:,} input and {few[1]:,} to {many[1]:,} output tokens{cost}, estimated at "
-        f"{REPLY_TOKENS} tokens a reply."
+        f"About {least.input:,} to {most.input:,} input and {least.output:,} to {most.output:,} output tokens"
+        f"{'' if price is None else ', ' + ' to '.join(costs)}, estimated at {REPLY_TOKENS} tokens a reply."
     )
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
@@ -38,10 +38,20 @@ PROMPT_TOKENS, REFLECTION_TOKENS = 100, 1_100
 """The instructions of a worker, and the question of a reflection with its schema, by that rule."""
 REPLY_TOKENS = 250
 """Assumed of each reply and each search result; a model that reasons at length writes more."""
-Tokens = tuple[int, int]
-"""Input and output."""
 Job = tuple[Setup, Task, int]
 """Set-up, task and repeat."""
+
+
+class Cost(NamedTuple):
+    """What an experiment asks of its models."""
+
+    calls: int
+    input: int
+    output: int
+
+    def plus(self, calls: int, read: int) -> Cost:
+        """With some calls more, which read so many tokens."""
+        return Cost(self.calls + calls, self.input + read, self.output + calls * REPLY_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -90,38 +100,29 @@ class Experiment:
             **{name: getattr(self, name) for name in names},
         }
 
-    def planned_calls(self) -> tuple[int, int]:
-        """The fewest and the most model calls that the whole may take, where every reply can be read at once."""
-        least = most = 0
-        for setup, task, _ in self.jobs():
-            work = self.steps if setup.worker == "react" else 1
-            judged = int(self.check is None and kind_of(task, judged=self.judge is not None)[0] == "judge")
-            reflects = self._strategy(setup) != "none"  # under `last_trial` to name the mistakes
-            least += 1 + judged
-            most += self.trials * (work + judged) + min(self.reflections, self.trials - 1) * reflects
-        return least, most
+    def planned(self) -> tuple[Cost, Cost]:
+        """The least and the most that the whole may take, if every reply can be read at once.
 
-    def planned_tokens(self) -> tuple[Tokens, Tokens]:
-        """Input and output tokens of the fewest and of the most calls, estimated from the texts that are known now."""
-        least, most = [0, 0], [0, 0]
+        Tokens are estimated from the texts that are known now.
+        """
+        least, most = Cost(0, 0, 0), Cost(0, 0, 0)
         for setup, task, _ in self.jobs():
-            steps = self.steps if setup.worker == "react" else 1
+            steps, strategy = self.steps if setup.worker == "react" else 1, self._strategy(setup)
             judged = int(self.check is None and kind_of(task, judged=self.judge is not None)[0] == "judge")
             shown = "".join(map(str, task.passages(self.context))) if setup.context else ""
             prompt = PROMPT_TOKENS + (len(task.task) + len(shown)) // CHARACTERS
-            judging = [judged * (prompt + REPLY_TOKENS), judged * REPLY_TOKENS]
-            strategy = self._strategy(setup)
-            least = [least[0] + prompt + judging[0], least[1] + REPLY_TOKENS + judging[1]]
+            judging = judged * (prompt + REPLY_TOKENS)
+            # Under `last_trial` the reflector names the mistakes.
+            reflections = min(self.reflections, self.trials - 1) * (strategy != "none")
+            read = self.trials * judging + reflections * (REFLECTION_TOKENS + prompt + 2 * steps * REPLY_TOKENS)
             for trial in range(self.trials):
                 plans = trial * REPLY_TOKENS if strategy in ("reflexion", "both") else 0
                 before = prompt + steps * REPLY_TOKENS if trial and strategy in ("last_trial", "both") else 0
                 # Each step reads the replies and results of those before it.
-                read = steps * (prompt + plans + before) + steps * (steps - 1) * REPLY_TOKENS
-                most = [most[0] + read + judging[0], most[1] + steps * REPLY_TOKENS + judging[1]]
-            reflections = min(self.reflections, self.trials - 1) * (strategy != "none")
-            read = REFLECTION_TOKENS + prompt + 2 * steps * REPLY_TOKENS
-            most = [most[0] + reflections * read, most[1] + reflections * REPLY_TOKENS]
-        return (least[0], least[1]), (most[0], most[1])
+                read += steps * (prompt + plans + before) + steps * (steps - 1) * REPLY_TOKENS
+            least = least.plus(1 + judged, prompt + judging)
+            most = most.plus(self.trials * (steps + judged) + reflections, read)
+        return least, most
 
     def _strategy(self, setup: Setup) -> Any:
         """Reflections are made for the lessons of later tasks too, where this run is shown none of them."""
