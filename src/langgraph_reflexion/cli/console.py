@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from pydantic import ValidationError
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +23,8 @@ NEVER_FOLDED = 100_000
 """Columns where there is no terminal, so that a row or sentence is one line for `grep`."""
 LONGEST_ERROR = 400
 """Characters of an exception in an error message: the first paragraph of a provider's error fits."""
+LEAST_FOLDED = 24
+"""Columns that the last cell of a row needs beside the others: about four words."""
 INDENT = " " * 6
 ANSI = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
@@ -77,14 +80,22 @@ class Page:
         self._console.print(Text(lead) + Text(clean(text), style), soft_wrap=True)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Rows under their head, if there are any; on a terminal the last column is folded."""
+        """Rows under their head, if any. On a terminal the last cell is folded, if need be below the others."""
         if not rows:
+            return
+        cells = [[" ".join(clean(cell).split()) for cell in row] for row in rows]
+        widths = [max(map(cell_len, column)) for column in list(zip(head, *cells, strict=True))[:-1]]
+        if self._console.width - sum(widths) - 2 * len(widths) < LEAST_FOLDED:
+            for style, row in zip(("dim", *("" for _ in cells)), (head, *cells), strict=True):
+                self.command("  ".join(map(set_cell_size, row, widths)).rstrip(), style)
+                if row[-1]:
+                    self.line(row[-1], style, lead="  ")
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for number, name in enumerate(head, 1):
             table.add_column(name, no_wrap=number < len(head), overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(" ".join(clean(cell).split())) for cell in row))
+        for row in cells:
+            table.add_row(*map(Text, row))
         self._print(table)
 
     def fields(self, values: Mapping[str, Any], *, title: str = "") -> None:
