@@ -45,12 +45,12 @@ def after_run(
         prompts: A folder whose files replace the shipped prompts of the same name.
     """
     if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):
-        raise ValueError(f"`memory` is a LessonBook or a MemoryPolicy, got {memory!r}")
+        raise ValueError(f"`memory` must be a LessonBook or a MemoryPolicy, got {memory!r}")
     if notebook is not None:
         must_be(notebook, ErrorNotebook, "notebook")
     given = dict(limits) if isinstance(limits, Mapping) else {"errors": limits}
     if not given or set(given) - set(TURNS) or not all(isinstance(value, Limits) for value in given.values()):
-        raise ValueError(f"`limits` is a Limits, or a mapping of 'errors' and 'memories' to one each, got {limits!r}")
+        raise ValueError(f"`limits` must be a Limits, or a mapping of 'errors' and 'memories' to one, got {limits!r}")
     must_be(background, bool, "background")
     if on_done is not None and (not callable(on_done) or not accepts(on_done, {})):
         raise ValueError(f"`on_done` must be a function of the result, got {on_done!r}")

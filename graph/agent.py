@@ -210,7 +210,7 @@ def _after_run(mode: Any, model: Any, parts: Parts) -> AfterRun | None:
         return mode.in_agent(parts.memory)
     if mode not in ("after", "both"):
         return None
-    models = {name: _without_tools(one) for name, one in model.items()} if isinstance(model, Mapping) else model
+    models = {name: _without_tools(choice) for name, choice in model.items()} if isinstance(model, Mapping) else model
     return AfterRun(
         AuditSettings(
             create_reflexion_agent,

@@ -122,12 +122,12 @@ def _decision(messages: Sequence[BaseMessage], text: str, is_warned: bool) -> AI
     # Only what the user said has an id: a failure turn has none, and sets no task.
     since = max((i for i, message in enumerate(messages) if message.type == "human" and message.id), default=0)
     results = [message for message in messages[since:] if isinstance(message, ToolMessage)]
-    busy = next((one.text for one in results if one.name == "busy_times" and one.status == "success"), None)
+    busy = next((found.text for found in results if found.name == "busy_times" and found.status == "success"), None)
     if busy is None:
         dates = re.findall(r"\d{4}-\d{2}-\d{2}", text)
         return _call(messages, "busy_times", day="Tuesday" if is_warned else dates[0] if dates else "2026-03-03")
     hour = _free_hour(busy)
-    booking = next((one for one in results if one.name == "book"), None)
+    booking = next((found for found in results if found.name == "book"), None)
     if booking is None:
         wanted = re.search(r"\bbook\b", messages[since].text, re.IGNORECASE)
         return _call(messages, "book", hour=hour) if wanted else AIMessage(f"{hour} is free.")

@@ -72,7 +72,7 @@ def create_distill_graph(
     """
     check_settings(Limits(), memory, store, clock, name, None, context_schema)
     if model is not None and not isinstance(model, (str, Runnable)) and not (callable(model) and accepts(model, 0, 0)):
-        raise ValueError(f"`model` is a chat model, a name or a function of (state, runtime), got {model!r}")
+        raise ValueError(f"`model` must be a chat model, a name or a function of (state, runtime), got {model!r}")
     fallback, ticking = InMemoryStore(), aware(clock)
 
     def distill(state: Any, config: RunnableConfig) -> Waits[Made]:

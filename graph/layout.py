@@ -191,7 +191,7 @@ def allow_our_types(checkpointer: Any, form: ResponseForm | None) -> Any:
     if not isinstance(checkpointer.serde, (JsonPlusSerializer, EncryptedSerializer)):
         return checkpointer
     answer = form.kinds if form is not None else ()
-    return checkpointer.with_allowlist({(one.__module__, one.__name__) for one in (*KEPT, *answer)})
+    return checkpointer.with_allowlist({(kind.__module__, kind.__name__) for kind in (*KEPT, *answer)})
 
 
 def with_messages(schema: type | None) -> type | None:
@@ -200,7 +200,7 @@ def with_messages(schema: type | None) -> type | None:
         return None
     is_object = isinstance(schema, type) and (issubclass(schema, BaseModel) or is_dataclass(schema))
     if not is_object and not is_typeddict(schema) and not typing_extensions.is_typeddict(schema):
-        raise ValueError(f"`state_schema` is a TypedDict, pydantic model or dataclass, got {schema!r}")
+        raise ValueError(f"`state_schema` must be a TypedDict, pydantic model or dataclass, got {schema!r}")
     fields = get_type_hints(schema, include_extras=True)
     if "messages" in fields or not is_object:
         return schema

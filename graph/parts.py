@@ -114,7 +114,7 @@ def controls_of(controls: Any) -> tuple[str, ...] | None:
     is_list = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
     names = tuple(controls) if is_list else (controls,)
     if not is_list or any(name not in tuple(CONTROLS) for name in names):
-        raise ValueError(f"`controls` holds some of {', '.join(CONTROLS)}, got {controls!r}")
+        raise ValueError(f"`controls` may hold only {', '.join(CONTROLS)}, got {controls!r}")
     return names
 
 
@@ -132,7 +132,7 @@ def protocol_for(
             )
         return Reader(protocol, allowed)
     if protocol not in ("auto", "tools", "json"):
-        raise ValueError(f"`protocol` is 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
+        raise ValueError(f"`protocol` must be 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
     automatic = protocol == "auto"
     if automatic:
         example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
@@ -141,8 +141,8 @@ def protocol_for(
         protocol = "tools" if native else "json"
     if protocol == "tools":
         return Native(tuple(controls or ()))
-    for one in model.values() if isinstance(model, Mapping) else [model]:
-        if isinstance(one, Runnable) and (names := bound_names(one)):
+    for choice in model.values() if isinstance(model, Mapping) else [model]:
+        if isinstance(choice, Runnable) and (names := bound_names(choice)):
             raise ValueError(
                 f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks without bound tools"
             )
@@ -156,7 +156,7 @@ def protocol_for(
 def is_unbound(model: Any) -> bool:
     """Whether tools of ours can be bound beside the caller's: not where a model came bound, or may come so."""
     models = list(model.values()) if isinstance(model, Mapping) else [model]
-    return all(isinstance(one, str) or (isinstance(one, Runnable) and bound_names(one) is None) for one in models)
+    return all(isinstance(m, str) or (isinstance(m, Runnable) and bound_names(m) is None) for m in models)
 
 
 def bound_format(

@@ -152,13 +152,13 @@ def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
     words = {id: {word for word in tokens(text) if word.isascii()} for id, text in texts.items()}
     found: dict[str, str] = {}
     for id, lesson in lessons.items():
-        bound = [other for other in dict.fromkeys(found.values()) if _is_bound_alike(lesson, lessons[other])]
+        bound = [other for other in dict.fromkeys(found.values()) if _are_of_one_kind(lesson, lessons[other])]
         near = [other for other in bound if words[id] <= words[other] or words[other] <= words[id]]
         found[id] = next((other for other in near if same(texts[id], texts[other])), id)
     return found
 
 
-def _is_bound_alike(one: Lesson, other: Lesson) -> bool:
+def _are_of_one_kind(one: Lesson, other: Lesson) -> bool:
     return bool(one.when) and (one.kind, tool_of(one)) == (other.kind, tool_of(other))
 
 

@@ -92,7 +92,7 @@ def is_live(item: Item) -> bool:
     return item.value.get("status") in LIVE and isinstance(item.value.get("text"), str)
 
 
-def is_bound_alike(new: Lesson, value: Mapping[str, Any]) -> bool:
+def has_same_tool(new: Lesson, value: Mapping[str, Any]) -> bool:
     """Whether a record is bound to the same tool, or to none, as a lesson, and has the same name, or none."""
     trigger = value.get("trigger")
     tool = trigger.get("tool") if isinstance(trigger, dict) else None

@@ -60,13 +60,13 @@ def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Nam
     """The namespace of a book or a notebook, its fields filled; a store or namespace that cannot be one is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
         hint = f": for a file give FaissStore({str(store)!r})" if isinstance(store, (str, PathLike)) else ""
-        raise ValueError(f"`store` is a LangGraph store, got {store!r}{hint}")
+        raise ValueError(f"`store` must be a LangGraph store, got {store!r}{hint}")
     if not namespace or not isinstance(namespace, (tuple, list)):
         raise ValueError(f"`namespace` must be a tuple of labels, got {namespace!r}")
     for one in namespace:
         if not isinstance(one, str) or not one or "." in one:
             raise ValueError(
-                f"`namespace` holds labels without dots and none empty, got {one!r}; "
+                f"`namespace` must hold labels without dots and none empty, got {one!r}; "
                 "give such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
             )
     filled = filled_in(namespace, context)

@@ -74,7 +74,7 @@ class ErrorNotebook:
         `foreign` is what tools said: a finding in their words is set aside.
         """
         if score is not None and not _is_score(score):
-            raise ValueError(f"`score` is a number from 0 to 100 or None, got {score!r}")
+            raise ValueError(f"`score` must be a number from 0 to 100 or None, got {score!r}")
         known, sessions = yield from self._read()
         foreign_texts = as_foreign(foreign)
         made: dict[str, Finding] = {}

@@ -328,7 +328,7 @@ def _for_failure(
     by_task = match(index, weights, usable)
     scores: dict[str, float] = {}
     for key in {**by_evidence, **by_task}:
-        alike = _is_bound_alike(index.entries[key].item.value, failure)
+        alike = _is_triggered_by(index.entries[key].item.value, failure)
         score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
         if score >= 1 or (alike and failure.tool is not None and by_evidence.get(key, 0.0) >= HALF):
             scores[key] = score / (score + 1) + alike
@@ -348,7 +348,7 @@ def _for_failure(
     return {key: Fit(score) for key, score in scores.items()}
 
 
-def _is_bound_alike(value: Mapping[str, Any], failure: Failure) -> bool:
+def _is_triggered_by(value: Mapping[str, Any], failure: Failure) -> bool:
     """Whether a lesson is bound to a failure of this signal and tool."""
     trigger = value.get("trigger")
     return isinstance(trigger, dict) and trigger.get("signal") == failure.signal and trigger.get("tool") == failure.tool

@@ -12,7 +12,7 @@ from langgraph_reflexion.memory.access import Plan, put
 from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
-from langgraph_reflexion.memory.merging import is_bound_alike, is_live, merge
+from langgraph_reflexion.memory.merging import has_same_tool, is_live, merge
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import (
@@ -154,7 +154,7 @@ def relatives(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Ite
         return twin, against
     if new.status != "candidate" or new.name is not None:  # under a name, other words are a correction
         return same_id, against
-    bound = [item for item in of_kind if is_bound_alike(new, item.value)]
+    bound = [item for item in of_kind if has_same_tool(new, item.value)]
     return next((item for item in bound[:COMPARED] if same(item.value["text"], new.text)), same_id), against
 
 
@@ -170,7 +170,7 @@ def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Pl
         item = items.get(key)
         if item is None or key in new.supersedes or item.value.get("kind") != new.kind or not is_live(item):
             continue
-        if is_bound_alike(new, item.value) and same_in_other_words(item.value["text"], new.text):
+        if has_same_tool(new, item.value) and same_in_other_words(item.value["text"], new.text):
             return item
     return None
 

@@ -190,9 +190,9 @@ def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending)
         attempts=attempts,
         failures=state["failures"],
         reflections=state["reflections"],
-        lessons_used=[one.lesson.id for one in state["recalled"] if one.shown],
+        lessons_used=[found.lesson.id for found in state["recalled"] if found.shown],
         lessons_written=state["lessons_written"],
-        memory=next((one.why for one in state["recalled"] if one.why), ""),
+        memory=next((found.why for found in state["recalled"] if found.why), ""),
         usage=Spending(**spent.model_dump(), reflection=usage_of(tally["reflecting"])),
         seconds=budget.elapsed(state),
     )
@@ -227,14 +227,14 @@ def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
         task=bounded(task_in(state), LONGEST_TASK),
         success=success,
         score=outcome.score,
-        shown=[one.lesson.id for one in state["recalled"] if one.shown],
+        shown=[found.lesson.id for found in state["recalled"] if found.shown],
         withheld=[one.lesson.id for one in state["recalled"] if not one.shown],
         written=outcome.lessons_written,
         failed=[
             *(one.lesson.id for one in state["recalled"] if has_failed(one, outcome.failures)),
-            *(one for one, at in state["tally"]["wrote"].items() if _came_back(outcome.failures, at)),
+            *(lesson for lesson, at in state["tally"]["wrote"].items() if _came_back(outcome.failures, at)),
         ],
-        recalled_at={one.lesson.id: one.step for one in state["recalled"]},
+        recalled_at={found.lesson.id: found.step for found in state["recalled"]},
         memory=outcome.memory,
         failures=outcome.failures,
         reflections=outcome.reflections,
@@ -248,7 +248,7 @@ def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
 def _came_back(failures: Sequence[Failure], at: int) -> bool:
     """Whether the failure that a lesson was written about, the last of `at`, came back after that."""
     mark = failures[at - 1].fingerprint if 0 < at <= len(failures) else ""
-    return bool(mark) and any(one.fingerprint == mark for one in failures[at:])
+    return bool(mark) and any(failure.fingerprint == mark for failure in failures[at:])
 
 
 def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:
@@ -282,7 +282,7 @@ def _merged(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage
     if not ours:
         return theirs
     turn = ours[0]
-    answered = {one.tool_call_id for one in ours if isinstance(one, ToolMessage)}
+    answered = {message.tool_call_id for message in ours if isinstance(message, ToolMessage)}
     is_ours = [_belongs_to(message, turn, answered) for message in theirs]
     at = next((i for i, message in enumerate(theirs) if is_ours[i] and isinstance(message, AIMessage)), 0)
     rest = [(i, message) for i, message in enumerate(theirs) if not is_ours[i]]

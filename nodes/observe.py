@@ -71,7 +71,7 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
             emit_failure(config, failure)
     elif (direct := _direct_answer(tools, state, fresh)) is not None:
         update["decision"] = direct
-    update["progress"] = {"node": "observe", "results": len(ran), "failures": [one.signal for one in failures]}
+    update["progress"] = {"node": "observe", "results": len(ran), "failures": [failure.signal for failure in failures]}
     return update
 
 

@@ -138,7 +138,7 @@ def _aside(meter: Meter) -> Iterator[None]:
 def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
     """The caller's checks, dear ones last unless `as_given`; what no (answer, run) can be given to is an error here."""
     if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
-        raise ValueError(f"`checks` is a list of functions of (answer, run), got {checks!r}")
+        raise ValueError(f"`checks` must be a list of functions of (answer, run), got {checks!r}")
     made = []
     for i, check in enumerate(checks):
         if not callable(check):

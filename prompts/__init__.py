@@ -51,10 +51,10 @@ def _shipped() -> Texts:
 
 def _replacements(given: str | Path, ours: Texts) -> Texts:
     if not given or not isinstance(given, (str, PathLike)):
-        raise PromptError(f"`prompts` is a folder of text files, got {given!r}")
+        raise PromptError(f"`prompts` must be a folder of text files, got {given!r}")
     folder = Path(given)
     if not os.path.isdir(folder):
-        raise PromptError(f"`prompts` is a folder of text files, and {str(folder)!r} is none")
+        raise PromptError(f"`prompts` must be a folder of text files, and {str(folder)!r} is not a folder")
     replaced: Texts = {}
     for file in sorted(folder.glob("*.md")):
         if file.stem not in ours:

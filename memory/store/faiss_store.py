@@ -73,7 +73,7 @@ class FaissStore(BaseStore):
     ) -> None:
         super().__init__()
         if not isinstance(path, (str, os.PathLike)):
-            raise ValueError(f"`path` is a file's path or ':memory:', got {path!r}")
+            raise ValueError(f"`path` must be a file's path or ':memory:', got {path!r}")
         self._settings = read_index(index)
         self.ttl_config = read_ttl(ttl)
         self.index_config = None if index is None else dict(index)

@@ -26,7 +26,7 @@ def check_filter(condition: Any) -> None:
     if condition is None:
         return
     if not isinstance(condition, Mapping):
-        raise ValueError(f"`filter` is a mapping such as {{'kind': 'rule'}}, got {condition!r}")
+        raise ValueError(f"`filter` must be a mapping such as {{'kind': 'rule'}}, got {condition!r}")
     for key, wanted in condition.items():
         if not isinstance(key, str):
             raise ValueError(f"a filter's keys must be strings, got {key!r}")

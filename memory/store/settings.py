@@ -54,13 +54,13 @@ def read_index(index: Mapping[str, Any] | None) -> Settings:
     if index is None:
         return Settings()
     if not isinstance(index, Mapping):
-        raise ValueError(f"`index` is a mapping such as {{'dims': 512, 'embed': NgramEmbeddings()}}, got {index!r}")
+        raise ValueError(f"`index` must be a mapping such as {{'dims': 64, 'embed': NgramEmbeddings()}}, got {index!r}")
     unknown = sorted(str(key) for key in index if key not in _INDEX_KEYS and not str(key).startswith("__"))
     if unknown:
         raise ValueError(f"`index` has no key {unknown[0]!r}; its keys are {', '.join(sorted(_INDEX_KEYS))}")
     embed, dims = index.get("embed"), index.get("dims")
     if embed is not None and not isinstance(embed, (str, Embeddings)) and not callable(embed):
-        raise ValueError(f"`embed` is an Embeddings, its name or a function of texts, got {embed!r}")
+        raise ValueError(f"`embed` must be an Embeddings, its name or a function of texts, got {embed!r}")
     if embed is None and dims is not None:
         raise ValueError(f"`index` has `dims` ({dims}) but no `embed`")
     if embed is not None and (not isinstance(dims, int) or isinstance(dims, bool) or dims < 1):
@@ -84,7 +84,7 @@ def read_ttl(ttl: Mapping[str, Any] | None) -> TTLConfig | None:
     if ttl is None:
         return None
     if not isinstance(ttl, Mapping):
-        raise ValueError(f"`ttl` is a mapping such as {{'default_ttl': 60}}, in minutes, got {ttl!r}")
+        raise ValueError(f"`ttl` must be a mapping such as {{'default_ttl': 60}}, in minutes, got {ttl!r}")
     for name in ("default_ttl", "sweep_interval_minutes"):
         check_minutes(name, ttl.get(name))
     unknown = sorted(set(ttl) - set(inspect.get_annotations(TTLConfig)))

@@ -240,7 +240,7 @@ def _keep_memories(
     if book is None:
         return [dict(memory) for memory in found.memories]
     kept: list[dict[str, Any]] = []
-    said = Foreign(foreign, user)
+    by_tools = Foreign(foreign, user)
     for memory in found.memories:
         origin = _origin(memory["content"], user, foreign)
         lesson = Lesson(
@@ -253,7 +253,7 @@ def _keep_memories(
         )
         is_wish = memory["kind"] != "project"
         doubt = "a tool said it, and not the user" if is_wish and origin == "observed" else None
-        written = yield either(book.add, book.aadd, lesson, foreign=said if origin != "told" else (), doubt=doubt)
+        written = yield either(book.add, book.aadd, lesson, foreign=by_tools if origin != "told" else (), doubt=doubt)
         kept.append({**memory, "action": written.action, "reason": written.reason})
     return kept
 

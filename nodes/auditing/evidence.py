@@ -166,7 +166,7 @@ def _each(items: list[Any], read: Callable[[Any], dict[str, Any]]) -> tuple[list
 
 def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise ValueError(f"a finding is an object, got {given!r:.100}")
+        raise ValueError(f"a finding must be an object, got {given!r:.100}")
     cited = given.get("evidence")
     cited = cited if isinstance(cited, list) else []
     there = [labels[label] for label in cited if isinstance(label, str) and label in labels]
@@ -176,7 +176,7 @@ def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[st
         {**given, "category": category, "severity": severity, "evidence": there, "tool": _tool(given, tools)}
     )
     if not finding["suggestion"]:
-        raise ValueError(f"a finding has a suggestion, got {given!r:.100}")
+        raise ValueError(f"a finding must have a suggestion, got {given!r:.100}")
     return finding
 
 
@@ -190,14 +190,14 @@ def _tool(given: Mapping[str, Any], tools: list[str]) -> str | None:
 
 def _memory(given: Any) -> dict[str, str]:
     if not isinstance(given, dict):
-        raise ValueError(f"a memory is an object, got {given!r:.100}")
+        raise ValueError(f"a memory must be an object, got {given!r:.100}")
     kind, name, content = known_word(given.get("kind"), KINDS), _slug(given.get("name")), given.get("content")
     if kind is None:
-        raise ValueError(f"`kind` is one of {', '.join(KINDS)}, got {given.get('kind')!r:.100}")
+        raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, got {given.get('kind')!r:.100}")
     if name is None:
-        raise ValueError(f"`name` is a slug such as 'answer-language', got {given.get('name')!r:.100}")
+        raise ValueError(f"`name` must be a slug such as 'answer-language', got {given.get('name')!r:.100}")
     if not isinstance(content, str) or not content.strip():
-        raise ValueError(f"`content` is a sentence, got {content!r:.100}")
+        raise ValueError(f"`content` must be a sentence, got {content!r:.100}")
     description = given.get("description")
     return {
         "kind": kind,

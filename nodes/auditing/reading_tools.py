@@ -40,9 +40,9 @@ class ReadingTools:
 
     def __init__(self, root: str | Path) -> None:
         if not root or not isinstance(root, (str, os.PathLike)):
-            raise ValueError(f"`root` is a folder that auditors may read in, got {root!r}")
+            raise ValueError(f"`root` must be a folder that auditors may read in, got {root!r}")
         if not os.path.isdir(root):
-            raise ValueError(f"`root` is a folder that auditors may read in, and {str(root)!r} is none")
+            raise ValueError(f"`root` must be a folder that auditors may read in, and {str(root)!r} is not a folder")
         self.root = Path(root).resolve()
 
     def tools(self) -> list[BaseTool]:

@@ -65,11 +65,11 @@ class Choice:
             self._models = {"": _made(model)}
         elif callable(model) and not isinstance(model, type):
             if not accepts(model, None, None):
-                raise ValueError(f"`model` as a function takes (state, runtime), and {model!r} does not")
+                raise ValueError(f"`model` as a function must take (state, runtime), and {model!r} does not")
             self._function = model
         else:
             raise ValueError(
-                "`model` is a chat model, a name such as 'openai:gpt-4o-mini', or a function of (state, runtime), "
+                "`model` must be a chat model, a name such as 'openai:gpt-4o-mini', or a function of (state, runtime), "
                 f"got {model!r}"
             )
         self._ready = {name: (self._offered(given), plain(given)) for name, given in self._models.items()}
@@ -113,7 +113,7 @@ class Choice:
         else:
             given = yield call_function("The function that chooses the model", self._function, view(), runtime)
             if not isinstance(given, (str, Runnable)):
-                raise ValueError(f"The function given as `model` gives a chat model or its name, got {given!r}")
+                raise ValueError(f"The function given as `model` must return a chat model or its name, got {given!r}")
             model = _made(given)
         return self._offered(model), plain(model)
 
@@ -132,7 +132,7 @@ def _made(model: Any) -> Model:
     if isinstance(model, str):
         return model_named(model)
     if not isinstance(model, Runnable):
-        raise ValueError(f"`model` holds chat models or their names, got {model!r}")
+        raise ValueError(f"`model` must hold chat models or their names, got {model!r}")
     return model
 
 

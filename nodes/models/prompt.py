@@ -50,13 +50,13 @@ class Instructions:
             self._runnable, self._waits = prompt, True
         elif callable(prompt) and not isinstance(prompt, type):
             if not accepts(prompt, None, besides=INJECTED):
-                raise ValueError(f"`prompt` as a function takes the state, and {prompt!r} does not")
+                raise ValueError(f"`prompt` as a function must take the state, and {prompt!r} does not")
             self._waits = is_async(prompt)
             functions: Any = (None, prompt) if self._waits else (prompt, None)
             self._runnable = RunnableCallable(*functions, name="Prompt", trace=False)
         elif prompt is not None:
             raise ValueError(
-                f"`prompt` is text, a SystemMessage, a function of the state or a Runnable, got {prompt!r}"
+                f"`prompt` must be text, a SystemMessage, a function of the state or a Runnable, got {prompt!r}"
             )
 
     def around(
@@ -82,7 +82,7 @@ def as_messages(given: Any) -> list[AnyMessage]:
     if isinstance(given, BaseMessage):
         return [cast("AnyMessage", given)]
     if isinstance(given, Mapping) or not isinstance(given, Iterable) or not (some := list(given)):
-        raise ValueError(f"`prompt` gives messages or a text, got {given!r}")
+        raise ValueError(f"`prompt` must return messages or a text, got {given!r}")
     return cast("list[AnyMessage]", convert_to_messages(some))
 
 

@@ -60,7 +60,7 @@ class ResponseForm:
             self.type = given
         else:
             raise ValueError(
-                f"`response_format` is a pydantic model, TypedDict, dataclass or JSON schema, got {given!r}"
+                f"`response_format` must be a pydantic model, TypedDict, dataclass or JSON schema, got {given!r}"
             )
         name = getattr(given, "__name__", None) or self.json_schema.get("title") or "response"
         self.name = re.sub(r"[^A-Za-z0-9_-]", "_", str(name))[:64]

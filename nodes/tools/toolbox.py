@@ -161,7 +161,7 @@ def _node_of(tools: Iterable[Any] | ToolNode | None) -> tuple[ToolNode, list[dic
     if isinstance(tools, ToolNode):
         return tools, []
     if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, NoneType)):
-        raise ValueError(f"`tools` is a list of tools or a ToolNode, got {tools!r}")
+        raise ValueError(f"`tools` must be a list of tools or a ToolNode, got {tools!r}")
     tools = list(tools or ())
     made = [_tool_of(tool) for tool in tools if not isinstance(tool, dict)]
     _refuse_twice([tool.name for tool in made])
@@ -172,10 +172,12 @@ def _tool_of(thing: Any) -> BaseTool:
     if isinstance(thing, BaseTool):
         return thing
     if not callable(thing):
-        raise ValueError(f"A tool is a function, a BaseTool or a provider's dict, got {thing!r}")
+        raise ValueError(f"A tool must be a function, a BaseTool or a provider's dict, got {thing!r}")
     name = getattr(thing, "__name__", None)
     if name is None:
-        raise ValueError(f"A tool has a name, and {thing!r} has none: make it one by `StructuredTool.from_function`")
+        raise ValueError(
+            f"A tool must have a name, and {thing!r} has none: make it a tool with `StructuredTool.from_function`"
+        )
     if not (getattr(thing, "__doc__", None) or "").strip():
         raise ValueError(f"The tool {name!r} has no docstring: the model reads there what it is for")
     return tool_from_function(cast("Callable[..., Any]", thing))
@@ -220,7 +222,7 @@ def _approval(name: str, settings: Any) -> Approval:
     if settings is True:
         return Approval()
     if not isinstance(settings, Mapping):
-        raise ValueError(f"`approve[{name!r}]` is True, False or a dict of settings, got {settings!r}")
+        raise ValueError(f"`approve[{name!r}]` must be True, False or a dict of settings, got {settings!r}")
     if unknown := set(settings) - {"allowed_decisions", "description", "when", "args_schema"}:
         raise ValueError(
             f"`approve[{name!r}]` has no setting {', '.join(map(repr, sorted(map(str, unknown))))}; "
@@ -228,7 +230,7 @@ def _approval(name: str, settings: Any) -> Approval:
         )
     allowed = settings.get("allowed_decisions", DECISIONS)
     if isinstance(allowed, str) or not isinstance(allowed, Sequence) or not allowed or set(allowed) - set(DECISIONS):
-        raise ValueError(f"`allowed_decisions` of {name!r} holds some of {', '.join(DECISIONS)}, got {allowed!r}")
+        raise ValueError(f"`allowed_decisions` of {name!r} may hold only {', '.join(DECISIONS)}, got {allowed!r}")
     return Approval(tuple(allowed), settings.get("description"), settings.get("when"))
 
 

@@ -131,13 +131,13 @@ class MemoryPolicy(_Settings):
     def _answers(cls, value: Any) -> Any:
         if value is None or callable(value) or hasattr(value, "invoke") or (isinstance(value, str) and value.strip()):
             return value
-        raise ValueError(f"is a chat model, its name or a function of a text, got {value!r}")
+        raise ValueError(f"must be a chat model, its name or a function of a text, got {value!r}")
 
     @field_validator("trusted_tools", mode="before")
     @classmethod
     def _names(cls, value: Any) -> Any:
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise ValueError(f"is a collection of tool names, got {value!r}; write ({value!r},)")
+            raise ValueError(f"must be a collection of tool names, got {value!r}; write ({value!r},)")
         names = tuple(value)
         if not all(isinstance(name, str) and name for name in names):
             raise ValueError(f"holds names of tools, got {value!r}")
@@ -157,7 +157,7 @@ class MemoryPolicy(_Settings):
                 raise ValueError("`namespace` needs at least one label, got ()")
             for label in self.namespace:
                 if not label or "." in label:
-                    raise ValueError(f"`namespace` holds labels without dots and none empty, got {label!r}")
+                    raise ValueError(f"`namespace` must hold labels without dots and none empty, got {label!r}")
                 # Taken as it stands, a misspelt field would be one memory for all users.
                 if set("{}") & set(FIELD.sub("", label)):
                     raise ValueError(f"`namespace` has fields such as {{user_id}}, a name in braces, got {label!r}")
@@ -186,12 +186,12 @@ def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
     if clock is None or clock is UTC_NOW:
         return UTC_NOW
     if not callable(clock):
-        raise ValueError(f"`clock` is a function of nothing that gives an aware datetime, got {clock!r}")
+        raise ValueError(f"`clock` must be a function of no arguments that returns an aware datetime, got {clock!r}")
 
     def now() -> datetime:
         time = clock()
         if not isinstance(time, datetime) or time.tzinfo is None:
-            raise ValueError(f"`clock` gives an aware datetime, such as datetime.now(UTC), got {time!r}")
+            raise ValueError(f"`clock` must return an aware datetime, such as datetime.now(UTC), got {time!r}")
         return time
 
     return now

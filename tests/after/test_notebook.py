@@ -229,7 +229,7 @@ def test_the_boundary_of_the_rules_text_cannot_be_forged(notebook, words):
 @pytest.mark.req("H6")
 @pytest.mark.parametrize("score", [120, -1, float("nan"), True, "high"])
 def test_a_score_outside_of_0_to_100_is_refused_and_left_out_of_a_damaged_record(on, store, notebook, score):
-    with pytest.raises(ValueError, match="`score` is a number from 0 to 100"):
+    with pytest.raises(ValueError, match="`score` must be a number from 0 to 100"):
         notebook.record("run", score, [])
     store.put((*on.NAMESPACE, "notebook"), "s", {"type": "session", "session": "x", "at": "2031", "score": score})
     assert notebook.statistics()["mean_score"] is None

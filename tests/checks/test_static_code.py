@@ -109,5 +109,5 @@ def test_nothing_need_be_forbidden():
 
 @pytest.mark.parametrize("forbid", ["os", [1], ["os; system"], [""], None, 7, b"os"])
 def test_names_that_cannot_be_are_refused_when_built(forbid):
-    with pytest.raises(ValueError, match="`forbid` is a list of names"):
+    with pytest.raises(ValueError, match="`forbid` must be a list of names"):
         static_code(forbid=forbid)

@@ -88,7 +88,7 @@ def test_a_tool_with_the_name_of_a_control_is_refused() -> None:
 
 @pytest.mark.parametrize("tools", [7, "search", {"type": "web_search"}, [7], [None], search])
 def test_what_are_no_tools_is_refused(tools: Any) -> None:
-    with pytest.raises(ValueError, match=r"`tools` is a list|A tool is a function"):
+    with pytest.raises(ValueError, match=r"`tools` must be a list|A tool must be a function"):
         make(tools=tools)
 
 
@@ -124,7 +124,7 @@ def test_names_may_come_one_by_one_and_hold_all_the_same() -> None:
 
 @pytest.mark.parametrize("controls", [["think"], "replan", ["replan", "finish"], [7], 7, True, [[]], b"replan", ""])
 def test_controls_that_do_not_exist_are_refused(controls: Any) -> None:
-    with pytest.raises(ValueError, match=r"`controls` holds some of replan, ask_user"):
+    with pytest.raises(ValueError, match=r"`controls` may hold only replan, ask_user"):
         make(controls=controls)
 
 
@@ -219,15 +219,15 @@ def test_what_is_nearly_right_is_refused_with_the_way_out(setting: str, value: o
 
 @pytest.mark.parametrize("told", [datetime(2026, 3, 3), 1772528400.0])
 def test_a_clock_that_tells_no_aware_time_is_refused_before_any_call(told: Any) -> None:
-    with pytest.raises(ValueError, match=r"`clock` gives an aware datetime, .*, got"):
+    with pytest.raises(ValueError, match=r"`clock` must return an aware datetime, .*, got"):
         make(clock=lambda: told).invoke(HELLO)
 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("model", r"`model` as a function takes \(state, runtime\), and <function print_three"),
-        ("prompt", "`prompt` as a function takes the state, and <function print_three"),
+        ("model", r"`model` as a function must take \(state, runtime\), and <function print_three"),
+        ("prompt", "`prompt` as a function must take the state, and <function print_three"),
         ("protocol", "`protocol` takes an AIMessage and returns a Decision, and <function print_three"),
         ("clock", "`clock` must be a function of no arguments .*, got <function print_three"),
     ],
@@ -295,7 +295,7 @@ def test_a_maker_of_checks_that_was_not_called_is_refused_by_name(maker: Any) ->
 
 
 def test_checks_are_a_list() -> None:
-    with pytest.raises(ValueError, match="`checks` is a list"):
+    with pytest.raises(ValueError, match="`checks` must be a list"):
         make(checks=lambda _answer, _run: True)
 
 
@@ -330,7 +330,7 @@ def test_a_bad_or_unknown_prompt_file_fails_when_the_agent_is_made(
 
 @pytest.mark.parametrize("folder", [7, "", b"words", ["words"], "x" * 5000])
 def test_what_is_no_folder_of_prompts_is_told(folder: Any) -> None:
-    with pytest.raises(PromptError, match="`prompts` is a folder of text files"):
+    with pytest.raises(PromptError, match="`prompts` must be a folder of text files"):
         make(prompts=folder)
 
 

@@ -387,5 +387,5 @@ def test_a_turn_said_again_word_for_word_ends_the_run_with_its_results() -> None
 @pytest.mark.parametrize("given", [None, 7, []])
 def test_a_function_that_gives_no_model_is_told_so(given: Any) -> None:
     agent = create_reflexion_agent(lambda _state, _runtime: given)
-    with pytest.raises(ValueError, match="The function given as `model` gives a chat model or its name, got"):
+    with pytest.raises(ValueError, match="The function given as `model` must return a chat model or its name, got"):
         agent.invoke({"messages": [("user", "hello")]})

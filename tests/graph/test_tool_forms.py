@@ -153,7 +153,7 @@ async def test_a_class_whose_sync_door_says_that_there_is_none_is_told_apart_fro
 
 
 def test_a_tool_without_a_name_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ValueError, match=r"has none: make it one by `StructuredTool\.from_function`"):
+    with pytest.raises(ValueError, match=r"has none: make it a tool with `StructuredTool\.from_function`"):
         create_reflexion_agent(RoleModel(["done"]), [partial(print, "x")])
 
 

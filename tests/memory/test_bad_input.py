@@ -69,11 +69,11 @@ def test_an_empty_id_is_unknown_and_never_means_all(book: LessonBook) -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ({"store": InMemoryStore}, "`store` is a LangGraph store"),
+        ({"store": InMemoryStore}, "`store` must be a LangGraph store"),
         ({"namespace": 7}, "`namespace` must be a tuple of labels, got 7"),
         ({"namespace": {"team": 1}}, "`namespace` must be a tuple of labels"),
         ({"policy": Limits()}, "`policy` must be a MemoryPolicy, got Limits"),
-        ({"clock": 7}, "`clock` is a function .*, got 7"),
+        ({"clock": 7}, "`clock` must be a function .*, got 7"),
     ],
 )
 def test_a_book_that_cannot_be_is_refused_when_it_is_opened(made: dict[str, Any], said: str) -> None:
@@ -83,7 +83,7 @@ def test_a_book_that_cannot_be_is_refused_when_it_is_opened(made: dict[str, Any]
 
 def test_a_books_clock_tells_an_aware_time() -> None:
     book = LessonBook(InMemoryStore(), clock=lambda: datetime(2026, 3, 3))
-    with pytest.raises(ValueError, match="`clock` gives an aware datetime"):
+    with pytest.raises(ValueError, match="`clock` must return an aware datetime"):
         book.add(RULE)
 
 
@@ -107,11 +107,15 @@ def test_a_notebook_names_what_it_cannot_take(ask: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("path", "settings", "said"),
     [
-        (None, {}, "`path` is a file's path or ':memory:', got None"),
-        (7, {}, "`path` is a file's path or ':memory:', got 7"),
-        (":memory:", {"index": "words"}, "`index` is a mapping such as .*, got 'words'"),
-        (":memory:", {"index": {"dims": 4, "embed": 7}}, "`embed` is an Embeddings, its name or a function .*, got 7"),
-        (":memory:", {"ttl": 60}, "`ttl` is a mapping such as .*, got 60"),
+        (None, {}, "`path` must be a file's path or ':memory:', got None"),
+        (7, {}, "`path` must be a file's path or ':memory:', got 7"),
+        (":memory:", {"index": "words"}, "`index` must be a mapping such as .*, got 'words'"),
+        (
+            ":memory:",
+            {"index": {"dims": 4, "embed": 7}},
+            "`embed` must be an Embeddings, its name or a function .*, got 7",
+        ),
+        (":memory:", {"ttl": 60}, "`ttl` must be a mapping such as .*, got 60"),
         (":memory:", {"durability": "fast"}, "`durability` must be one of process, power, got 'fast'"),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_book_of_nobody_is_refused() -> None:
 
 
 def test_what_is_no_store_and_no_lesson_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`store` is a LangGraph store, got 'lessons\.db'"):
+    with pytest.raises(ValueError, match=r"`store` must be a LangGraph store, got 'lessons\.db'"):
         LessonBook("lessons.db")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"`add` takes a Lesson, got 'Be brief\.'"):
         LessonBook(InMemoryStore()).add("Be brief.")  # type: ignore[arg-type]

@@ -136,7 +136,7 @@ def _dimensions(dimensions: Any) -> tuple[str, Mapping[str, str]]:
         return ("judge_satisfaction" if chosen == "satisfaction" else "judge"), DIMENSIONS[chosen]
     names = list(dimensions) if isinstance(dimensions, (Mapping, Sequence)) else []
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
-        raise ValueError(f"`dimensions` holds names, got {dimensions!r}")
+        raise ValueError(f"`dimensions` must hold names, got {dimensions!r}")
     return "judge", {name: str(dimensions[name]) if isinstance(dimensions, Mapping) else "" for name in names}
 
 
@@ -162,7 +162,7 @@ def _runnable(model: Any, check: str) -> Runnable[Any, Any] | None:
     if isinstance(model, str):
         return model_named(model)
     if model is not None and not isinstance(model, Runnable):
-        raise ValueError(f"`model` of `{check}` is a chat model, its name or a compiled graph, got {model!r}")
+        raise ValueError(f"`model` of `{check}` must be a chat model, its name or a compiled graph, got {model!r}")
     return model
 
 

@@ -49,7 +49,7 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
     listed = isinstance(forbid, Iterable) and not isinstance(forbid, (str, bytes))
     names = tuple(forbid) if listed else ()
     if not listed or not all(isinstance(name, str) and _is_dotted(name) for name in names):
-        raise ValueError(f"`forbid` is a list of names such as 'os', 'os.system' or 'eval', got {forbid!r}")
+        raise ValueError(f"`forbid` must be a list of names such as 'os', 'os.system' or 'eval', got {forbid!r}")
     forbidden = (*names, *(other for name in names for other in SAME_AS.get(name, ())))
 
     def judge(answer: Any, _run: Run) -> Verdict:

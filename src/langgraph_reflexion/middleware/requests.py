@@ -65,7 +65,7 @@ class Handler(Runnable[Any, Any]):
         message = waiting["message"] if waiting is not None else state["messages"][-1]
         if message is None or response.structured_response is not None:
             return response
-        return replace(response, result=[message if isinstance(one, AIMessage) else one for one in response.result])
+        return replace(response, result=[message if isinstance(part, AIMessage) else part for part in response.result])
 
     def _with(self, messages: Sequence[AnyMessage]) -> ModelRequest[Any]:
         """The request with this prompt. A system message among the messages that were there before stays there."""

@@ -235,7 +235,7 @@ def test_a_filter_that_cannot_be_meant_is_refused(store: FaissStore, wrong: dict
         store.search(NS, filter=wrong)
     assert {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"} == set(OPERATORS)
     for none in ("kind", [("kind", "rule")]):
-        with pytest.raises(ValueError, match=r"`filter` is a mapping.*kind"):
+        with pytest.raises(ValueError, match=r"`filter` must be a mapping.*kind"):
             store.search(NS, filter=none)  # type: ignore[arg-type]
 
 
