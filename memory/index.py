@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -85,6 +86,7 @@ class Index:
         """How often it was brought up to date."""
         self.seq = -1
         self.notes: Mapping[str, datetime] | None = None
+        self._looked = time.monotonic()
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
         self.noise: tuple[frozenset[str], dict[str, float], float] | None = None
@@ -93,6 +95,14 @@ class Index:
         self._holding: dict[str, set[str]] = {}
         self._bound: dict[str, set[str]] = {}
         self._always: set[str] = set()
+
+    def is_due(self, seconds: float) -> bool:
+        """Whether so long has gone by since this was last true."""
+        now = time.monotonic()
+        if now - self._looked < seconds:
+            return False
+        self._looked = now
+        return True
 
     def is_new(self, item: Item) -> bool:
         """Whether the index lacks this item, or has an older value of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -45,6 +45,14 @@ only those of the same few milliseconds."""
 
 NOTES_KEPT = 500
 """Notes of changes that a namespace keeps. An index that is further behind reads the namespace again."""
+
+LOOK_AGAIN = 10.0
+"""Seconds after which a recall looks at all notes if the latest ones are of the same `STEP`: if the clock of a database
+went back, a new note stands below older ones. That costs some milliseconds."""
+
+STEP = timedelta(minutes=10)
+"""How far the clock of a database may go back: what a server that takes over may differ by, and more than NTP corrects
+at once."""
 
 
 REFUTED = "refuted"
@@ -137,9 +145,8 @@ def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
         if len(page) <= FEW:
             return Changed([item for item in page if item.namespace == shelf.lessons], whole=True)
     [page] = yield [SearchOp(shelf.notes, None, LATEST)]
-    is_enough = len(page) < LATEST or (index.notes and page[-1].updated_at < max(index.notes.values()))
-    if not is_enough or any(a.updated_at < b.updated_at for a, b in pairwise(page)):
-        page = yield from every(shelf.notes)  # too many are new, or this store does not list the latest first
+    if is_all := len(page) == LATEST and _is_doubtful(page, index):
+        page = yield from every(shelf.notes)
     notes = {item.key: item.updated_at for item in page}
     if index.notes is None or ((index.notes or len(page) >= NOTES_KEPT) and index.notes.keys().isdisjoint(notes)):
         return Changed((yield from every(shelf.lessons)), whole=True, notes=notes)
@@ -147,7 +154,18 @@ def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
     keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
     items = yield from read_items(shelf.lessons, keys)
     gone = [key for key, item in zip(keys, items, strict=True) if item is None]
-    return Changed([item for item in items if item is not None], gone, notes=notes)
+    known = notes if is_all or len(page) < LATEST else {**index.notes, **notes}
+    return Changed([item for item in items if item is not None], gone, notes=known)
+
+
+def _is_doubtful(latest: list[Item], index: Index) -> bool:
+    """Whether there may be new notes besides these: too many, or the store lists, or dates, them in another order."""
+    newest, oldest = latest[0].updated_at, latest[-1].updated_at
+    if not index.notes or oldest >= max(index.notes.values()) or len(index.notes) > 2 * NOTES_KEPT:
+        return True
+    if any(a.updated_at < b.updated_at for a, b in pairwise(latest)):
+        return True
+    return newest - oldest < STEP and index.is_due(LOOK_AGAIN)
 
 
 def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Op, PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory import LessonBook, shelf
 from langgraph_reflexion.memory.records import record
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.normalize import word_set
@@ -74,6 +77,39 @@ def test_what_another_process_wrote_or_deleted_is_known_at_once(tmp_path: Path) 
         other.forget(kept.id)
         assert found(ours, "polish the dull violin") == []
         assert LessonBook(mine, ("team", "deeper")).lessons() == []
+
+
+class LatestFirst(InMemoryStore):
+    """Lists the latest first, as a database does, by a clock that may go back."""
+
+    behind = timedelta(0)
+
+    def batch(self, ops: Iterable[Op]) -> list[Any]:
+        given = list(ops)
+        whole = [op._replace(limit=10**6, offset=0) if isinstance(op, SearchOp) else op for op in given]
+        found = super().batch(whole)
+        for op in given:
+            if isinstance(op, PutOp) and op.value is not None:
+                self._data[op.namespace][op.key].updated_at = datetime.now(UTC) - self.behind
+        for at, op in enumerate(given):
+            if isinstance(op, SearchOp):
+                found[at].sort(key=lambda item: item.updated_at, reverse=True)
+                found[at] = found[at][op.offset : op.offset + op.limit]
+        return found
+
+
+@pytest.mark.req("O2")
+def test_what_is_written_after_the_clock_of_a_database_went_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LatestFirst()
+    ours, other = LessonBook(store, ("team",)), LessonBook(store, ("team",))
+    for verb in VERBS:
+        for noun in NOUNS[:5]:
+            other.add(a_rule(f"To {verb} a {noun}, take its lid off.", when=f"a {noun} is dull"))
+    assert found(ours, "repair the compass") == []
+    store.behind = timedelta(minutes=5)
+    other.add(a_rule("Repair a compass with a fine needle.", when="a compass is stuck"))
+    monkeypatch.setattr(shelf, "LOOK_AGAIN", 0.0)  # after some seconds
+    assert found(ours, "repair the stuck compass") == ["Repair a compass with a fine needle."]
 
 
 def test_a_lesson_that_another_program_lets_expire_is_not_found_after_its_time(tmp_path: Path) -> None:
