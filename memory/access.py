@@ -71,6 +71,11 @@ GIVE_WAY: list[Op] = []
 """A request for nothing: a plan yields it to the event loop after long work, so that other tasks can run."""
 
 
+def run(store: BaseStore, plan: Plan[T]) -> T:
+    """The result of a plan on this store."""
+    return run_sync(plan, lambda request: _answer(store, request))
+
+
 def both(
     method: Callable[Concatenate[S, P], Plan[T]],
 ) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
@@ -78,7 +83,7 @@ def both(
 
     @functools.wraps(method)
     def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run_sync(method(self, *args, **kwargs), lambda request: _answer(self.store, request))
+        return run(self.store, method(self, *args, **kwargs))
 
     @functools.wraps(method)
     async def later(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -183,7 +188,7 @@ def _answer(store: BaseStore, request: Request) -> Any:
     if isinstance(request, News):
         changes = getattr(store, "changes", None)
         return [(changes(*request) or False) if changes else None]
-    return _batch(store.batch, _with_notes(store, request)) if request else []
+    return _batch(store.batch, with_notes(store, request)) if request else []
 
 
 async def _aanswer(store: BaseStore, request: Request) -> Any:
@@ -195,7 +200,7 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
     if not request:
         await asyncio.sleep(0)
         return []
-    ops = _with_notes(store, request)
+    ops = with_notes(store, request)
     try:
         return await store.abatch(ops)
     except NotImplementedError:
@@ -206,7 +211,7 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
         return await asyncio.to_thread(_batch, store.batch, ops)
 
 
-def _with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
+def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
     """The operations as the store gets them.
 
     All writers write in the same order, so that a database has no deadlock. If the store cannot tell what changed,

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp
 
+from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.access import FORGOTTEN, NO_LESSONS, NOTES, drop, put, run, with_notes
+from langgraph_reflexion.memory.changes import settled
+from langgraph_reflexion.memory.index import Index
+from langgraph_reflexion.memory.records import Evidence, evidence_in, whole_record
+from langgraph_reflexion.memory.shelf import Shelf
 
 Namespace = tuple[str, ...]
 
@@ -16,7 +23,10 @@ PAGE = 500
 
 
 class Copied(NamedTuple):
-    """How many namespaces and items the source holds, and how many of the items the target did not have yet."""
+    """How many namespaces and items the source holds, and how many of the items were written to the target.
+
+    What each store derives for itself, such as the record that sums up a lesson's evidence, is not counted.
+    """
 
     namespaces: int
     items: int
@@ -32,36 +42,125 @@ def copy_store(
 ) -> Copied:
     """Copy every item of `source` that `target` does not hold as it is.
 
-    Run it again after an interruption: what is there already is not written again. Items of the target that the source
-    does not have stay. At the end of each namespace its items are counted in the target, and a `StoreError` names the
-    namespace where some are missing. `index` gives the `index` argument of an item's `put`, since a store does not tell
-    it; by default the target embeds as it is set to. `progress` is called with each namespace and its number of items.
-    Times of creation begin anew, and so does the target's own time to live.
+    Run it again after an interruption, or to bring over what is new: what is there already is not written again, and
+    what is newer in the target stays. So do items that the source does not have, and a lesson that was forgotten in the
+    target stays forgotten. Books that are open on the target see what arrives. Runs that both stores have summed up
+    apart are not added together: use the target once it is complete.
+
+    At the end of each namespace its items are counted in the target, and a `StoreError` names the namespace where some
+    are missing. `index` gives the `index` argument of an item's `put`, since a store does not tell it; by default the
+    target embeds as it is set to. `progress` is called with each namespace and its number of items. Times of creation
+    begin anew, and so does the target's own time to live.
     """
     namespaces, items, written = 0, 0, 0
     ttl = (target.ttl_config or {}).get("default_ttl") if target.supports_ttl else None
-    for namespace in list(_namespaces(source)):
+    arrived: set[tuple[Namespace, str]] = set()
+    united: dict[Namespace, list[str]] = {}
+    for namespace in sorted(_namespaces(source)):  # so episodes are copied before evidence
+        if namespace[-1] in (NOTES, FORGOTTEN):  # each store has its own
+            continue
+        pages: Iterable[list[Item]] = _pages(source, namespace)
+        before, stale = list[Item](), list[Item]()
+        is_evidence = namespace[-2:-1] == ("evidence",) and namespace[-1] not in NO_LESSONS
+        forgotten: set[str] = set()
+        if namespace[-1] == "lessons":
+            forgotten = {item.key for item in _all(target, (*namespace[:-1], "evidence", FORGOTTEN))}
+        if is_evidence:
+            if target.get((*namespace[:-1], FORGOTTEN), namespace[-1]) is not None:
+                continue
+            rows, before = _all(source, namespace), _all(target, namespace)
+            rows, stale = _united(source, rows, before, arrived)
+            pages = [rows[at : at + PAGE] for at in range(0, len(rows), PAGE)]
         keys: set[str] = set()
-        for page in _pages(source, namespace):
-            held = target.batch([GetOp(namespace, item.key) for item in page])
+        new: list[Op] = []
+        for page in pages:
+            meant = [item for item in page if not _is_derived(item) and item.key not in forgotten]
+            held = target.batch([GetOp(namespace, item.key) for item in meant]) if meant else []
             puts: list[Op] = [
                 PutOp(namespace, item.key, item.value, index(item) if index else None, ttl)
-                for item, there in zip(page, held, strict=True)
-                if not isinstance(there, Item) or there.value != item.value
+                for item, known in zip(meant, held, strict=True)
+                if not isinstance(known, Item) or (known.value != item.value and _written(known) < _written(item))
             ]
-            target.batch(puts)
-            keys.update(item.key for item in page)
-            written += len(puts)
-        missing = keys.difference(item.key for page in _pages(target, namespace) for item in page)
-        if missing:
+            if puts:
+                target.batch(with_notes(target, puts))
+            arrived |= {(namespace, item.key) for item, known in zip(meant, held, strict=True) if known is None}
+            keys.update(item.key for item in meant)
+            new += puts
+        present = _all(target, namespace)
+        if missing := keys.difference(item.key for item in present):
             raise StoreError(
                 f"{len(missing)} of {len(keys)} items of the namespace {'/'.join(namespace)!r} are not in the target: "
                 "somebody removed them meanwhile, or it did not keep them. Copy again"
             )
-        namespaces, items = namespaces + 1, items + len(keys)
+        if is_evidence and (new or stale):
+            gone = {item.key for item in stale}
+            about = evidence_in(item for item in present if item.key not in gone)
+            derived = [put(namespace[:-1], namespace[-1], whole_record(about))] if about != Evidence() else []
+            target.batch([*drop(stale), *derived])
+            if before:
+                united.setdefault(namespace[:-2], []).append(namespace[-1])
+        if not keys:
+            continue
+        namespaces, items, written = namespaces + 1, items + len(keys), written + len(new)
         if progress is not None:
             progress(namespace, len(keys))
+    for namespace, lessons in united.items():
+        shelf = Shelf(namespace, MemoryPolicy(), lambda: datetime.now(UTC), Index())
+        for at in range(0, len(lessons), PAGE):
+            run(target, settled(shelf, lessons[at : at + PAGE]))
     return Copied(namespaces, items, written)
+
+
+def _united(
+    source: BaseStore, rows: list[Item], there: list[Item], arrived: set[tuple[Namespace, str]]
+) -> tuple[list[Item], list[Item]]:
+    """The evidence of a lesson that is to be copied, and what it replaces in the target.
+
+    A run is counted once: not again if the target has summed it up since an earlier copy, and not on its own if the
+    source has.
+    """
+    ours, theirs = {item.key for item in rows}, {item.key for item in there}
+    summed_here = max((_at(item) for item in rows if _is(item, "sum") and item.key not in theirs), default="")
+    summed_there = max((_at(item) for item in there if _is(item, "sum") and item.key not in ours), default="")
+    copied = [
+        item
+        for item in rows
+        if not (
+            _is(item, "run") and item.key not in theirs and _at(item) <= summed_there and _episode(item) not in arrived
+        )
+    ]
+    stale = [
+        item
+        for item in there
+        if _is(item, "run") and item.key not in ours and _at(item) <= summed_here and source.get(*_episode(item))
+    ]
+    return copied, stale
+
+
+def _is(item: Item, kind: str) -> bool:
+    return bool(item.value.get("type") == kind)
+
+
+def _at(item: Item) -> str:
+    return str(item.value.get("at"))
+
+
+def _episode(item: Item) -> tuple[Namespace, str]:
+    """Where the episode of a run lies."""
+    return (*item.namespace[:-2], "episodes"), str(item.value.get("run"))
+
+
+def _is_derived(item: Item) -> bool:
+    """Whether an item is a record that sums up a lesson's evidence: the target makes its own."""
+    return item.namespace[-1] == "evidence" and _is(item, "whole")
+
+
+def _written(item: Item) -> datetime:
+    return item.updated_at if item.updated_at.tzinfo else item.updated_at.replace(tzinfo=UTC)
+
+
+def _all(store: BaseStore, namespace: Namespace) -> list[Item]:
+    return [item for page in _pages(store, namespace) for item in page]
 
 
 def _namespaces(store: BaseStore) -> Iterator[Namespace]:

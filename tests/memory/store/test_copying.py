@@ -109,3 +109,55 @@ def test_a_book_is_the_same_in_the_copy(opened: Opened) -> None:
     assert copy.history(written.lesson.id) == book.history(written.lesson.id)
     assert copy.stats() == book.stats()
     assert copy.explain("run-1") == book.explain("run-1")
+
+
+RUNS = Episode(id="", task="Plan a week.", topic="general", success=True)
+
+
+def planned(book: LessonBook) -> str:
+    written = book.add(Lesson(kind="rule", text="Give every date a weekday.", when="planning", origin="told"))
+    assert written.lesson is not None
+    return written.lesson.id
+
+
+def run_some(book: LessonBook, clock: Any, id: str, *runs: int) -> None:
+    for n in range(*runs):
+        book.credit(RUNS.model_copy(update={"id": f"r{n}", "shown": [id], "created_at": clock()}))
+        clock.pass_by(minutes=2)
+
+
+def counts(book: LessonBook, id: str) -> tuple[int, int]:
+    lesson = book.get(id)
+    assert lesson is not None
+    return lesson.shown, lesson.wins
+
+
+@pytest.mark.req("D15", "O1")
+def test_a_second_copy_brings_what_is_new_and_counts_each_run_once(book_on: Any, clock: Any) -> None:
+    book, copy = book_on(InMemoryStore()), book_on(InMemoryStore())
+    id = planned(book)
+    run_some(book, clock, id, 30)
+    copy_store(book.store, copy.store)
+    run_some(book, clock, id, 30, 150)
+    copy_store(book.store, copy.store)
+    assert counts(copy, id) == counts(book, id) == (150, 150)
+    run_some(copy, clock, id, 150, 270)
+    copy.approve(id)
+    copy_store(book.store, copy.store)
+    assert counts(copy, id) == (270, 270), "what the copy counted since stays"
+    assert [(found.status, found.wins) for found in copy.recall("Planning a week with a date.")] == [("active", 270)]
+
+
+@pytest.mark.req("D15", "O2")
+def test_an_open_book_sees_what_is_copied_and_what_it_forgot_stays_so(book_on: Any) -> None:
+    book, copy = book_on(InMemoryStore()), book_on(InMemoryStore())
+    for n in range(55):
+        copy.add(Lesson(kind="rule", text=f"Weigh crate {n}x before {n}y is sent.", when="a crate is sent"))
+    id = planned(book)
+    assert copy.recall("Planning a date.") == []
+    copy_store(book.store, copy.store)
+    assert [found.id for found in copy.recall("Planning a date.")] == [id]
+    copy.forget(id)
+    copy_store(book.store, copy.store)
+    assert copy.recall("Planning a date.") == []
+    assert "weekday" not in str([item.value for item in copy.store.search((), limit=1000)])
