@@ -146,6 +146,21 @@ def below(namespace: Namespace) -> Plan[list[Item]]:
         offset += PAGE
 
 
+def count(namespace: Namespace, known: int) -> Plan[int]:
+    """How many items this namespace and those below it have, which are `known` at least.
+
+    Single items at places further and further away are asked for, a few dozen however many there are.
+    """
+    least, most = known, 2 * known
+    while (yield [SearchOp(namespace, None, 1, most)])[0]:
+        least, most = most + 1, 2 * most
+    while least < most:
+        middle = (least + most) // 2
+        is_there = (yield [SearchOp(namespace, None, 1, middle)])[0]
+        least, most = (middle + 1, most) if is_there else (least, middle)
+    return least
+
+
 def read(namespace: Namespace, key: str) -> Plan[Item | None]:
     """One item."""
     item: Item | None

@@ -371,17 +371,6 @@ def won_and_lost(runs: Evidence) -> tuple[int, int]:
     return results.count("win"), results.count("loss")
 
 
-def topics_in(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Each topic's runs won and lost without lessons, from the items below `evidence`."""
-    found: dict[str, dict[str, int]] = {}
-    for item in items:
-        label, result = item.namespace[-1], item.value.get("result")
-        if label.startswith(TOPIC) and result in ("win", "loss") and not item.value.get("undone"):
-            row = found.setdefault(label.removeprefix(TOPIC), {"won": 0, "lost": 0})
-            row["won" if result == "win" else "lost"] += 1
-    return dict(sorted(found.items()))
-
-
 def _at_start(episode: Episode) -> set[str]:
     """The lessons that a run was shown at its start."""
     return {id for id in episode.shown if not episode.recalled_at.get(id, 0)}

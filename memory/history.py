@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from langgraph.store.base import Item, Op, PutOp
+from langgraph.store.base import Item, Op, PutOp, SearchOp
 
-from langgraph_reflexion.memory.access import Plan, every, put, read_items
+from langgraph_reflexion.memory.access import Plan, count, every, put, read_items
 from langgraph_reflexion.memory.changes import as_recorded, write
 from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.credit import (
@@ -23,7 +23,8 @@ from langgraph_reflexion.memory.credit import (
     counting,
     lessons_of,
     note_episodes,
-    topics_in,
+    topic_label,
+    won_and_lost,
 )
 from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.records import (
@@ -43,10 +44,12 @@ from langgraph_reflexion.memory.shelf import (
     Read,
     Shelf,
     episode_in,
+    evidence_about,
     evidence_items,
     is_undone,
     read_all,
     read_episode,
+    read_listed,
     read_one,
     read_some,
     time_in,
@@ -73,24 +76,42 @@ def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
     return sorted(changes, key=lambda change: (change.at, change.lesson != lesson))
 
 
+SAMPLE = 1000
+"""Lessons, and episodes, that statistics read: as many live lessons as a namespace keeps by default."""
+
+
 def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
     """How many lessons and episodes there are, of what sort, and how the lessons did.
 
     `uplift` counts the live lessons that were compared with runs without them, and those that were not: `unproven`.
     `topics` has the runs won and lost with lessons, with such as fitted held back, and with none that fitted.
+
+    Of more than 1,000 lessons all are counted in `lessons`, and everything else is about the 1,000 that the store lists
+    first, on PostgreSQL the latest written. The result says so as `sampled`. Topics are those of these lessons and of
+    1,000 episodes.
     """
-    lessons = [found.lesson for found in (yield from read_all(shelf)).values()]
-    episodes = yield from every(shelf.episodes)
-    items = yield from evidence_items(shelf)
+    items, runs = yield [SearchOp(part, None, SAMPLE) for part in (shelf.lessons, shelf.episodes)]
+    lessons = [found.lesson for found in (yield from read_listed(shelf, items))]
+    many = len(lessons) if len(items) < SAMPLE else (yield from count(shelf.lessons, SAMPLE))
+    episodes = [item for item in runs if item.namespace == shelf.episodes]
+    ended = len(episodes) if len(runs) < SAMPLE else (yield from count(shelf.episodes, SAMPLE))
+    topics = [*(lesson.topic for lesson in lessons), *(item.value.get("topic") for item in episodes)]
+    labels = sorted({topic_label(topic) for topic in topics if isinstance(topic, str)})
+    results = {label: won_and_lost(about) for label, about in (yield from evidence_about(shelf, labels)).items()}
     uplifts = [uplift(lesson) for lesson in lessons if lesson.status in LIVE]
     return {
-        "lessons": len(lessons),
+        "lessons": many,
+        **({"sampled": len(lessons)} if many > len(items) else {}),
         "live": len(uplifts),
         **{name: dict(Counter(getattr(lesson, name) for lesson in lessons)) for name in ("status", "kind", "origin")},
         **{name: sum(getattr(lesson, name) for lesson in lessons) for name in ("shown", "wins", "losses")},
-        "episodes": len(episodes),
+        "episodes": ended,
         "uplift": dict(Counter(map(_in_a_word, uplifts))),
-        "topics": topics_in(items),
+        "topics": {
+            label.removeprefix(TOPIC): {"won": results[label][0], "lost": results[label][1]}
+            for label in labels
+            if any(results[label])
+        },
     }
 
 

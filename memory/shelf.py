@@ -194,17 +194,28 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
     return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
 
-def evidence_about(shelf: Shelf, labels: Iterable[str]) -> Plan[dict[str, Evidence]]:
+def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[list[Read]]:
+    """The lessons among items that the store has listed, as they are now by their records."""
+    items = {item.key: item for item in listed if item.namespace == shelf.lessons and fit_for_a_label(item.key)}
+    evidence = yield from evidence_about(shelf, items, items)
+    return [*(yield from _together(items.values(), evidence)).values()]
+
+
+def evidence_about(
+    shelf: Shelf, labels: Iterable[str], lessons: Mapping[str, Item] | None = None
+) -> Plan[dict[str, Evidence]]:
     """What is known about these lessons and topics: the record of each, or all that was appended.
 
-    A record whose last status is not the lesson's own is older than the lesson, and is not used.
+    A record whose last status is not the lesson's own is older than the lesson, and is not used. The lessons' items are
+    those of the index, unless newer ones are given.
     """
+    lessons = shelf.index.items if lessons is None else lessons
     wanted = list(labels)
     items = yield from read_items(shelf.evidence, wanted)
     found: dict[str, Evidence] = {}
     for item in items:
         whole = whole_in(item.value) if item is not None else None
-        if item is not None and whole is not None and _is_current(shelf.index.items.get(item.key), whole):
+        if item is not None and whole is not None and _is_current(lessons.get(item.key), whole):
             found[item.key] = whole
     return found | (yield from appended_about(shelf, [label for label in wanted if label not in found]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +16,9 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy
+from langgraph_reflexion.cli import main
 from langgraph_reflexion.driver import run_sync
-from langgraph_reflexion.memory import access, index, upkeep
+from langgraph_reflexion.memory import access, history, index, upkeep
 from langgraph_reflexion.memory.index import Indexes
 
 MANY = 60
@@ -212,3 +214,49 @@ def test_a_sweep_leaves_the_latest_episodes_and_the_counts_of_the_rest(
     assert isinstance(store, SqliteStore) or set(left) == {f"run-{i}" for i in range(10, 30)}  # it counts in seconds
     assert small.stats()["wins"] == 30
     assert small.sweep()[:2] == (0, 0)
+
+
+@pytest.mark.req("O1")
+def test_statistics_read_a_sample_and_count_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "SAMPLE", 20)
+    store = Counting()
+    book = filled(store, lessons=73)
+    for i in range(45):
+        book.credit(a_run(f"run-{i}", []))
+    store.queries = store.rows = 0
+    found = book.stats()
+    assert (found["lessons"], found["sampled"], found["live"], found["episodes"]) == (73, 20, 20, 45)
+    assert found["topics"].keys() == {"general"}
+    assert store.rows <= 3 * 20 + 20
+    monkeypatch.setattr(history, "SAMPLE", 73)
+    assert (book.stats()["lessons"], book.stats()["live"]) == (73, 73)
+    assert "sampled" not in book.stats()
+
+
+@pytest.mark.req("O1")
+def test_the_sweep_command_may_run_on_a_schedule_beside_writers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, clock = tmp_path / "lessons.db", Clock()
+    sweep = ["memory", "sweep", "--store", str(file), "--namespace", "team"]
+    with FaissStore(file) as store:
+        book = LessonBook(store, ("team",), MemoryPolicy(), clock)
+        lesson = book.add(violin()).lesson
+        assert lesson is not None
+
+        def write(runs: range) -> None:
+            for i in runs:
+                clock.now += timedelta(seconds=1)
+                book.credit(a_run(f"run-{i}", [lesson.id]))
+
+        clock.now = datetime(2026, 3, 4, 12, tzinfo=UTC)  # before the command's own clock
+        write(range(30))
+        assert main(sweep) == 0
+        assert capsys.readouterr().out == "30 runs counted together, 0 episodes removed.\n"
+        writer = threading.Thread(target=write, args=(range(30, 60),))
+        writer.start()
+        codes = [main(sweep) for _ in range(3)]
+        writer.join()
+        assert codes == [0, 0, 0]
+        assert [(one.shown, one.wins) for one in book.lessons()] == [(60, 60)]
+        assert [one.lesson.wins for one in book.search("violin")] == [60]

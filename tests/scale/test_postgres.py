@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from langgraph.store.base import PutOp
 
 from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
+from langgraph_reflexion.memory.records import Evidence, record, whole_record
 
 DSN = os.environ.get("POSTGRES_DSN", "")
 pytestmark = [pytest.mark.external, pytest.mark.skipif(not DSN, reason="$POSTGRES_DSN names no server")]
@@ -28,18 +31,36 @@ def book(day: str) -> str:
         raise ValueError(f"{day} is no weekday")
     return f"booked for {day}"
 
-learned = reflection(
-    patch_prompt="Call `book` with a weekday.",
-    memory_to_write=[{"kind": "rule", "text": "Give `book` a weekday, never a date.", "when": "booking a room"}],
-    confidence=90,
-)
+def pay(amount: str) -> str:
+    '''Pay an amount.'''
+    if not amount.isdecimal():
+        raise ValueError(f"{amount} is no number of cents")
+    return f"paid {amount}"
+
+TASKS = {"book": "Book a room for the press meeting.", "pay": "Pay the invoice of the florist."}
+FAILS = {
+    "book": [call("book", day="10 March"), call("book", day="Tuesday")],
+    "pay": [call("pay", amount="12 euros"), call("pay", amount="1200")],
+}
+RULES = {
+    "book": {"text": "Give `book` a weekday, never a date.", "when": "booking a room"},
+    "pay": {"text": "Give `pay` a number of cents, never euros.", "when": "paying an invoice"},
+}
+
+def learned(tool):
+    rule = {"kind": "rule", **RULES[tool]}
+    return reflection(patch_prompt=f"Call `{tool}` as it asks.", memory_to_write=[rule], confidence=90)
+
+steps = [step.split("-") for step in sys.argv[3:]]
 with PostgresStore.from_conn_string(sys.argv[1]) as store:
-    model = ScriptedModel([call("book", day="10 March"), call("book", day="Tuesday"), say("Booked.")])
+    replies = [reply for how, tool in steps for reply in [*(FAILS[tool] if how == "learn" else []), say("Done.")]]
+    reflector = ScriptedModel([learned(tool) for how, tool in steps if how == "learn"])
     memory = MemoryPolicy(namespace=(sys.argv[2],))
-    agent = create_reflexion_agent(model, [book], reflector=ScriptedModel([learned]), memory=memory, store=store)
-    while input():
-        result = agent.invoke({"messages": [("user", "Book a room for the press meeting.")]})
-        print(result["outcome"].status, len(result["outcome"].lessons_written), flush=True)
+    agent = create_reflexion_agent(ScriptedModel(replies), [book, pay], reflector=reflector, memory=memory, store=store)
+    for _, tool in steps:
+        input()
+        outcome = agent.invoke({"messages": [("user", TASKS[tool])]})["outcome"]
+        print(len(outcome.lessons_written), len(outcome.lessons_used), flush=True)
 """
 
 
@@ -77,24 +98,57 @@ def place(connection: Any) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.req("O2")
-def test_what_one_process_learns_the_next_recall_of_another_process_finds(
+def test_what_one_process_learns_the_next_run_of_another_is_shown_both_ways(
     connection: Any, place: tuple[str, ...]
 ) -> None:
     from langgraph.store.postgres import PostgresStore
 
-    ours = LessonBook(PostgresStore(connection), place)
+    book = LessonBook(PostgresStore(connection), place)
     for i in range(60):
-        ours.add(Lesson(kind="rule", text=f"Weigh crate {i} beside the busy harbour {'x' * i}.", when=f"crate {i}"))
-    assert ours.recall("Book a room for the press meeting.", ["book"]) == []
-    run = [sys.executable, "-c", RUN, DSN, *place]
-    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as theirs:
-        assert theirs.stdin is not None
-        assert theirs.stdout is not None
-        print("go", file=theirs.stdin, flush=True)
-        assert theirs.stdout.readline() == "unverified 1\n"
-        [lesson] = ours.recall("Book a room for the press meeting.", ["book"])
-        assert lesson.text == "Give `book` a weekday, never a date."
-        print("", file=theirs.stdin, flush=True)
+        book.add(Lesson(kind="rule", text=f"Weigh crate {i} beside the busy harbour {'x' * i}.", when=f"crate {i}"))
+
+    def agent(*steps: str) -> subprocess.Popen[str]:
+        run = [sys.executable, "-c", RUN, DSN, *place, *steps]
+        return subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def step(process: subprocess.Popen[str]) -> str:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        print("go", file=process.stdin, flush=True)
+        return process.stdout.readline()
+
+    with agent("learn-book", "use-pay", "use-pay") as ours, agent("use-book", "use-book", "learn-pay") as theirs:
+        assert step(theirs) == "0 0\n"  # its index of the namespace is made now
+        assert step(ours) == "1 0\n"
+        assert step(theirs) == "0 1\n"
+        assert step(ours) == "0 0\n"
+        assert step(theirs) == "1 0\n"
+        assert step(ours) == "0 1\n"
+
+
+@pytest.mark.req("O1")
+def test_statistics_of_10_000_lessons_on_postgresql_take_few_queries_and_a_sample(
+    connection: Any, place: tuple[str, ...]
+) -> None:
+    from langgraph.store.postgres import PostgresStore
+
+    store, now = PostgresStore(connection), datetime.now(UTC)
+    book = LessonBook(store, place)
+    ops: list[PutOp] = []
+    for i in range(10_000):
+        lesson = Lesson(id=f"{i:016x}", kind="rule", text=f"Weigh crate {i}.", created_at=now, origin="told")
+        ops.append(PutOp((*place, "lessons"), lesson.id, record(lesson), False))
+        ops.append(PutOp((*place, "evidence"), lesson.id, whole_record(Evidence()), False))
+        run = Episode(id=f"run-{i}", task="Weigh the crates.", topic="general", success=True, created_at=now)
+        ops.append(PutOp((*place, "episodes"), run.id, run.model_dump(mode="json"), False))
+    for start in range(0, len(ops), 3000):
+        store.batch(ops[start : start + 3000])
+    counting = connection.cursor_factory
+    counting.queries = counting.rows = 0
+    found = book.stats()
+    assert (found["lessons"], found["sampled"], found["episodes"]) == (10_000, 1000, 10_000)
+    assert counting.queries <= 50
+    assert counting.rows <= 3100
 
 
 @pytest.mark.req("O1")
