@@ -449,7 +449,11 @@ def _counts_of(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
-    """Key and value of one record for many runs. If there are several, the latest counts: it contains the others."""
+    """Key and value of one record for many runs.
+
+    If there are several, the latest counts, and of two that end with the same run the one with more runs: it contains
+    the others.
+    """
     at = max(str(run["at"]) for run in evidence.runs)
     runs = [
         [
@@ -460,7 +464,8 @@ def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
         ]
         for run in evidence.runs
     ]
-    return f"sum/{at}", {"type": "sum", "at": at, "earlier": {**evidence.earlier}, "runs": runs}
+    many = sum(evidence.counts.values())
+    return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, "earlier": {**evidence.earlier}, "runs": runs}
 
 
 def whole_record(evidence: Evidence) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import statistics
 import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -167,6 +168,24 @@ def test_old_runs_are_counted_together_and_each_stays_counted_once(store: BaseSt
     assert now is not None
     assert (now.shown, now.wins, now.losses) == (230, 204, 26)
     assert book.search("violin")[0].lesson.losses == 26
+
+
+@pytest.mark.slow
+@pytest.mark.req("O1")
+def test_a_credit_reads_at_most_200_items_at_a_hundred_runs_a_second() -> None:
+    clock, store = Clock(), Counting()
+    book = LessonBook(store, ("team",), MemoryPolicy(), clock)
+    lesson = book.add(violin()).lesson
+    assert lesson is not None
+    rows = []
+    for i in range(300):
+        clock.now += timedelta(milliseconds=10)
+        assert book.recall("Tune the violin.")
+        store.rows = 0
+        book.credit(a_run(f"run-{i}", [lesson.id]))
+        rows.append(store.rows)
+    assert statistics.median(rows[150:]) <= 200  # one that sums up reads twice that
+    assert [(one.shown, one.wins) for one in book.lessons()] == [(300, 300)]
 
 
 @pytest.mark.slow
