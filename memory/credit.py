@@ -104,13 +104,12 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     """Keep an episode's `value`, and count its result for its lessons in place of an earlier result of the same run."""
     concerned = lessons_of(episode)
     label = topic_label(episode.topic or "")
-    found, [kept], topics, [item] = yield from at_once(
+    found, [kept], [item] = yield from at_once(
         read_some(shelf, concerned, exactly=False),
         read_items(shelf.evidence, [label]),
-        appended_about(shelf, [] if _at_start(episode) else [label]),
         read_items(shelf.episodes, [episode.id.replace("\0", "�")]),
     )
-    topic = topics.get(label) or (whole_in(kept.value) if kept is not None else None)
+    topic = whole_in(kept.value) if kept is not None else None
     before = counting(item)
     if before is not None:
         found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in concerned])
@@ -132,7 +131,7 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
             known[id] = one
     exempt = {id for id, one in found.items() if one.lesson.name or one.evidence.vouched}
     without = None if _at_start(episode) - exempt else _without_lessons(episode, now)
-    if topic is None or (without and not topics):
+    if topic is None:
         topic = (yield from appended_about(shelf, [label]))[label]
     if without is not None:
         place = _place(episode.id)
