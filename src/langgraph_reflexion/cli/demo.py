@@ -35,7 +35,7 @@ def demo(_asked: object, page: Page, memory: MemoryPolicy = MemoryPolicy(namespa
         _show_lesson(page, lesson, [first, second])
     _title(page, "The graph, as Mermaid")
     for line in agent.get_graph().draw_mermaid(with_styles=False).splitlines():
-        page.line(line.strip(), "dim", lead="  ")
+        page.line(line.strip().replace("&nbsp;", ""), "dim", lead="  ")
     page.line()
     return _conclude(page, lessons, first, second, prompt)
 

@@ -177,8 +177,12 @@ def _show_end(
         about += f" {SIMULATION}"
         page.line(SIMULATION, "yellow")
     report = write_report(folder, results, tasks, asked.trials, figures, about)
-    for line in format_table(results, asked.trials, figures):
+    table, _, notes = "\n".join(format_table(results, asked.trials, figures)).partition("\n\n")
+    for line in table.splitlines():
         page.command(line)
+    page.line()
+    for line in notes.splitlines():
+        page.line(line)
     if any(SETUPS[name].context for name in results):
         page.line(_describe_context(tasks, asked.context))
     page.line(f"Transcripts and curves: {report}")
