@@ -166,17 +166,17 @@ def create_reflexion_agent(
     form = None if response_format is None else ResponseForm(response_format)
     allowed = controls_of(controls)
     toolbox = toolbox_of(tools, allowed or (), approve, deny)
-    spoken = protocol_for(model, toolbox, protocol, allowed, texts)
-    if isinstance(spoken, Native) and form is not None and form.is_tool and form.is_object and is_unbound(model):
+    chosen = protocol_for(model, toolbox, protocol, allowed, texts)
+    if isinstance(chosen, Native) and form is not None and form.is_tool and form.is_object and is_unbound(model):
         toolbox.must_leave([form.name])
-        spoken = Native(spoken.controls, {**form.json_schema, "title": form.name})
+        chosen = Native(chosen.controls, {**form.json_schema, "title": form.name})
     # A reader of the caller's own takes the model as it comes.
-    offer = None if isinstance(spoken, Reader) else (*toolbox.offered, *spoken.offered()) if spoken.binds else ()
+    offer = None if isinstance(chosen, Reader) else (*toolbox.offered, *chosen.offered()) if chosen.binds else ()
     known = toolbox.node.tools_by_name
     parts = Parts(
         actor=Actor(
-            choice=Choice(model, offer, partial(bound_format, spoken, form, bool(offer)), known),
-            protocol=spoken,
+            choice=Choice(model, offer, partial(bound_format, chosen, form, bool(offer)), known),
+            protocol=chosen,
             instructions=Instructions(prompt if system_prompt is None else system_prompt),
             prompts=texts,
             view=View(state_schema),

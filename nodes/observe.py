@@ -40,7 +40,7 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
     turn, answers = last_turn(state["messages"])
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
-    update = _without_what_was_replaced(state)
+    update = _cleared_by_an_edit(state)
     ran = [_ran(state, call, answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
     keys = [result.seen.key for result in ran]
     blocked = _count_requests(state["blocked"], keys)
@@ -75,7 +75,7 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
     return update
 
 
-def _without_what_was_replaced(state: State) -> Update:
+def _cleared_by_an_edit(state: State) -> Update:
     """A person may have put calls in place of a waiting answer, a failure or an end: those are cleared.
 
     Edited calls are cleared with the turn: some servers give the same ids again in the next.

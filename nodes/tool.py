@@ -168,8 +168,8 @@ def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
     while at is not None and at.tb_next is not None:
         at = at.tb_next
     # A class of the caller's own whose sync method says that there is none.
-    in_its_door = at is not None and at.tb_frame.f_code.co_name == "_run"
-    return in_its_door and tool is not None and type(tool)._arun is not BaseTool._arun
+    is_in_run = at is not None and at.tb_frame.f_code.co_name == "_run"
+    return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
 def _time_left(budget: Budget, config: RunnableConfig, resumed_at: float | None) -> float | None:

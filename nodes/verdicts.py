@@ -136,7 +136,7 @@ def _aside(meter: Meter) -> Iterator[None]:
 
 
 def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
-    """The caller's checks, dear ones last unless `as_given`; what no (answer, run) can be given to is an error here."""
+    """The caller's checks, those that ask a model last unless `as_given`. A check must take (answer, run)."""
     if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
         raise ValueError(f"`checks` must be a list of functions of (answer, run), got {checks!r}")
     made = []
@@ -165,7 +165,7 @@ class Evaluator:
 
 
 def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, NamedCheck]:
-    """The caller's checks of tools, by name; an unknown tool, or what cannot take (result, call), is an error here.
+    """The caller's checks of tools, by name. The tool must be known, and the check must take (result, call).
 
     `tools` is None if they are not known yet.
     """

@@ -81,8 +81,7 @@ class _Counted(BaseCallbackHandler):
     ) -> None:
         self.allowed.step(tags, name)
 
-    def on_llm_start(self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any) -> None:
-        self.allowed.step(tags, name)
+    on_llm_start = on_chat_model_start
 
 
 class _CountedAsync(AsyncCallbackHandler):
@@ -98,10 +97,7 @@ class _CountedAsync(AsyncCallbackHandler):
     ) -> None:
         self.allowed.step(tags, name)
 
-    async def on_llm_start(
-        self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any
-    ) -> None:
-        self.allowed.step(tags, name)
+    on_llm_start = on_chat_model_start
 
 
 class WorkerReply(NamedTuple):

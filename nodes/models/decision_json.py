@@ -149,7 +149,8 @@ def _only_decision(text: str) -> dict[str, Any]:
 def _candidates(text: str) -> list[Whole]:
     """Return the objects that hold at least one of a decision's fields.
 
-    What is torn hides no decision, neither around one nor, cut or misspelt, as a second one beside it.
+    A reply with a decision that is cut off, or with a field outside of any object, is refused: nobody can say which
+    decision is meant.
     """
     found: list[Whole] = []
     at, beside = 0, ""

@@ -25,10 +25,10 @@ class _Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_in_place_of_a_value(cls, value: Any, info: ValidationInfo) -> Any:
+    def _is_no_bool(cls, value: Any, info: ValidationInfo) -> Any:
         field = cls.model_fields[str(info.field_name)]
         if isinstance(value, bool) and field.annotation is not bool:
-            raise ValueError(f"is neither true nor false, got {value!r}")
+            raise ValueError(f"must not be a bool, got {value!r}")
         return value
 
 
