@@ -112,7 +112,7 @@ VALUES = [
 def told():
     """All the values, from one process."""
     values = [value for value, _, _ in VALUES]
-    told = run_sync(run_code("pass", f"[{', '.join(values)}]", 10, 128, find_isolation())).value
+    told = run_sync(run_code("pass", f"[{', '.join(values)}]", 60, 128, find_isolation())).value
     return dict(zip(values, told[1], strict=True))
 
 
@@ -314,7 +314,7 @@ def test_code_that_is_isolated_reads_nothing_of_the_machine(what, isolated, tmp_
     (tmp_path / "secret").write_text("EXPECTED-4711")
     monkeypatch.setenv("A_SECRET", "EXPECTED-4711")
     paths = {"secret": str(tmp_path / "secret"), "copy": str(tmp_path / "copy"), "pid": os.getpid()}
-    ran = run_sync(run_code("pass", READS[what].format(**paths), 5, 256, isolated))
+    ran = run_sync(run_code("pass", READS[what].format(**paths), 60, 256, isolated))
     assert ran.fault or ran.value in (["int", "-0x1"], ["none"]), ran
     assert "EXPECTED-4711" not in repr(ran)
     assert not (tmp_path / "copy").exists()
@@ -323,7 +323,7 @@ def test_code_that_is_isolated_reads_nothing_of_the_machine(what, isolated, tmp_
 @pytest.mark.req("K7")
 def test_code_that_is_isolated_has_its_own_processes_and_network_and_no_rights(isolated):
     look = "[os.getpid() < 100, not os.path.exists('/old') or not os.listdir('/old'), sorted(os.listdir('/'))]"
-    seen = run_sync(run_code("import os", look, 5, 256, isolated)).value[1]
+    seen = run_sync(run_code("import os", look, 60, 256, isolated)).value[1]
     assert seen[:2] == [["bool", 1], ["bool", 1]]
     python = {Path(folder).resolve().parts[1] for folder in (sys.prefix, sys.base_prefix)}  # a venv may be in /tmp
     assert not {"etc", "home", "proc", "tmp"} - python & {folder[1] for folder in seen[2][1]}
