@@ -23,6 +23,7 @@ from langgraph_reflexion.memory.records import (
     TRUST,
     Evidence,
     change_record,
+    hash_of,
     lesson_id,
     record,
     source_records,
@@ -116,7 +117,10 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
     items = yield from stocked(shelf)
     live = sum(item.value.get("status") in LIVE for item in items.values())
     made = _pattern(shelf, cluster, text)
-    if made is None or (made.id not in items and live >= shelf.policy.max_kept):
+    if made.id in items and all(pattern.lesson.id != made.id for pattern in cluster.former):
+        # A lesson of kind `pattern` has this wording, often the best of the members: it stays what it is.
+        made = made.model_copy(update={"id": hash_of(made.id, 16)})
+    if made.id not in items and live >= shelf.policy.max_kept:
         return None
     known = next((pattern for pattern in cluster.former if pattern.lesson.id == made.id), None)
     why = f"{made.id} takes its place"
@@ -164,7 +168,7 @@ def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: M
     return joined[1:]
 
 
-def _pattern(shelf: Shelf, cluster: Cluster, text: str | None) -> Lesson | None:
+def _pattern(shelf: Shelf, cluster: Cluster, text: str | None) -> Lesson:
     members, best = cluster.members, cluster.members[0]
     now = shelf.clock()
     topics, tools = {member.topic for member in members}, {tool_of(member) for member in members}

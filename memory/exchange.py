@@ -82,14 +82,14 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         if lesson.id in here and _editable(record(lesson)) != _editable(here[lesson.id])
     }
     known = set(here)
-    texts = {(item.value.get("kind"), fold(str(item.value.get("text")))) for item in items}
+    texts = {_identity(item.value) for item in items}
     ops: list[Op] = []
     added = 0
     for lesson in lessons:
-        if lesson.id in known or (lesson.kind, fold(lesson.text)) in texts:
+        if lesson.id in known or _identity(vars(lesson)) in texts:
             continue
         known.add(lesson.id)
-        texts.add((lesson.kind, fold(lesson.text)))
+        texts.add(_identity(vars(lesson)))
         added += 1
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
@@ -105,6 +105,11 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
     changed = len(edits) // 2
     unchanged = len(lessons) - added - changed
     return Loaded(added, unchanged, skipped, changed, otherwise=len(edited) - changed)
+
+
+def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
+    """What two lessons that say the same have in common; a summary may have the words of one that it sums up."""
+    return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
 
 
 def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:

@@ -65,7 +65,13 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
             ops.append(put(shelf.lessons, old.id, record(better, [*fingerprints(item.value), *failures]), FIELDS))
         if ops:
             ops.append(put(about, *change_record(evidence, change)))
-    elif old.status == "retired" and not doubt and (last := evidence.last_move) and last.by in ("policy", "evidence"):
+    elif (
+        old.status == "retired"
+        and not doubt
+        and (ops or not new.sources)
+        and (last := evidence.last_move)
+        and last.by in ("policy", "evidence")
+    ):
         # A lesson that made room returns as if it were new; one that lost too often is on probation.
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
         why = "it was learned again"

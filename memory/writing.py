@@ -87,6 +87,7 @@ def add(
     if twin is None and shelf.vectors:
         twin = yield from _twin_by_vectors(shelf, new, items)
     if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new, items.values())):
+        yield from merge(shelf, (yield from stocked(shelf)).get(twin.key, twin), new, None)
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     if twin is not None:
         written = yield from merge(shelf, twin, new, doubt)

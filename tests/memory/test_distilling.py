@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -41,8 +42,9 @@ def a_few(book: LessonBook, **fields: Any) -> list[Lesson]:
     return members
 
 
-def test_one_pattern_speaks_for_a_cluster_and_its_members_stay_as_they_were(book: LessonBook) -> None:
-    members = a_few(book)
+@pytest.mark.parametrize("kind", ["rule", "pattern"])
+def test_one_pattern_speaks_for_a_cluster_and_its_members_stay_as_they_were(book: LessonBook, kind: str) -> None:
+    members = a_few(book, kind=kind)
     [pattern] = book.distill()
     assert (pattern.kind, pattern.status, pattern.origin) == ("pattern", "candidate", "verified")
     assert set(pattern.supersedes) == {one.id for one in members}
@@ -51,6 +53,12 @@ def test_one_pattern_speaks_for_a_cluster_and_its_members_stay_as_they_were(book
     assert found is not None
     assert set(found.sources) == {"e0", "e1", "e2"}
     assert [book.get(one.id) for one in members] == members
+    assert book.distill() == []
+    assert book.recall(TASK)
+    file = StringIO()
+    count = book.export(file)
+    file.seek(0)
+    assert LessonBook(InMemoryStore(), book.namespace).load(file).added == count
 
 
 def test_the_occasion_of_a_pattern_is_what_the_occasions_of_its_members_share(book: LessonBook) -> None:

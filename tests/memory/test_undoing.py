@@ -167,6 +167,7 @@ def test_what_went_for_the_cap_comes_back_when_it_is_learned_again(store: BaseSt
     book.credit(won("r0", id))
     poor = added(book, rule(PAGE, "e2"))
     assert (now(book, poor).status, now(book, id).status) == ("retired", "candidate")
+    assert book.add(rule(PAGE, "e2")).action == "unchanged", "the same run taught it"
     book.retire(id, "not wanted")
     assert added(book, rule(PAGE, "e3")) == poor
     assert now(book, poor).status == "candidate"

@@ -249,6 +249,9 @@ def test_a_named_entry_is_replaced_by_the_next_of_its_name(book: LessonBook) -> 
         "The orders are kept in PostgreSQL.": "candidate",
     }
     assert book.has("order-base")
+    again = book.add(a_rule("The orders are kept in MySQL.", kind="project", name="order-base", sources=["e2"])).lesson
+    assert again is not None
+    assert (again.status, again.sources) == ("candidate", ["e2"])
 
 
 def test_opposed_lessons_are_linked_on_both_sides(book: LessonBook) -> None:
