@@ -85,8 +85,8 @@ def _approved(
             for call in calls
         ],
         "review_configs": [
-            {"action_name": name, "allowed_decisions": list(tools.approve[name].decisions)}
-            for name in dict.fromkeys(c["name"] for c in calls)
+            {"action_name": call["name"], "allowed_decisions": list(tools.approve[call["name"]].decisions)}
+            for call in calls
         ],
     }
     given = interrupt(request)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -61,6 +63,19 @@ def test_a_mapping_says_how_a_person_is_asked():
     assert "approve, reject" in request["error"], "an edit is not allowed"
     result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), CONFIG)
     assert "a is gone" in [message.text for message in result["messages"]]
+
+
+@pytest.mark.req("K8")
+def test_a_request_for_several_calls_has_the_form_of_langchains_middleware():
+    settings = {"allowed_decisions": ["approve"], "description": "It cannot be undone."}
+    turn = calls(("delete", {"path": "a"}), ("delete", {"path": "b"}))
+    theirs = create_agent(
+        RoleModel([turn]),
+        [delete],
+        middleware=[HumanInTheLoopMiddleware(interrupt_on={"delete": settings})],
+        checkpointer=InMemorySaver(),
+    )
+    assert asked(agent_with({"delete": settings}, turn).invoke(ASKED, CONFIG)) == asked(theirs.invoke(ASKED, CONFIG))
 
 
 @pytest.mark.req("K8")
