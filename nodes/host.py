@@ -18,6 +18,9 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.schemas import Attempt, Failure
 
+USAGE = ("input", "output", "total", "calls")
+"""Tokens and model calls by their names in an event."""
+
 
 def conf(config: RunnableConfig) -> dict[str, Any]:
     """The part of a config that LangGraph fills."""
@@ -156,12 +159,9 @@ def emit_step(
     """The record of one question to a model, and what was read in the reply; it is not kept in the state."""
     if isinstance(answered, BaseMessage):
         model = (answered.response_metadata or {}).get("model_name")
-    emit(config, "step", node=node, answered=answered, model=model, usage=usage_fields(spent), **fields)
-
-
-def usage_fields(spent: Sequence[int]) -> dict[str, int]:
-    """Tokens and model calls by their names in an event."""
-    return dict(zip(("input", "output", "total", "calls"), spent, strict=True))
+    emit(
+        config, "step", node=node, answered=answered, model=model, usage=dict(zip(USAGE, spent, strict=True)), **fields
+    )
 
 
 def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | None = None) -> None:

@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_in
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
-from langgraph_reflexion.nodes.host import emit, emit_lesson, usage_fields
+from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
 from langgraph_reflexion.nodes.models.prompt import is_shown, shown_reflection, with_failure_turn
@@ -369,5 +369,5 @@ def _emit(
         step=state["tally"]["steps"],
         node="reflect",
         run_id=state["about"]["id"],
-        usage=usage_fields(spent),
+        usage=dict(zip(USAGE, spent, strict=True)),
     )
