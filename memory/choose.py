@@ -72,8 +72,8 @@ def choose(
     worthy = [one for one in worthy if one[1].words is None or one[1].words >= least]
     read = cache(Advice)
     gone = _replaced([*rules, *(lesson for lesson, _ in worthy)], evidence)
-    worthy = [one for one in worthy if one[0].id not in gone]
-    places = max(most - 1, 1) if worthy else most
+    offered = [one for one in worthy if one[0].id not in gone]
+    places = max(most - 1, 1) if offered else most
     chosen: list[Lesson] = []
     for lesson in rules:
         cost, others = tokens_of(lesson), [read(one.text) for one in chosen]
@@ -81,7 +81,7 @@ def choose(
         if fits and not any(_clash(read(lesson.text), other) for other in others):
             chosen.append(lesson)
             budget -= cost
-    for lesson in _in_order(worthy, evidence, kind, read):
+    for lesson in _in_order(offered, evidence, kind, read):
         if len(chosen) >= most:
             break
         if (cost := tokens_of(lesson)) <= budget:
