@@ -222,7 +222,7 @@ def test_a_sweep_leaves_the_latest_episodes_and_the_counts_of_the_rest(
     lesson = book.add(violin()).lesson
     assert lesson is not None
     for i in range(30):
-        clock.now += timedelta(seconds=10)
+        clock.now += upkeep.LATE
         book.credit(a_run(f"run-{i}", [lesson.id]))
     small = LessonBook(store, ("team",), MemoryPolicy(keep_runs=20), clock)
     swept = small.sweep()
