@@ -387,6 +387,21 @@ def test_what_holds_always_stands_beside_neither_its_successor_nor_its_opposite(
     assert len(book.recall(lullaby)) == 2
 
 
+@pytest.mark.req("D20", "D24")
+def test_a_successor_for_any_task_is_shown_where_the_other_lessons_that_fit_are_held_back(book_on: Any) -> None:
+    book, when, task = book_on(InMemoryStore()), "adding up an invoice", "Add up the invoice."
+    former, poor = (
+        book.add(a_rule(text, when=when)).lesson for text in ("Round the total first.", "Sort the rows by date.")
+    )
+    book.add(Lesson(kind="project", text="Totals are in cents.", supersedes=[former.id], name="totals", origin="told"))
+    book.restore(former.id)
+    for run in range(8):
+        side = {"shown": [poor.id]} if run == 0 else {"withheld": [poor.id]}
+        book.credit(Episode(id=f"r{run}", task=task, topic="general", success=run > 0, **side))
+    assert book.get(poor.id).status == "probation"
+    assert texts(book.recall(task)) == ["Totals are in cents."]
+
+
 @pytest.mark.req("D22", "D13")
 def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_fits(book: LessonBook):
     loop = "Handle the empty input before the loop."
