@@ -7,12 +7,11 @@ import json
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
 from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, MatchCondition, PutOp, SearchOp
@@ -320,37 +319,6 @@ async def test_the_async_doors_do_not_block_the_loop(store: FaissStore) -> None:
         assert await store.asweep_ttl() == 0
     assert [one[0].key for one in found] == [f"k{i}" for i in range(20)]
     assert len(await store.asearch(NS, limit=500)) == 201
-
-
-@pytest.mark.slow
-async def test_sixty_four_tasks_that_put_and_search_leave_the_loop_to_others(opened: Callable[..., FaissStore]) -> None:
-    vectors = np.random.default_rng(8).standard_normal((3000, 128)).tolist()
-    embed = {"dims": 128, "embed": lambda texts: [vectors[int(text)] for text in texts], "fields": ["t"]}
-    store = opened(index=embed)
-    store.batch([PutOp(NS, str(i), {"t": str(i)}) for i in range(3000)])
-
-    async def late(during: Awaitable[Any]) -> float:
-        """How late the loop comes back to who slept, in milliseconds; all but the worst 5 %."""
-        gaps: list[float] = []
-
-        async def watch() -> None:
-            while True:
-                began = time.perf_counter()
-                await asyncio.sleep(0.001)
-                gaps.append(1000 * (time.perf_counter() - began) - 1)
-
-        watching = asyncio.create_task(watch())
-        await during
-        watching.cancel()
-        return sorted(gaps)[int(0.95 * len(gaps))]
-
-    async def work(number: int) -> None:
-        for i in range(5):
-            await store.aput(NS, f"{number}-{i}", {"t": str(number)})
-            assert len(await store.asearch(NS, query=str(i), limit=5)) == 5
-
-    # The best of five: the machine may have other things to do at any time.
-    assert min([await late(asyncio.gather(*map(work, range(64)))) for _ in range(5)]) < 25
 
 
 def test_threads_lose_nothing(store: FaissStore) -> None:
