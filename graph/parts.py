@@ -75,7 +75,8 @@ def must_be(value: Any, kind: type, setting: str) -> None:
     """Refuse a value of another type, and say what would have worked if it was nearly right."""
     if isinstance(value, kind):
         return
-    message = f"`{setting}` must be a {'class' if kind is type else kind.__name__}, got {value!r}"
+    name = "class" if kind is type else kind.__name__
+    message = f"`{setting}` must be {'an' if name[0] in 'AEIOU' else 'a'} {name}, got {value!r}"
     if isinstance(value, type) and issubclass(value, kind):
         message += f": make one, {value.__name__}(...)"
     elif hasattr(value, "__aenter__") or hasattr(value, "__enter__"):
