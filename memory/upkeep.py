@@ -48,10 +48,11 @@ class Swept(NamedTuple):
 
 def sweep(shelf: Shelf) -> Plan[Swept]:
     """Sum up old runs, and remove old episodes, sources, changes and notes of this namespace."""
-    runs = 0
+    runs, end = 0, shelf.clock() - LATE
     of, _ = yield from by_lesson((yield from evidence_items(shelf)))
     for label, items in of.items():
-        runs += (yield from fold_runs(shelf, label, items)) if fit_for_a_label(label) else 0  # a topic is bounded
+        if fit_for_a_label(label):  # what is known of a topic is bounded
+            runs += yield from _fold(shelf, label, items, end)
         yield GIVE_WAY
     forgotten = yield from every(shelf.forgotten)
     yield from settled(shelf, [item.key for item in forgotten])
@@ -68,13 +69,18 @@ def is_due(evidence: Evidence, now: datetime) -> bool:
     return sum(change.action == "merged" and not change.after for change in evidence.standing) > 2 * KEPT_OF_EACH
 
 
-def fold_runs(shelf: Shelf, lesson: str, items: Iterable[Item] | None = None) -> Plan[int]:
+def fold_runs(shelf: Shelf, lesson: str) -> Plan[int]:
     """Replace a lesson's old runs by one record with their counts and the latest of them; return how many.
 
     If two writers do this at once, nothing is lost: the record with the later runs wins, and it contains the other.
     """
-    about = list(items if items is not None else (yield from every(shelf.evidence_of(lesson))))
     end = shelf.clock() - LATE
+    return (yield from _fold(shelf, lesson, (yield from every(shelf.evidence_of(lesson))), end))
+
+
+def _fold(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Plan[int]:
+    """Sum up the runs before `end`, which was `LATE` before these items were read: later ones may be missing."""
+    about = list(about)
     runs = [item for item in about if item.value.get("type") == "run" and _time_of(item) < end]
     sums = [item for item in about if item.value.get("type") == "sum"]
     stale = _stale(about)

@@ -7,6 +7,7 @@ import json
 import statistics
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,29 @@ def test_a_credit_reads_at_most_200_items_at_a_hundred_runs_a_second() -> None:
     assert [(one.shown, one.wins) for one in book.lessons()] == [(300, 300)]
 
 
+@pytest.mark.req("O1")
+def test_a_run_that_is_recorded_late_while_a_sweep_waits_is_not_lost() -> None:
+    clock, store = Clock(), InMemoryStore()
+    book = LessonBook(store, ("team",), MemoryPolicy(), clock)
+    lesson = book.add(violin()).lesson
+    assert lesson is not None
+    for i in range(30):
+        book.credit(a_run(f"run-{i}", [lesson.id]))
+    clock.now += timedelta(seconds=10)
+    book.credit(a_run("young", [lesson.id]))
+    plan = upkeep.sweep(book._shelf)
+    read = access._answer(store, next(plan))  # the evidence
+    clock.now -= timedelta(seconds=0.5)
+    book.credit(a_run("late", [lesson.id]))
+    clock.now += timedelta(seconds=1.7)
+    run_sync(upkeep.fold_runs(book._shelf, lesson.id), lambda ops: access._answer(store, ops))
+    clock.now += timedelta(seconds=5)
+    with suppress(StopIteration):
+        while True:
+            read = access._answer(store, plan.send(read))
+    assert [(one.shown, one.wins) for one in book.lessons()] == [(32, 32)]
+
+
 @pytest.mark.slow
 @pytest.mark.req("O1")
 @pytest.mark.parametrize("both_count", [True, False])
@@ -222,7 +246,7 @@ def test_a_sweep_leaves_the_latest_episodes_and_the_counts_of_the_rest(
     lesson = book.add(violin()).lesson
     assert lesson is not None
     for i in range(30):
-        clock.now += upkeep.LATE
+        clock.now += 2 * upkeep.LATE
         book.credit(a_run(f"run-{i}", [lesson.id]))
     small = LessonBook(store, ("team",), MemoryPolicy(keep_runs=20), clock)
     swept = small.sweep()
