@@ -90,6 +90,13 @@ def test_an_answer_whose_only_judge_cannot_be_read_is_unverified():
     assert (outcome.status, outcome.stop_reason) == ("unverified", "unchecked")
 
 
+@pytest.mark.req("E4")
+def test_an_acceptance_with_too_low_a_score_is_noted_in_the_issues():
+    outcome = asked(llm_judge(ScriptedModel(['{"passed": true, "score": 60}'])))
+    (verdict,) = outcome.attempts[0].verdicts
+    assert (outcome.status, verdict.issues) == ("failure", ["it accepts with a score of 60, where 80 is needed"])
+
+
 @pytest.mark.req("E1", "E9", "C8")
 def test_issues_dimensions_and_feedback_are_read_under_each_of_their_names():
     verdict = read_verdict(

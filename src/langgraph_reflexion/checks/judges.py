@@ -105,7 +105,7 @@ def llm_judge(
             raise_control_flow(error)
             _record(run, prompt, "", None, describe(error), meter)
             raise
-        verdict = read_verdict(reply)
+        verdict = read_verdict(reply, run.success_score)
         _record(run, prompt, reply, verdict, None, meter)
         return verdict
 
@@ -237,8 +237,11 @@ def _last_words(final: Any) -> str:
 # ---------------------------------------------------------------- reading a verdict
 
 
-def read_verdict(text: str) -> Verdict:
-    """Read a judge's reply. One that cannot be read, or contradicts itself, gives a verdict that says nothing."""
+def read_verdict(text: str, success_score: float = 80) -> Verdict:
+    """Read a judge's reply. One that cannot be read, or contradicts itself, gives a verdict that says nothing.
+
+    An acceptance with a score below `success_score` gets an issue that says so.
+    """
     try:
         objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Whole)]
     except TangledError as fault:
@@ -250,7 +253,7 @@ def read_verdict(text: str) -> Verdict:
         return _unreadable(
             "it gives several different verdicts" if verdicts else "it holds no JSON object of a verdict"
         )
-    return _verdict(verdicts[0][0])
+    return _verdict(verdicts[0][0], success_score)
 
 
 def _unreadable(why: str) -> Verdict:
@@ -270,7 +273,7 @@ def _folded(key: str) -> str:
     return re.sub(r"[\W_]", "", key).lower()
 
 
-def _verdict(fields: Mapping[str, Any]) -> Verdict:
+def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
     stated = {_truth(fields[name]) for name in ACCEPTANCE if name in fields}
     if None in stated or len(stated) > 1:
         return _unreadable("it does not say clearly whether it accepts")
@@ -281,6 +284,8 @@ def _verdict(fields: Mapping[str, Any]) -> Verdict:
         return _unreadable(f"its score {raw!r} cannot be read")
     dimensions, notes = _read_dimensions(fields.get("dimensions"))
     notes += [f"its score {raw!r} cannot be read"] if unread else []
+    if stated == {True} and score is not None and score < success_score:
+        notes.append(f"it accepts with a score of {score:g}, where {success_score:g} is needed")
     return Verdict(
         # Acceptance depends on the score, if there is one; a refusal is final.
         passed=False if stated == {False} else True if score is None else None,
