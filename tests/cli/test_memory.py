@@ -449,6 +449,15 @@ def test_an_empty_namespace_says_which_ones_hold_lessons(capsys, verb):
     assert capsys.readouterr().err == "There are no lessons in team/adam; there are lessons in team/ada.\n"
 
 
+@pytest.mark.req("N2")
+def test_lessons_without_a_run_are_not_called_no_lessons(refused, capsys):
+    with FaissStore("lessons.db") as store:
+        LessonBook(store, PLACE).add(Lesson(kind="rule", text=WEEKDAY))
+    assert main(["memory", "runs", "--store", "lessons.db"]) == 0
+    assert capsys.readouterr().err == "There are no runs in team/ada, nor anywhere else in this store.\n"
+    assert "there are no runs in team/ada" in refused("explain")
+
+
 def test_where_lessons_lie_in_several_namespaces_it_is_asked_which(ids, told, refused):
     with FaissStore("lessons.db") as store:
         LessonBook(store, ("team", "bo")).add(Lesson(kind="rule", text="Read the units first."))

@@ -180,7 +180,7 @@ def _show_changes(session: BookSession, changes: list[Change]) -> int:
 def _runs(session: BookSession) -> int:
     runs, lessons = session.book.episodes(), session.book.lessons()
     if not runs:
-        session.note_empty(any_left=False)
+        session.note_empty(any_left=False, collection="episodes")
     written = {run.id: [lesson.id for lesson in lessons if run.id in lesson.sources] for run in runs}
     newest = runs[: session.asked.limit]
     rows = [
@@ -201,7 +201,7 @@ def _runs(session: BookSession) -> int:
 def _explain(session: BookSession) -> int:
     runs = session.book.episodes(1) if session.asked.run is None else session.book.episodes()
     if not runs:
-        raise WrongUse(f"no run is recorded: there are {session.describe_empty()}")
+        raise WrongUse(f"there are {session.describe_empty('episodes')}")
     run = runs[0].id if session.asked.run is None else session.find_run(session.asked.run)
     if run is None:
         raise WrongUse(f"there is no run {session.asked.run!r}; `memory runs` lists them")

@@ -152,17 +152,18 @@ class Session:
             self.page.command(text)
         return 0
 
-    def note_empty(self, *, any_left: bool) -> None:
+    def note_empty(self, *, any_left: bool, collection: str = "") -> None:
         """Say that there is nothing to show, and where there is something."""
-        note(f"Nothing in {self.place} fits." if any_left else f"There are {self.describe_empty()}.")
+        note(f"Nothing in {self.place} fits." if any_left else f"There are {self.describe_empty(collection)}.")
 
-    def describe_empty(self) -> str:
-        """What to say about a namespace that holds nothing."""
-        things = "findings" if self.collection == "notebook" else self.collection
-        held = [name for name in namespaces_in(self.store, self.collection) if name != self.namespace]
+    def describe_empty(self, collection: str = "") -> str:
+        """What to say about a namespace that holds nothing of a collection, this command's unless another is given."""
+        collection = collection or self.collection
+        things = {"notebook": "findings", "episodes": "runs"}.get(collection, collection)
+        held = [name for name in namespaces_in(self.store, collection) if name != self.namespace]
         nothing = f"no {things} in {self.place}"
         if not held:
-            runs = namespaces_in(self.store, "episodes")
+            runs = namespaces_in(self.store, "episodes") if things != "runs" else []
             kept = f"; there are runs in {_list_namespaces(runs)}, `memory runs` lists them"
             return nothing + (kept if runs else ", nor anywhere else in this store")
         return f"{nothing}; there are {things} in {_list_namespaces(held)}"
