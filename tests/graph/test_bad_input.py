@@ -350,7 +350,7 @@ def test_what_is_no_folder_of_prompts_is_told(folder: Any) -> None:
     ],
 )
 def test_what_the_auditors_cannot_take_is_refused_by_its_name(setting: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"`{setting}` (is|must be) a "):
+    with pytest.raises(ValueError, match=f"`{setting}` (is|must be) an? "):
         after_run(ScriptedModel([]), **{setting: value})
 
 

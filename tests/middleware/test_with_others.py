@@ -277,9 +277,13 @@ def test_what_a_reflection_is_shown_and_remembers_was_redacted_before():
 
     others = [shipped.PIIMiddleware("email", apply_to_tool_results=True, apply_to_input=True)]
     model = RoleModel([call("search", query="Tuesday"), say("11:00")], reflection("Answer without the calendar."))
-    agent_with(model, others, ours_first=True, tools=[leaky]).invoke(TASK)
+    store, task = InMemoryStore(), {"messages": [("user", "Plan an hour, and write to ann@example.com, staff A-77.")]}
+    others.append(shipped.PIIMiddleware("staff", detector=r"A-\d+", apply_to_input=True))
+    agent_with(model, others, ours_first=True, store=store, tools=[leaky]).invoke(task)
     assert len(model.asked) == 3
-    assert not any("ann@example.com" in question.text for question in model.asked)
+    assert not any("ann@example.com" in question.text or "A-77" in question.text for question in model.asked)
+    [episode] = LessonBook(store).episodes()
+    assert episode.task == "Plan an hour, and write to [REDACTED_EMAIL], staff [REDACTED_STAFF]."
 
 
 @pytest.mark.req("M5")

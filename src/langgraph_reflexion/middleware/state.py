@@ -64,7 +64,11 @@ def read_state(values: Mapping[str, Any]) -> State:
     """An agent's state as our nodes read it."""
     public = {name: values[name] for name in (*PUBLIC, "remaining_steps") if name in values}
     state = read_channels({**(values.get("reflexion") or {}), **public})
-    return cast("State", {**state, "messages": [_marked(message) for message in values.get("messages") or []]})
+    messages = values.get("messages") or []
+    if about := state.get("about"):  # another middleware may have redacted the task in the conversation
+        task = next((message.text for message in messages if message.id == about["task_id"]), about["task"])
+        state["about"] = {**about, "task": task}
+    return cast("State", {**state, "messages": [_marked(message) for message in messages]})
 
 
 def _marked(message: AnyMessage) -> AnyMessage:
