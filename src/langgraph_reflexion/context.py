@@ -25,10 +25,10 @@ class _Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_no_bool(cls, value: Any, info: ValidationInfo) -> Any:
-        field = cls.model_fields[str(info.field_name)]
-        if isinstance(value, bool) and field.annotation is not bool:
-            raise ValueError(f"must not be a bool, got {value!r}")
+    def _is_bool_or_not(cls, value: Any, info: ValidationInfo) -> Any:
+        is_switch = cls.model_fields[str(info.field_name)].annotation is bool
+        if isinstance(value, bool) != is_switch:
+            raise ValueError(f"must {'be True or False' if is_switch else 'not be a bool'}, got {value!r}")
         return value
 
 

@@ -179,6 +179,8 @@ def test_a_limit_out_of_range_is_named_with_its_value(name: str, value: Any) -> 
         ("namespace", ("team", "{user_id")),
         ("namespace", ("langgraph", "ada")),
         ("max_lesson", 3),
+        ("approve", "yes"),
+        ("write", 0),
     ],
 )
 def test_a_policy_out_of_range_is_named_with_its_value(name: str, value: Any) -> None:
