@@ -21,6 +21,7 @@ from langgraph_reflexion.cli.console import INDENT, Page, WrongUse, count_of, su
 from langgraph_reflexion.cli.parts import load_tools, make_model, open_checkpoints, run_async
 from langgraph_reflexion.cli.stores import hide_password, open_store
 from langgraph_reflexion.cli.trace import STREAM, Trace, show_outcome
+from langgraph_reflexion.nodes.decide import decide
 
 BELOW = f"{INDENT}  "
 logger = logging.getLogger(__name__)
@@ -35,7 +36,14 @@ def run(asked: argparse.Namespace, page: Page) -> int:
     if asked.task is not None and not asked.task.strip():
         raise WrongUse("the task is empty")
     model, tools = make_model(asked.model, asked.base_url), load_tools(asked.tools)
-    return run_async(_run(asked, page, model, tools))
+    # `decide` logs that the model could not be asked; here the last lines of the run say so.
+    decisions = logging.getLogger(decide.__module__)
+    level = decisions.level
+    decisions.setLevel(logging.ERROR)
+    try:
+        return run_async(_run(asked, page, model, tools))
+    finally:
+        decisions.setLevel(level)
 
 
 async def _run(asked: argparse.Namespace, page: Page, model: Any, tools: Any) -> int:
