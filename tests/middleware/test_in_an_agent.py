@@ -235,6 +235,23 @@ def test_the_answer_of_a_tool_that_gives_it_directly_is_checked_too():
     assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
 
 
+@pytest.mark.req("M1")
+def test_a_structured_response_beside_a_call_is_the_answer_that_is_checked():
+    both = calls(("search", {"query": "Tuesday"}), ("Plan", {"hour": "10:00"}))
+    model = RoleModel([both, call("Plan", hour="11:00")], reflection("Take the free hour, eleven."))
+    outcome = agent_with(model, response_format=Plan).invoke(TASK)["outcome"]
+    assert [attempt.answer for attempt in outcome.attempts] == ['{"hour":"10:00"}', '{"hour":"11:00"}']
+
+
+@pytest.mark.req("M1")
+def test_a_call_of_a_tool_given_as_a_dict_is_answered_by_the_tool_node():
+    client = {"type": "function", "function": {"name": "client", "parameters": {"type": "object", "properties": {}}}}
+    model = RoleModel([call("client"), say("11:00")], ADVICE[0])
+    result = create_agent(model, [search, client], middleware=[ReflexionMiddleware()]).invoke(TASK)
+    assert "not a valid tool" in result["messages"][2].text
+    assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
+
+
 # ---------------------------------------------------------------- what stays as it is
 
 
@@ -403,6 +420,27 @@ def test_a_run_that_another_middleware_ends_is_told_as_what_it_is():
     outcome = agent_with(hours(), Stop()).invoke(TASK)["outcome"]
     assert (outcome.status, outcome.stop_reason, outcome.answer) == ("unverified", "unchecked", "Enough.")
     assert "Another part of the agent ended the run" in outcome.reason
+
+
+class Guard(AgentMiddleware):
+    """Answers itself what it does not let through."""
+
+    @hook_config(can_jump_to=["end"])
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        if "weather" in state["messages"][-1].text:
+            return {"messages": [AIMessage("I plan hours only.")], "jump_to": "end"}
+        return None
+
+
+@pytest.mark.req("M2")
+def test_a_run_that_a_middleware_before_it_answers_has_an_outcome_of_its_own():
+    store, thread = InMemoryStore(), {"configurable": {"thread_id": "t"}}
+    agent = agent_with(RoleModel(say("11:00")), Guard(), store=store, checkpointer=InMemorySaver())
+    first = agent.invoke(TASK, thread)["outcome"]
+    second = agent.invoke({"messages": [("user", "And the weather?")]}, thread)["outcome"]
+    assert (second.status, second.answer) == ("unverified", "I plan hours only.")
+    episodes = {episode.id: episode.task for episode in LessonBook(store).episodes()}
+    assert episodes == {first.run_id: "Plan one hour for the team.", second.run_id: "And the weather?"}
 
 
 @pytest.mark.req("M1")

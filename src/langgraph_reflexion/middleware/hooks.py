@@ -41,8 +41,9 @@ from langgraph_reflexion.driver import Waits, run_async, run_sync
 from langgraph_reflexion.graph.agent import AGENT
 from langgraph_reflexion.graph.parts import Parts, check_settings, model_for, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.middleware.requests import Handler, RequestedModel
+from langgraph_reflexion.middleware.requests import Handler, RequestedModel, text_of
 from langgraph_reflexion.middleware.state import (
+    OVER,
     PUBLIC,
     ReflexionState,
     as_it_stands,
@@ -225,7 +226,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         )
         parts = replace(self._parts, actor=actor, tools=self._tools_of(request.tools))
         # A run that was over, or whose answer another middleware sent back, goes on with a new decision.
-        first = {"tool": "observe", "direct": "observe", "finish": "decide", "check": "decide"}.get(node, node)
+        first = "observe" if node in ("tool", "direct") else "decide" if node in ("check", "finish", OVER) else node
         node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), request.messages)
         if node == "check" and not self._asks_person:
             checked = cast("State", {**state, "structured_response": asked.response.structured_response})
@@ -288,14 +289,22 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """The outcome, the episode and the credit; an answer that a tool gave directly is checked first."""
-        if not values.get("reflexion"):
-            return None
+        private = values.get("reflexion")
+        if not private or private["next"] == OVER:  # another middleware jumped past `before_agent`
+            values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
         state, node, parts = read_state(values), values["reflexion"]["next"], self._parts
         turn, answers = last_turn(state["messages"])
         if node == "direct" and turn is not None and answers:
             direct = frozenset(call["name"] for call in turn.tool_calls)
             parts = replace(parts, tools=replace(parts.tools, direct=direct))
-            node, state = yield from run_nodes(parts, config, state, "observe", ("reflect", "decide", "finish"))
+            node, state = yield from run_nodes(
+                parts, config, state, "observe", ("reflect", "decide", "check", "finish")
+            )
+            if node == "check":
+                if (value := values.get("structured_response")) is not None:  # it came beside the calls
+                    answer = Waiting(action="finish", text=text_of(value), message=None, refused=False)
+                    state = cast("State", {**state, "decision": answer})
+                node, state = yield from run_nodes(parts, config, state, node, ("reflect", "decide", "finish"))
             if node != "finish":
                 taken_back = {"structured_response": None} if values.get("structured_response") is not None else {}
                 return {"reflexion": private_state(state, node), "jump_to": "model", **taken_back}
@@ -304,7 +313,10 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
         actor = replace(actor, name=_agent_name(config))
         ended = yield from finish(actor, tools, evaluator, memory, budget, None, as_it_stands(state), config)
-        update: Update = {"outcome": cast("Update", ended)["outcome"]}
+        update: Update = {
+            "outcome": cast("Update", ended)["outcome"],
+            "reflexion": {**values["reflexion"], "next": OVER},
+        }
         known = {message.id for message in state["messages"]}
         messages = cast("Update", ended).get("messages", [])
         if any(message.id not in known for message in messages):
@@ -334,7 +346,8 @@ def run_nodes(
     `conversation` is what the model is asked with, where the middlewares around have changed the messages.
     """
     actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
-    routes = Routes(budget, tools)
+    # A tool given as a function dict is another middleware's to run, or LangChain's tool node refuses the call.
+    routes = Routes(budget, replace(tools, client=frozenset()))
     nodes: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
         "recall": (partial(recall, memory, tools, budget), lambda _: "decide"),
         "decide": (partial(_decide_on, conversation, actor, tools, budget), routes.after_decide),

@@ -86,7 +86,7 @@ class Handler(Runnable[Any, Any]):
             return reply
         calls = [call for call in reply.tool_calls if call["id"] not in answers]
         if (value := response.structured_response) is not None:
-            text = reply.content if calls else value if isinstance(value, str) else to_json(value).decode()
+            text = reply.content if calls else text_of(value)
             return reply.model_copy(update={"tool_calls": calls, "content": text})
         wrong = [
             InvalidToolCall(
@@ -110,3 +110,8 @@ class Handler(Runnable[Any, Any]):
         )
         self.response = ModelResponse([error.ai_message])
         return error.ai_message.model_copy(update={"tool_calls": [], "invalid_tool_calls": [wrong]})
+
+
+def text_of(value: Any) -> str:
+    """A structured response as the text of an answer."""
+    return value if isinstance(value, str) else to_json(value).decode()

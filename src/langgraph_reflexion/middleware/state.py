@@ -30,6 +30,7 @@ from langgraph_reflexion.state import (
 
 PUBLIC = ("messages", "feedback", "outcome", "structured_response")
 PRIVATE = (*Named.__annotations__, *Held.__annotations__)
+OVER = "over"
 ENDED = "Another part of the agent ended the run."
 TOOL_ERROR = {"error_class": "exception", "exception": "ToolMessage"}
 """The artifact of an error that a tool returned. An error without one is another middleware's, given in its place."""
@@ -47,7 +48,7 @@ class RunState(Named, total=False):
 
     run: Held
     next: str
-    """The node of the graph to go on from."""
+    """The node of the graph to go on from; `over` once the run has its outcome."""
 
 
 class ReflexionState(AgentState[Any], total=False):
