@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import threading
@@ -110,7 +111,8 @@ def test_what_waits_for_a_decision_stands_first_and_markup_is_only_text(page: An
     record = row(page, RULE)
     assert "16 of 16" in record.inner_text()
     assert "0 of 8" in record.inner_text()
-    assert "proven to help" in record.get_by_role("img").get_attribute("aria-label")
+    label = record.get_by_role("img").get_attribute("aria-label")
+    assert re.fullmatch(r"proven to help: \+\d+ points in runs won \(90 % interval \+\d+ to \+\d+\)", label)
 
 
 def test_a_lesson_shows_where_it_came_from_and_why_it_is_held_back(page: Any) -> None:

@@ -97,7 +97,8 @@ const short = (id) => id.slice(0, 8);
 const button = (text, onclick, kind = "") => el("button", { type: "button", class: kind, onclick }, text);
 const said = (text) => el("div", { class: "said", tabindex: "0" }, text);
 const share = (won, lost) => (won + lost ? `${won} of ${won + lost}` : "");
-const percent = (value) => `${value > 0 ? "+" : ""}${Math.round(value * 100)} %`;
+/** A difference between two shares, in percentage points. */
+const points = (value) => `${value > 0 ? "+" : ""}${Math.round(value * 100)}`;
 
 function when(text) {
   if (!text) return "";
@@ -120,10 +121,10 @@ const proven = ({ low, high }) => (low > 0 ? "good" : high < 0 ? "bad" : "");
 function inWords(uplift) {
   if (uplift === "unproven") return "not compared yet";
   const verdict = { good: "proven to help", bad: "does harm", "": "no clear difference yet" }[proven(uplift)];
-  return `${verdict}: ${percent(uplift.mean)} runs won, between ${percent(uplift.low)} and ${percent(uplift.high)}`;
+  return `${verdict}: ${points(uplift.mean)} points in runs won (90 % interval ${points(uplift.low)} to ${points(uplift.high)})`;
 }
 
-/** What a lesson adds, from -80 % at the left to +80 % at the right, with its interval. */
+/** What a lesson adds, from -80 points at the left to +80 at the right, with its interval. */
 function bar(uplift) {
   if (uplift === "unproven") return el("span", { class: "soft small" }, "not compared yet");
   const at = (value) => 50 + 60 * Math.max(-0.8, Math.min(0.8, value));
@@ -137,7 +138,7 @@ function bar(uplift) {
     drawn("rect", { class: "span", ...span }),
     drawn("circle", { class: "dot", cx: at(uplift.mean), cy: 7, r: 3 }),
   );
-  return el("span", { class: "adds" }, picture, el("span", { class: "small" }, percent(uplift.mean)));
+  return el("span", { class: "adds" }, picture, el("span", { class: "small" }, `${points(uplift.mean)} points`));
 }
 
 // ---------------------------------------------------------------- the numbers
