@@ -8,6 +8,7 @@ the reply is read, guarded and written to the book, and the prompt is built. A v
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from types import FrameType
@@ -113,4 +114,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that leaves early, as `head` does, ends it quietly
     main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ CHECKOUT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "venv", "*.egg-info", "__pycache__", "tests")
 STUDIO = "langgraph_reflexion.graph.studio"
 SECONDS_TO_START = 90
+STARTS = 3
+"""Between the choice of a free port and the server's own start another process may take it."""
 
 ASKING = '''
 from langgraph_reflexion import create_reflexion_agent
@@ -98,42 +101,35 @@ def environment() -> dict[str, str]:
 @contextmanager
 def serving(place: Path) -> Iterator[str]:
     """The address of a server on this project; it is stopped at the end."""
-    command = Path(sys.executable).parent / "langgraph"
     pytest.importorskip("langgraph_api", reason="needs `langgraph-cli[inmem]`")
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    options = ["dev", "--no-browser", "--no-reload", "--host", "127.0.0.1", "--port", str(port)]
     log = place.parent / "log"
-    with log.open("w") as told:
-        server = subprocess.Popen(
-            [str(command), *options],
-            cwd=place,
-            env=environment(),
-            stdout=told,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        url = f"http://127.0.0.1:{port}"
+    for _ in range(STARTS):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = [Path(sys.executable).parent / "langgraph", "dev", "--no-browser", "--no-reload", "--port", str(port)]
+        with log.open("w") as output:
+            server = subprocess.Popen(
+                command, cwd=place, env=environment(), stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
         try:
-            answers_at(url, server, log)
-            yield url
+            if url := find_address(server, log):
+                yield url
+                return
         finally:
             stop(server)
-
-
-def answers_at(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until the server answers; fail with its log where it does not."""
-    until = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < until:
-        if server.poll() is not None:
-            break
-        try:
-            if httpx.get(f"{url}/ok", timeout=10).is_success:
-                return
-        except httpx.HTTPError:
-            time.sleep(0.3)
     pytest.fail(f"`langgraph dev` does not answer:\n{log.read_text()[-3000:]}")
+
+
+def find_address(server: subprocess.Popen[bytes], log: Path) -> str | None:
+    """The address that the server answers at, as it prints it; `None` if it ended, or takes too long."""
+    until = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < until and server.poll() is None:
+        found = re.search(r"API: \S*?(http://127\.0\.0\.1:\d+)", log.read_text())
+        with suppress(httpx.HTTPError):
+            if found is not None and httpx.get(f"{found[1]}/ok", timeout=10).is_success and server.poll() is None:
+                return found[1]
+        time.sleep(0.3)
+    return None
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
