@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from langgraph_reflexion import Run, create_reflexion_agent
-from langgraph_reflexion.checks import grounded
+from langgraph_reflexion.checks import grounded, static_code
 from langgraph_reflexion.testing import RoleModel, call, say
 
 SEEN = (
@@ -96,6 +96,16 @@ async def test_it_looks_at_what_the_tools_of_the_run_gave():
 def test_odd_answers_are_read_without_a_fault():
     for answer in ("", " ", "?", "\0", "1" * 5000, '"' * 999, "A " * 5000, "²", "1,2,3,,4", "99/99/9999", "(" * 999):
         assert said(answer).passed in (True, False)
+
+
+@pytest.mark.req("K5")
+@pytest.mark.parametrize(
+    ("check", "unit"), [(grounded(), "\n"), (grounded(), "中"), (static_code(), "`"), (static_code(), "~")]
+)
+def test_a_long_answer_of_one_character_is_read_in_a_moment(check, unit):
+    started = time.process_time()
+    check(unit * 200_000, Run(task=TASK, observations=SEEN))
+    assert time.process_time() - started < 1, "it takes some hundredths; where its time grew by the square, 2.5 or more"
 
 
 @pytest.mark.slow

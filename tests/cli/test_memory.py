@@ -417,6 +417,13 @@ def test_lessons_are_read_from_a_pipe(told, monkeypatch):
     assert told("import", "-").startswith("1 lesson added")
 
 
+@pytest.mark.usefixtures("ids")
+def test_a_closed_standard_input_is_an_empty_one(told, refused, monkeypatch):
+    for ask in (lambda: told("import", "-"), lambda: refused("forget", "x")):
+        monkeypatch.setattr(sys, "stdin", None)
+        assert ask().startswith(("0 lessons added", "langgraph-reflexion: there is no lesson 'x'"))
+
+
 # ---------------------------------------------------------------- wrong use
 
 
@@ -533,6 +540,7 @@ class Twice:
         (["memory", "undo", "--store", "lessons.db", "--since", "noon"], "must be a time such as"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a//b"], "such as planner/ada, got 'a//b'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a/{b}"], "such as planner/ada, got 'a/{b}'"),
+        (["memory", "list", "--store", "lessons.db", "--namespace", "a\udcff"], "such as planner/ada, got 'a\\udcff'"),
         (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "cannot read nowhere.jsonl: No such file"),
         (["memory", "export", "nowhere/x", "--store", "lessons.db"], "cannot write nowhere/x: No such file"),
     ],

@@ -20,7 +20,7 @@ from langgraph_reflexion.schemas import Run, Verdict
 SHOWN = 300
 """Characters of a value or an expression in a message: some lines, so that several failing cases fit in a prompt."""
 _FENCE = re.compile(
-    r"^[ \t]*(```+|~~~+)[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+    r"^[ \t]*(```+(?!`)|~~~+(?!~))[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 

@@ -64,7 +64,7 @@ _IN_WORDS = re.compile(
 _CURRENCY = re.compile(r"\b(?:US|AU|CA|NZ|HK)(?=\$)")
 
 _MARKUP = re.compile(
-    r"^\s*\d+[.)]\s+|\[\d+\]|\b(?:observation|step|source|passage|paragraph|document|result)s?\s*#?\d+\b|[*_`#]+",
+    r"^[^\S\n]*\d+[.)]\s+|\[\d+\]|\b(?:observation|step|source|passage|paragraph|document|result)s?\s*#?\d+\b|[*_`#]+",
     re.IGNORECASE | re.MULTILINE,
 )
 """List numbers, citations and emphasis, which claim nothing."""
@@ -188,9 +188,11 @@ def _unknown_characters(text: str, source: str) -> str | None:
     for run in _NO_SPACES.findall(text):
         left, at = "", 0
         while at < len(run):
-            size = next((n for n in range(len(run) - at, 1, -1) if run[at : at + n] in source), 0)
-            left += " " if size else run[at]
-            at += size or 1
+            end = at + 1
+            while end < len(run) and run[at : end + 1] in source:
+                end += 1
+            left += " " if end > at + 1 else run[at]
+            at = end
         for part in re.split("[ 的了是在由为和与于被叫做人共有年月日]+", left):
             if len(part) > 1:
                 return part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import math
 import os
 import sys
@@ -41,8 +42,9 @@ Commands = Any
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted."""
     parser = build_parser()
+    sys.stdin = sys.stdin or io.StringIO()  # closed by the shell, as `<&-` does
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the shell, as `>&-` does
+        if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 — as long as the process
     try:
         asked = parser.parse_args(argv)

@@ -79,7 +79,8 @@ def evaluate(asked: argparse.Namespace, page: Page) -> int:
     except BrokenPipeError:
         raise
     except (OSError, sqlite3.Error) as error:
-        text = f"{folder}: {summarize(error)}. What is done is kept: the same command goes on"
+        why = getattr(error, "strerror", None) or summarize(error)
+        text = f"{folder}: {why}. What is done is kept: the same command goes on"
         raise ReflexionError(text) from error
 
 

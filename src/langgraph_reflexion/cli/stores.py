@@ -126,7 +126,7 @@ class Session:
         given: str | None = getattr(asked, "namespace", None)
         if given is not None:
             parts = given.strip("/").split("/")
-            if not all(parts) or "{" in given:
+            if not all(parts) or "{" in given or not given.isprintable():
                 raise WrongUse(f"--namespace is labels with a slash between them, such as planner/ada, got {given!r}")
             return cls(store, tuple(_as_label(part) for part in parts), page, asked)
         held = namespaces_in(store, cls.collection) or namespaces_in(store, "episodes")
@@ -216,7 +216,7 @@ def may_remove(asked: argparse.Namespace, question: str, *, what: str = "") -> b
     """Whether something may be removed for good: by `--yes`, or by a yes at the terminal."""
     if asked.yes:
         return True
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not sys.stdin.isatty():
         raise WrongUse("this removes for good, and there is no terminal to ask at: add --yes")
     page = Page(sys.stderr)
     if what:
