@@ -1,4 +1,4 @@
-"""`after_run`: an error notebook and a memory of the user, filled when a run is over."""
+"""`after_run`: audit finished runs, and save findings and facts about the user."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ def after_run(
     on_done: Callable[[dict[str, Any]], Any] | None = None,
     prompts: str | Path | None = None,
 ) -> AfterRun:
-    """Two auditors for finished runs: one for errors and missed chances, one for what is worth remembering.
+    """Two auditors for finished runs: one for errors and missed opportunities, one for facts worth remembering.
 
-    A node for any graph; `.around(graph)` makes a graph that ends with it; `.audit(messages)` looks at a transcript
-    alone; `create_reflexion_agent(self_reflection=...)` takes it. The result has `score`, `findings`, `memories`,
-    `forgotten`, and in `failed` why an auditor has nothing to say.
+    Use the result as a node of any graph, or pass it as `create_reflexion_agent(self_reflection=...)`. `.around(graph)`
+    returns a graph that ends with it. `.audit(messages)` audits a transcript. An audit returns `score`, `findings`,
+    `memories`, `forgotten`, and in `failed` why an auditor gave no result.
 
     Args:
-        model: What the auditors ask: a chat model, a name, or whatever the agent takes.
-        notebook: Where findings are kept. With neither this nor `memory`, an agent of ours uses its own memory.
-        memory: Where memories are kept: a book, or a policy whose namespace is filled for each run.
-        limits: Turns and deadline of an auditor, the error auditor having one turn less; or limits for each, as
+        model: The auditors' model: a chat model, its name, or any `model` of `create_reflexion_agent`.
+        notebook: Where findings are saved. With neither this nor `memory`, an agent of this package uses its own
+            memory.
+        memory: Where memories are saved: a book, or a policy whose namespace is filled in for each run.
+        limits: Turns and deadline of each auditor; the error auditor gets one turn less. Or separate limits, as
             `{"errors": Limits(...), "memories": Limits(...)}`.
-        root: A folder that the auditors may read in; without one they have no tools.
-        background: Do not wait: the audit begins when the answer is there. `.drain()` waits for what is left.
-        on_done: Called with the result when both are done; may be async.
+        root: A folder that the auditors may read. Without one they have no tools.
+        background: Return the answer first, and audit in the background. `.drain()` waits for unfinished audits.
+        on_done: Called with the result when both auditors are done. May be async.
         prompts: A folder whose files replace the shipped prompts of the same name.
     """
     if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):

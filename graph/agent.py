@@ -76,11 +76,11 @@ if TYPE_CHECKING:
 
 AGENT = "reflexion_agent"
 ContextT = TypeVar("ContextT", bound="StateLike | None", default=Context)
-"""The caller's context, `Context` by default."""
+"""The type of the caller's context, `Context` by default."""
 MODES = ("off", "after", "inline", "both")
 
 ModelLike: TypeAlias = "str | BaseChatModel | Runnable[Any, Any]"
-"""A chat model, bound or with fallbacks too, or its name."""
+"""A chat model, also one with bound settings or fallbacks, or its name."""
 Tool: TypeAlias = "BaseTool | Callable[..., Any] | dict[str, Any]"
 Protocol: TypeAlias = "Literal['auto', 'tools', 'json'] | Callable[[AIMessage], Decision]"
 
@@ -115,40 +115,41 @@ def create_reflexion_agent(
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A LangGraph agent that learns from its own failures.
 
-    Without lessons, failures, checks or a response format it is a plain ReAct agent: the same requests, the same
-    messages. The result holds `messages`, `outcome`, and with a `response_format` `structured_response`.
+    Without lessons, failures, checks or a response format, it sends the same requests as a plain ReAct agent and
+    returns the same messages. The result holds `messages`, `outcome` and, with a `response_format`,
+    `structured_response`.
 
     Args:
-        model: A chat model, bound or with fallbacks too; a name such as `openai:gpt-4o-mini`; a mapping of names to
-            models, chosen by `Context.model`; or a function of (state, runtime).
-        tools: Functions, tools, a `ToolNode`, or a provider's own tools as dicts. A call of a function dict ends the
-            run, and its result is given with the next.
+        model: A chat model, also one with bound settings or fallbacks; a name such as `openai:gpt-4o-mini`; a mapping
+            of names to models, selected by `Context.model`; or a function of (state, runtime).
+        tools: Functions, tools, a `ToolNode`, or a provider's built-in tools as dicts. A call of a function dict ends
+            the run; pass its result with the next run.
         prompt: Text, a `SystemMessage`, or a function or `Runnable` of the state.
-        checks: Functions of (answer, run) that give a `Verdict`, bool, number, complaint or None.
+        checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
         response_format: A pydantic model, TypedDict, dataclass or JSON schema for the answer.
         reflector: Another model for reflections.
-        fallback: A model that is asked once for the best possible answer when a run cannot go on.
+        fallback: A model that is asked once for the best possible answer when a run cannot continue.
         controls: Which of `replan` and `ask_user` the model may use.
         approve: Names of tools that a person must approve first, or LangChain's mapping of names to settings
             (`allowed_decisions`, `description`, `when`).
         deny: Names of tools that are not offered and never run.
-        limits: How far a run may go.
-        memory: What is remembered, how much of it is shown, and where.
-        protocol: `tools`, `json`, `auto`, or a reader of your own (`AIMessage` to `Decision`).
-        self_reflection: `off`, `after` (two auditors look at the finished run), `inline` (a self-check on the way),
-            `both`, or an `after_run(...)` of your own.
+        limits: Limits on steps, attempts, reflections, tokens and time.
+        memory: What is remembered, where, and how much of it is shown.
+        protocol: `tools`, `json`, `auto`, or your own parser (`AIMessage` to `Decision`).
+        self_reflection: `off`, `after` (two auditors review the finished run), `inline` (self-checks during the run),
+            `both`, or your own `after_run(...)`.
         prompts: A folder whose files replace the shipped prompts of the same name.
-        state_schema: A TypedDict or pydantic model with more fields for the state.
-        context_schema: What a run is given beside its messages; `Context` or a class of your own.
+        state_schema: A TypedDict or pydantic model with additional fields for the state.
+        context_schema: The class of the run's context: `Context` or your own class.
         checkpointer: As for any graph.
-        store: Where lessons live; without one the running graph's store, else memory for the agent's life.
-        name: The graph's name, put on its messages.
-        clock: Returns the time as an aware datetime.
-        tool_checks: Functions of (result text, call) by the tool's name, which answer as checks do. What one refuses is
+        store: Where lessons are saved. Default: the running graph's store, else an in-memory store of the agent.
+        name: The name of the graph. Its messages carry it.
+        clock: A function that returns the current time as an aware datetime.
+        tool_checks: Functions of (result text, call) by tool name. They return what checks return. A rejected result is
             a tool error.
-        hold_answers: Stream an answer only once it is accepted, and a refused one never.
-        system_prompt: The name that `create_agent` has for `prompt`.
-        middleware: Not taken: give `create_agent` yours, with a `ReflexionMiddleware` among them.
+        hold_answers: Stream an answer only after it is accepted.
+        system_prompt: Another name for `prompt`, as in `create_agent`.
+        middleware: Not supported. Use `create_agent` with a `ReflexionMiddleware` instead.
     """
     if not isinstance(self_reflection, AfterRun):
         must_be_one_of(self_reflection, MODES, "self_reflection")
@@ -170,7 +171,7 @@ def create_reflexion_agent(
     if isinstance(chosen, Native) and form is not None and form.is_tool and form.is_object and is_unbound(model):
         toolbox.must_leave([form.name])
         chosen = Native(chosen.controls, {**form.json_schema, "title": form.name})
-    # A reader of the caller's own takes the model as it comes.
+    # With the caller's own parser nothing is bound to the model.
     offer = None if isinstance(chosen, Reader) else (*toolbox.offered, *chosen.offered()) if chosen.binds else ()
     known = toolbox.node.tools_by_name
     parts = Parts(
@@ -205,7 +206,7 @@ def create_reflexion_agent(
 
 
 def _after_run(mode: Any, model: Any, parts: Parts) -> AfterRun | None:
-    """The auditors of this agent; they keep what they find where it keeps its lessons."""
+    """The auditors of this agent. They save findings in the agent's memory."""
     if isinstance(mode, AfterRun):
         return mode.in_agent(parts.memory)
     if mode not in ("after", "both"):
@@ -224,7 +225,7 @@ def _after_run(mode: Any, model: Any, parts: Parts) -> AfterRun | None:
 
 
 def _without_tools(model: Any) -> Any:
-    """The model without the agent's tools, if it came bound to them."""
+    """The model without its bound tools, if it has any."""
     return plain(model) if isinstance(model, Runnable) else model
 
 
@@ -247,7 +248,7 @@ def _compile(
     given = partial(bound, store)
     observing = (tools, budget, actor.prompts)
     on_error = partial(emit_outcome_of_error, evaluator, budget)
-    # What these settings can never reach is not there, so the drawing shows this agent alone.
+    # Nodes that these settings can never reach are left out of the graph and its drawing.
     asks = tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Reader)
     reflects = budget.limits.max_reflections > 0
     unreachable = {*(() if asks else ("ask",)), *(() if reflects else ("reflect", "remember"))}
@@ -289,14 +290,14 @@ def _compile(
         transformers=[ToolCallTransformer],
     )
     if actor.name is not None:
-        # Where LangChain's own agents say whose tokens are streamed. Not by `with_config`: its copy loses the types
-        # that a parent's checkpointer may restore.
+        # LangChain's own agents declare here whose tokens are streamed. Not with `with_config`: its copy loses the
+        # types that a parent's checkpointer may restore.
         compiled.config = {"metadata": {"lc_agent_name": actor.name}}
     return as_agent(compiled)
 
 
 def _branches(routes: Routes, parts: Parts) -> list[Branch]:
-    """Where each decision may lead, and the label that the drawing gives the way there."""
+    """The nodes that may follow each decision, with the edge labels of the drawing."""
     spent = "budget spent"
     judged = {
         "finish": "accepted",
@@ -329,7 +330,7 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
             routes.after_observe,
             {
                 "decide": "fine",
-                "check": "direct answer",  # without such a tool too: `update_state` may put one beside an answer
+                "check": "direct answer",  # also without such a tool: `update_state` may add a call next to an answer
                 "reflect": "tool failure, loop",
                 "wrap_up": spent,
                 "finish": "handed off",

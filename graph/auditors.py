@@ -1,4 +1,4 @@
-"""The auditors of finished runs: a graph of two agents side by side, and the node that hands a run to them."""
+"""The auditors of finished runs: a graph of two parallel agents, and the node that passes a run to them."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from langgraph_reflexion.schemas import Category
 from langgraph_reflexion.state import read_channels, start_of_run
 
 TURNS = {"errors": 4, "memories": 5}
-"""Turns of each auditor, unless its limits say otherwise."""
+"""Default number of turns of each auditor."""
 DEADLINE = 120.0
-"""Seconds of an auditor, unless its limits say otherwise: five turns of a slow model."""
+"""Default seconds of an auditor: enough for five turns of a slow model."""
 
 
 class AuditedRun(TypedDict, total=False):
-    """What a finished run leaves to its auditors, as plain data and messages."""
+    """What the auditors get of a finished run, as plain data and messages."""
 
     messages: list[AnyMessage]
     start: int
-    """Where the run begins in them."""
+    """The index of the run's first message."""
     session: str
     failures: list[str]
     namespace: list[str] | None
-    """Where its agent's memory lives; None if the notebook and the book were given."""
+    """The namespace of the agent's memory. None if the notebook and the book were passed in."""
     errors: dict[str, Any]
     memories: dict[str, Any]
     learned: dict[str, Any]
@@ -55,14 +55,14 @@ class AuditedRun(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What the caller of `after_run` chose."""
+    """The caller's settings of `after_run`."""
 
     create_agent: Callable[..., Graph]
     model: Any
     notebook: ErrorNotebook | None = None
     book: LessonBook | None = None
     memory: AgentMemory | None = None
-    """Whose namespaces are filled for each run: an agent's memory, or a policy of the caller's."""
+    """An agent's memory or the caller's policy, whose namespace is filled in for each run."""
     limits: Limits | Mapping[str, Limits] = Limits()  # noqa: RUF009 - frozen
     root: Any = None
     background: bool = False
@@ -73,14 +73,14 @@ class AuditSettings:
 
     @property
     def parts(self) -> list[str]:
-        """Which auditors there are: both, unless only the notebook or only the memory was given."""
+        """The auditors in use: both, unless only the notebook or only the memory was passed."""
         has_memory = self.book is not None or self.memory is not None
         errors = self.notebook is not None or not has_memory or self.in_agent
         memories = has_memory or self.notebook is None
         return [name for name, wanted in (("errors", errors), ("memories", memories)) if wanted]
 
     def limits_of(self, part: str) -> Limits:
-        """The limits of one auditor; of limits for both, the error auditor has a turn less."""
+        """The limits of one auditor. Of limits for both, the error auditor gets one turn less."""
         given = self.limits
         limits = given.get(part, Limits()) if isinstance(given, Mapping) else given
         turns = TURNS[part]
@@ -92,10 +92,10 @@ class AuditSettings:
 
 
 class Audits:
-    """The audits of one `after_run`: what they are given, where findings are kept, and what still runs.
+    """The audits of one `after_run`: their settings, where findings are saved, and what is still running.
 
-    `AfterRun` holds one instead of being one: LangGraph looks for graphs in all that a node's functions refer to, and
-    would never end if they referred to the node itself.
+    `AfterRun` holds an instance instead of inheriting: LangGraph searches everything that a node's functions refer to
+    for graphs, and would never stop if they referred to the node itself.
     """
 
     def __init__(self, settings: AuditSettings, background: Background | None = None) -> None:
@@ -103,7 +103,7 @@ class Audits:
         self.graph = _audit_graph(settings, self._books)
 
     def given(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
-        """A graph's state as the auditors take it; `None` if the run is not over, but waits for a person."""
+        """A graph's state in the auditors' format. `None` if the run is not over but waits for a person."""
         values = read_channels(dict(state) if isinstance(state, Mapping) else vars(state))
         outcome, about, memory = values.get("outcome"), values.get("about"), self.settings.memory
         if getattr(outcome, "status", None) == "needs_input":
@@ -122,13 +122,13 @@ class Audits:
         )
 
     def transcript(self, messages: Any, session: str) -> AuditedRun:
-        """A transcript alone: all of it is the run."""
+        """A transcript without a graph: all of it is the run."""
         memory = self.settings.memory
         namespace = memory.namespace_for({}) if memory is not None else None
         return AuditedRun(messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace)
 
     def begin(self, state: Any, config: RunnableConfig) -> Waits[None]:
-        """Begin in the background. The next run of a thread finishes what the death of a process cut off."""
+        """Start in the background. If the process dies, the next run of the thread finishes the audit."""
         given = self.given(state, config)
         if given is not None:
             audit, background = Audit(self.graph, given, config), self.background
@@ -138,7 +138,7 @@ class Audits:
             )
 
     def _books(self, state: Any, config: RunnableConfig) -> Books:
-        """Where the findings and memories of this run are kept."""
+        """Where the findings and memories of this run are saved."""
         notebook, given, memory = self.settings.notebook, self.settings.book, self.settings.memory
         namespace = state.get("namespace")
         if memory is None or namespace is None or not memory.policy.write:
@@ -150,7 +150,7 @@ class Audits:
 
 
 class AfterRun(RunnableCallable):
-    """A node for any graph that looks at the run which ends there; and the same for a transcript alone."""
+    """A node for any graph that audits the run ending there. It can also audit a transcript."""
 
     def __init__(self, settings: AuditSettings, background: Background | None = None) -> None:
         self.audits = audits = Audits(settings, background)
@@ -173,13 +173,13 @@ class AfterRun(RunnableCallable):
 
     @property
     def waits(self) -> bool:
-        """Whether a graph waits for its auditors."""
+        """Whether the graph waits for its auditors."""
         return not self.audits.settings.background
 
     def audit(self, messages: Any, session: str = "") -> dict[str, Any]:
-        """Look at a transcript and wait: what was found, kept and refused, and which auditor failed."""
+        """Audit a transcript and wait. Returns what was found, saved and refused, and which auditor failed."""
         given = self.audits.transcript(messages, session)
-        # In a context of its own: inside another graph's run it would be taken for a part of it.
+        # In a separate context: inside another graph's run, it would count as a part of that run.
         result: dict[str, Any] = contextvars.Context().run(self.audits.graph.invoke, given)["learned"]
         return result
 
@@ -191,7 +191,7 @@ class AfterRun(RunnableCallable):
         return result
 
     def drain(self, seconds: float | None = None) -> bool:
-        """Wait for the audits in the background; `False` if some still run after so many seconds."""
+        """Wait for the audits in the background. `False` if some are still running after `seconds`."""
         return self.audits.background.drain(seconds)
 
     async def adrain(self, seconds: float | None = None) -> bool:
@@ -199,7 +199,7 @@ class AfterRun(RunnableCallable):
         return await self.audits.background.adrain(seconds)
 
     def around(self, graph: Graph) -> Graph:
-        """A graph that runs this one, and then looks at the run."""
+        """A graph that runs this graph and then audits the run."""
         if not isinstance(graph, CompiledStateGraph):
             raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()` gives, got {graph!r}")
         theirs = graph.builder
@@ -217,7 +217,8 @@ class AfterRun(RunnableCallable):
         return outer.compile(name=graph.name)
 
     def in_agent(self, memory: AgentMemory) -> AfterRun:
-        """A copy for an agent of this package: what has no place of its own is kept in the agent's memory."""
+        """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's
+        memory."""
         mine = self.audits.settings
         if mine.notebook is not None or mine.book is not None or mine.memory is not None:
             return self
@@ -225,13 +226,13 @@ class AfterRun(RunnableCallable):
 
 
 def _update(config: RunnableConfig, result: Any) -> dict[str, Any]:
-    """What was found, as the node's update and as an event."""
+    """The results, as the node's update and as an event."""
     emit(config, "learned", **result["learned"])
     return {"learned": result["learned"]}
 
 
 def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig], Books]) -> Graph:
-    """The auditors side by side, then `conclude`; `books` says where a run's findings are kept."""
+    """The auditors in parallel, then `conclude`. `books` says where a run's findings are saved."""
     tools = ReadingTools(settings.root).tools() if settings.root is not None else []
     uses_context = isinstance(settings.model, Mapping) or not isinstance(settings.model, (str, Runnable))
     graph = StateGraph(AuditedRun)
@@ -265,7 +266,7 @@ def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig],
 
 def _is_readable(key: str) -> Callable[[str, Any], str | None]:
     def readable(answer: str, _run: Any) -> str | None:
-        """A reply that cannot be read is asked for once more."""
+        """If the reply cannot be parsed, ask once more."""
         return fault_in(answer, key)
 
     return readable

@@ -1,4 +1,4 @@
-"""Audits in the background: begun without waiting, awaited on request, and finished before the process ends."""
+"""Background audits: started without waiting, awaited on request, and finished before the process exits."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
 logger = logging.getLogger(__name__)
 
 PAUSE = 0.1
-"""Seconds that an audit leaves the processor to the answer before it begins."""
+"""Seconds that an audit waits before it starts, so that it does not slow down the answer."""
 WORKERS = 4
-"""Threads of one owner: audits wait for a model most of the time, and nobody waits for them."""
+"""Threads per owner. Audits mostly wait for a model, and nobody waits for them."""
 
 
 class Background:
-    """Work of one owner: tasks of a running event loop, else one pool of threads.
+    """The background work of one owner: tasks on a running event loop, else a thread pool.
 
-    Work with the same key runs one after another. When its event loop ends, a task begins again in the pool. The pool
-    finishes what it has before the process ends.
+    Work with the same key runs one at a time. If its event loop ends, a task starts again in the pool. The pool
+    finishes its work before the process exits.
     """
 
     def __init__(self) -> None:
@@ -43,12 +43,12 @@ class Background:
         self._lock = threading.Lock()
 
     def begin(self, work: Callable[[], Any], key: str | None) -> None:
-        """Begin in the pool."""
+        """Start in the pool."""
         done, before = self._register(key, None)
         self._submit(work, done, before)
 
     async def begin_here(self, later: Callable[[], Awaitable[Any]], work: Callable[[], Any], key: str | None) -> None:
-        """Begin as a task of the running loop; `work` is the same for the pool, if the loop ends first."""
+        """Start as a task on the running loop. `work` does the same in the pool, if the loop ends first."""
         loop = asyncio.get_running_loop()
         done, before = self._register(key, loop)
 
@@ -67,7 +67,7 @@ class Background:
         done.task = loop.create_task(run(), context=contextvars.Context())  # type: ignore[attr-defined] # keeps it alive
 
     def drain(self, seconds: float | None = None) -> bool:
-        """Wait for what has begun; `False` if some of it still runs after so many seconds."""
+        """Wait for started work. `False` if some of it is still running after `seconds`."""
         with self._lock:
             pending = dict(self._pending)
         try:
@@ -87,9 +87,9 @@ class Background:
     def _register(
         self, key: str | None, loop: asyncio.AbstractEventLoop | None
     ) -> tuple[Future[None], Future[None] | None]:
-        """The future of new work, and that of the work it has to wait for."""
+        """The future of new work, and the future that it has to wait for."""
         done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # whoever stops waiting for it cannot cancel it
+        done.set_running_or_notify_cancel()  # a caller that stops waiting cannot cancel it
         with self._lock:
             self._pending[done] = loop
             before = self._last.get(key) if key is not None else None
@@ -121,7 +121,7 @@ class Background:
 
 
 class Audit:
-    """One audit in the background, on a checkpointed thread of its own if the run had a checkpointer."""
+    """One background audit, on its own checkpointed thread if the run had a checkpointer."""
 
     def __init__(self, graph: Graph, given: Any, config: RunnableConfig) -> None:
         runtime, thread = runtime_of(config), thread_of(config)
@@ -131,7 +131,7 @@ class Audit:
 
     @cached_property
     def _plain(self) -> Graph:
-        """The auditors' graph with the store of the run; copied when the answer is on its way."""
+        """The auditors' graph with the store of the run. It is copied after the answer was returned."""
         return self._graph.copy({"store": self._store}) if self._store is not None else self._graph
 
     def work(self) -> None:
@@ -143,14 +143,15 @@ class Audit:
         await run_async(self._audit())
 
     def work_after_the_loop(self) -> None:
-        """Run in a thread when the event loop has ended: an async checkpointer has ended with it."""
+        """Run in a thread after the event loop has ended, without its async checkpointer."""
         if "async" in type(self._saver).__name__.lower():
             self._plain.invoke(self._given, context=self._context)
         else:
             self.work()
 
     def _audit(self) -> Waits[None]:
-        """Run the audit. With a checkpointer, first write down what a crash must not lose, and finish what one left."""
+        """Run the audit. With a checkpointer, first save what a crash must not lose, and finish an interrupted
+        audit."""
         pause = Wait(lambda: time.sleep(PAUSE), lambda: asyncio.sleep(PAUSE))
         if self._saver is not None and self.thread is not None:
             config: RunnableConfig = {"configurable": {"thread_id": self.thread}}
@@ -165,7 +166,7 @@ class Audit:
                     yield self._run(graph, self._given, config)
                 yield either(self._saver.delete_thread, self._saver.adelete_thread, self.thread)
                 return
-            except Exception as fault:  # noqa: BLE001 - anybody's checkpointer; the audit goes on without it
+            except Exception as fault:  # noqa: BLE001 - the caller's checkpointer; the audit continues without it
                 logger.warning("An audit in the background goes on without checkpoints: %s", describe(fault))
         else:
             yield pause

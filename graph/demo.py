@@ -1,4 +1,4 @@
-"""The demo: one appointment, found offline. Its model is a script, and says so; everything else is real."""
+"""The demo: find an appointment offline. Its model is a script and says so. Everything else is real."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ALIKE = (
     "strictly after 09:00, and ends by 14:00."
 )
 BUSY = ((540, 570), (600, 660), (720, 750), (780, 840))
-"""Minutes of the day: 09:00-09:30, 10:00-11:00, 12:00-12:30, 13:00-14:00."""
+"""In minutes of the day: 09:00-09:30, 10:00-11:00, 12:00-12:30, 13:00-14:00."""
 
 HELLO = f"I am a script that finds a free hour on a day. Ask me, for instance: {TASK} Or say: … and book it."
 UNDERSTOOD = re.compile(r"\b(?:hour|time|day|meeting|calendar|free|busy|book|look)s?\b|\d", re.IGNORECASE)
-"""Words of a request that the script knows what to do with; to anything else it says what it is."""
+"""Words of a request that the script can handle. It answers anything else by saying what it is."""
 
 LESSON = "Give the calendar a plain weekday name, never a date."
 PATCH = "Call busy_times again with the weekday alone, then pick the one free hour."
@@ -50,7 +50,7 @@ def book(hour: str) -> str:
 
 
 def is_free(answer: Any, run: Run) -> str | None:
-    """Refuse an hour that is not on the hour, not within the limits, or not free; the complaint says which."""
+    """Reject a time that is not on the hour, not within the limits or not free, and say which."""
     if run.messages and not _is_request(run.messages):
         return None
     found = re.search(r"\b(\d{1,2}):(\d{2})\b", str(answer))
@@ -66,22 +66,22 @@ def is_free(answer: Any, run: Run) -> str | None:
 
 
 def clock(minute: int) -> str:
-    """A minute of the day as a time."""
+    """A minute of the day as a clock time."""
     return f"{minute // 60:02}:{minute % 60:02}"
 
 
 class ScriptedPlanner(BaseChatModel):
-    """No language model: fixed rules that make one mistake, and do not make it where the prompt advises against it."""
+    """Not a language model: fixed rules that make one mistake, unless the prompt advises against it."""
 
     careful: bool = False
-    """Makes no mistake at all."""
+    """Whether it never makes the mistake."""
 
     @property
     def _llm_type(self) -> str:
         return "scripted-planner"
 
     def bind_tools(self, tools: Sequence[dict[str, Any] | type | Any | BaseTool], **kwargs: Any) -> Runnable[Any, Any]:
-        """Tools change nothing for a script."""
+        """Tools do not change a script."""
         return self.bind(**{key: value for key, value in kwargs.items() if key == "stop"})
 
     def _generate(
@@ -119,7 +119,7 @@ def _reply(messages: Sequence[BaseMessage], careful: bool) -> AIMessage:
 def _decision(messages: Sequence[BaseMessage], text: str, is_warned: bool) -> AIMessage:
     if not _is_request(messages):
         return AIMessage(HELLO)
-    # Only what the user said has an id: a failure turn has none, and sets no task.
+    # Only messages of the user have an id: a failure message has none and is not a task.
     since = max((i for i, message in enumerate(messages) if message.type == "human" and message.id), default=0)
     results = [message for message in messages[since:] if isinstance(message, ToolMessage)]
     busy = next((found.text for found in results if found.name == "busy_times" and found.status == "success"), None)

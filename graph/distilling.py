@@ -1,4 +1,4 @@
-"""A graph of one step that sums up lessons, for a server to run on a schedule."""
+"""A graph with one step that summarizes lessons, for a server to run on a schedule."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from langgraph_reflexion.nodes.step import Step
 
 
 class Asked(TypedDict, total=False):
-    """Whose lessons are summed up."""
+    """Which agent's lessons to summarize."""
 
     agent: str
-    """The name of an agent that keeps its lessons under its name; not needed where the graph has a namespace."""
+    """The name of an agent that uses the default namespace. Not needed if the graph has a namespace."""
 
 
 class Pattern(TypedDict):
-    """A lesson that speaks for others."""
+    """A pattern that summarizes lessons."""
 
     id: str
     text: str
@@ -39,7 +39,7 @@ class Pattern(TypedDict):
 
 
 class Made(TypedDict):
-    """What came of it."""
+    """The new patterns."""
 
     patterns: list[Pattern]
 
@@ -57,18 +57,19 @@ def create_distill_graph(
     name: str = "distill",
     clock: Callable[[], datetime] | None = None,
 ) -> Graph:
-    """A graph that gives lessons which say much the same one pattern that speaks for them, as `book.distill` does.
+    """A graph that summarizes similar lessons in one pattern each, like `book.distill`.
 
-    It takes `{"agent": NAME}` and gives `patterns`. Run on a schedule it finds nothing to do most of the time, and then
-    asks no model.
+    The input is `{"agent": NAME}` and the output has `patterns`. If there is nothing to do, it makes no model call, so
+    you can run it on a schedule.
 
     Args:
-        model: Who words the patterns: a chat model, a name, or `(state, runtime) -> model`. None: the best wording.
-        memory: Where the lessons live. Without a namespace that is by the name of the agent that is asked for.
-        context_schema: What fills the fields of a namespace.
-        store: Where lessons live; without one the running graph's store.
-        name: What the graph is called.
-        clock: The time, as an aware datetime.
+        model: The model that writes the patterns: a chat model, its name, or a function of (state, runtime). With None
+            the best existing wording is used.
+        memory: Where the lessons are saved. Without a namespace, it is the default namespace of the given agent.
+        context_schema: The class of the context that fills the fields of a namespace.
+        store: Where the lessons are saved. Default: the running graph's store.
+        name: The name of the graph.
+        clock: A function that returns the current time as an aware datetime.
     """
     check_settings(Limits(), memory, store, clock, name, None, context_schema)
     if model is not None and not isinstance(model, (str, Runnable)) and not (callable(model) and accepts(model, 0, 0)):
@@ -95,7 +96,7 @@ def create_distill_graph(
 
 
 def _chosen(model: Any, state: Any, config: RunnableConfig) -> Any:
-    """The model that words the patterns, made when it is first needed."""
+    """The model that writes the patterns, created when it is first needed."""
     if isinstance(model, str):
         return model_named(model)
     if model is None or isinstance(model, Runnable):

@@ -1,4 +1,4 @@
-"""What a graph is built from: its schemas, its nodes, its edges, and the routes between them."""
+"""Build a graph from its schemas, nodes, edges and routes."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 """A compiled graph."""
 
 Branch: TypeAlias = tuple[str, Callable[[Any], Any], Mapping[str, str]]
-"""A node, the route that chooses what follows it, and every node that may follow, with the label of the way there."""
+"""A node, its routing function, and every node that may follow, with the label of the edge."""
 
 KEPT: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
-"""Our types that a checkpoint holds; what they contain is saved as plain data."""
+"""Our types that a checkpoint holds. Their contents are saved as plain data."""
 
 
 class Agent(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph that is a tool for another model, too."""
+    """A compiled graph that another model can also use as a tool."""
 
     def as_tool(
         self,
@@ -63,10 +63,10 @@ class Agent(CompiledStateGraph[Any, Any, Any, Any]):
         description: str | None = None,
         arg_types: dict[str, type] | None = None,
     ) -> BaseTool:
-        """A tool that takes a task as text and gives the answer as text; with a schema of yours, as LangChain makes it.
+        """A tool that takes a task as text and returns the answer as text. With your own schema, LangChain's default.
 
-        A conversation and an outcome, which any other graph's tool takes and gives, are nothing for a model to write
-        and read.
+        The default tool of a graph takes a conversation and returns the whole state, which a model should not write or
+        read.
         """
         if args_schema is not None or arg_types is not None:
             return super().as_tool(args_schema, name=name, description=description, arg_types=arg_types)
@@ -93,19 +93,19 @@ class Agent(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 class Task(BaseModel):
-    """What an agent that is a tool is given."""
+    """The arguments of an agent that is used as a tool."""
 
     task: str = Field(description="The task, with everything the agent must know.")
 
 
 def as_agent(graph: Graph) -> Graph:
-    """The compiled graph as an `Agent`; `StateGraph` compiles to a class of its own."""
+    """The compiled graph as an `Agent`, because `StateGraph` compiles to its own class."""
     graph.__class__ = Agent
     return graph
 
 
 class Shapes(NamedTuple):
-    """The schemas a graph is built with: three of its own, and what its routes read."""
+    """The schemas of a graph: state, input and output, and the fields that routes read."""
 
     state: type
     input: type
@@ -121,9 +121,9 @@ def build_graph(
     branches: Sequence[Branch],
     on_error: Callable[[RunnableConfig, Exception], None],
 ) -> StateGraph[Any, Any, Any, Any]:
-    """The graph, not yet compiled; `on_error` is called with an exception that ends a run.
+    """The graph before it is compiled. `on_error` is called with an exception that ends a run.
 
-    Edges from and to a node that is not there are left out.
+    Edges from or to a missing node are left out.
     """
     graph = StateGraph(
         cast("Any", shapes.state),
@@ -147,7 +147,7 @@ def build_graph(
 
 
 def _labelled(route: Callable[[Any], Any], labels: Mapping[str, str]) -> Callable[[Any], Any]:
-    """The route, answering with the label of the next node: what a route answers with is what LangGraph draws."""
+    """The route, returning the label of the next node, because LangGraph draws what a route returns."""
 
     def labelled(state: Any) -> Any:
         chosen = route(state)
@@ -157,14 +157,15 @@ def _labelled(route: Callable[[Any], Any], labels: Mapping[str, str]) -> Callabl
 
 
 def bound(store: BaseStore | None, function: Callable[..., Any], *parts: Any) -> Callable[[Any, RunnableConfig], Any]:
-    """A node as a function of state and config, with its parts; the caller's own code in it sees the agent's store."""
+    """A node as a function of state and config, with its parts. The caller's code in it sees the agent's store."""
     if store is None:
         return partial(function, *parts)
     return lambda state, config: function(*parts, state, with_store(config, store))
 
 
 def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
-    """Our schemas with the caller's fields; `messages` and their fields go in and out, never what is private."""
+    """Our schemas with the caller's fields. Input and output have `messages` and the caller's fields, nothing
+    private."""
     theirs = _fields_of(state_schema)
     given = {name: hint for name, hint in theirs.items() if not _is_managed(hint) and not _is_omitted(hint, "input")}
     given_back = {
@@ -185,7 +186,7 @@ def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
 
 
 def allow_our_types(checkpointer: Any, form: ResponseForm | None) -> Any:
-    """The checkpointer, with our types on the list of those it may restore, if it keeps one."""
+    """The checkpointer, with our types added to its allow list, if it has one."""
     if not isinstance(checkpointer, BaseCheckpointSaver):
         return checkpointer
     if not isinstance(checkpointer.serde, (JsonPlusSerializer, EncryptedSerializer)):
@@ -217,13 +218,13 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
         raise ValueError(f"`state_schema` declares no fields: {schema!r}")
     if taken := sorted(set(fields) & (HELD | set(get_type_hints(Named)) | {"outcome", "feedback", "run"})):
         raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent keeps for itself; rename it")
-    if "remaining_steps" in fields:  # ready-made agents' schemas call it a number; it is LangGraph's to fill
+    if "remaining_steps" in fields:  # schemas of prebuilt agents declare it as a number; LangGraph fills it
         fields["remaining_steps"] = RemainingSteps
     return {name: hint for name, hint in fields.items() if name != "messages" or _has_own_reducer(hint)}
 
 
 def _has_own_reducer(hint: Any) -> bool:
-    """Whether the caller has a reducer of their own for messages; plain adding is left to LangGraph's."""
+    """Whether the caller has their own reducer for messages. Plain adding is left to LangGraph's."""
     reducer = hint.__metadata__[-1] if get_origin(hint) is Annotated else None
     return callable(reducer) and reducer not in (add_messages, operator.add)
 
@@ -237,7 +238,7 @@ def _is_managed(hint: Any) -> bool:
 
 
 def _is_omitted(hint: Any, where: str) -> bool:
-    """Whether LangChain's mark on a field keeps it out of the input or the output."""
+    """Whether LangChain's annotation on a field keeps it out of the input or the output."""
     marks = hint.__metadata__ if get_origin(hint) is Annotated else ()
     return any(type(mark).__name__ == "OmitFromSchema" and getattr(mark, where) for mark in marks)
 

@@ -1,4 +1,4 @@
-"""The parts that a graph's nodes are given, built from a caller's settings; what cannot work is refused here."""
+"""The parts that a graph's nodes use, built from the caller's settings. Invalid settings are refused here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from langgraph_reflexion.prompts import Prompts
 
 @dataclass(frozen=True)
 class Parts:
-    """What the nodes of one graph share. Each node is given the parts it uses, and nothing in them changes."""
+    """What the nodes of one graph share. Each node gets the parts it uses. They never change."""
 
     actor: Actor
     tools: Toolbox
@@ -55,7 +55,7 @@ def check_settings(
     checkpointer: Any,
     context_schema: Any,
 ) -> None:
-    """Refuse a setting of the wrong type, with its value."""
+    """Refuse a setting of the wrong type, and name its value."""
     must_be(limits, Limits, "limits")
     must_be(memory, MemoryPolicy, "memory")
     for setting, value, kind in (
@@ -72,7 +72,7 @@ def check_settings(
 
 
 def must_be(value: Any, kind: type, setting: str) -> None:
-    """Refuse a value of another type, and say what would have worked if it was nearly right."""
+    """Refuse a value of another type. If it is nearly right, say what would work."""
     if isinstance(value, kind):
         return
     name = "class" if kind is type else kind.__name__
@@ -88,13 +88,13 @@ def must_be(value: Any, kind: type, setting: str) -> None:
 
 
 def must_be_one_of(value: Any, words: Sequence[str], setting: str) -> None:
-    """Refuse a word that is none of these."""
+    """Refuse a value that is not one of these words."""
     if value not in words:
         raise ValueError(f"`{setting}` must be one of {', '.join(map(repr, words))}, got {value!r}")
 
 
 def model_for(model: Any, role: str) -> Model | None:
-    """The model of a role, given itself or by name."""
+    """The model for a role, given as an object or by name."""
     if model is None or isinstance(model, Runnable):
         return model
     if isinstance(model, str):
@@ -109,7 +109,7 @@ def warn_of_unused_score(limits: Limits, checks: Sequence[Any]) -> None:
 
 
 def controls_of(controls: Any) -> tuple[str, ...] | None:
-    """The controls that the caller names; None if left open."""
+    """The caller's controls. None if not set."""
     if controls is None:
         return None
     is_list = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
@@ -122,7 +122,7 @@ def controls_of(controls: Any) -> tuple[str, ...] | None:
 def protocol_for(
     model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, texts: Prompts
 ) -> ModelProtocol:
-    """How to speak to the model; `auto` takes native tool calls if the model's class can bind tools."""
+    """The protocol for the model. `auto` uses native tool calls if the model's class can bind tools."""
     allowed = tuple(CONTROLS) if controls is None else tuple(controls)
     if callable(protocol):
         if is_async(protocol):
@@ -155,7 +155,7 @@ def protocol_for(
 
 
 def is_unbound(model: Any) -> bool:
-    """Whether tools of ours can be bound beside the caller's: not where a model came bound, or may come so."""
+    """Whether we can bind tools in addition to the caller's: not if a model has bound tools already, or may have."""
     models = list(model.values()) if isinstance(model, Mapping) else [model]
     return all(isinstance(m, str) or (isinstance(m, Runnable) and bound_names(m) is None) for m in models)
 
@@ -163,7 +163,7 @@ def is_unbound(model: Any) -> bool:
 def bound_format(
     protocol: ModelProtocol, form: ResponseForm | None, beside_tools: bool, model: Model
 ) -> dict[str, Any]:
-    """What binds the response format to a request: a tool that must be called, or a schema that a provider enforces."""
+    """Bind the response format to a request, as a tool that must be called or as a schema the provider enforces."""
     if isinstance(protocol, Native) and protocol.form is not None:
         return {"tool_choice": "any"}
     if form is None or not protocol.binds or not form.is_bound_to(model, beside_tools=beside_tools):

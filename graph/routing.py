@@ -1,4 +1,4 @@
-"""Which step follows which, and why: every conditional edge, as a pure function of a few fields of the state."""
+"""Every conditional edge, as a pure function of a few fields of the state."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ from langgraph_reflexion.state import RouteState, edited_in, last_turn, open_cal
 
 @dataclass(frozen=True)
 class Routes:
-    """The routes of one graph: its budget and its tools."""
+    """The routes of one graph."""
 
     budget: Budget
     tools: Toolbox
     again: str = "decide"
-    """The node that makes another answer; in a trial it is `attempt`."""
+    """The node that produces the next answer; in a trial it is `attempt`."""
     recalling: str = "recall"
-    """The node a run begins with."""
+    """The first node of a run after `begin`."""
     remembering: str = "remember"
-    """The node after a reflection. Without memory, both are the node that makes an answer."""
+    """The node after a reflection. Without memory, both are the node that produces an answer."""
     judged: bool = False
     """Whether `attempt` runs the checks itself."""
     only_unexplained: bool = False
-    """Whether a reflection only names the mistakes of an answer that the checks refused without a reason."""
+    """Whether a reflection only names the mistakes of an answer that the checks rejected without a reason."""
 
     def after_begin(self, state: RouteState) -> str:
-        """Feedback is reflected on first."""
+        """Feedback goes to `reflect` first."""
         return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else self.recalling
 
     def after_decide(self, state: RouteState) -> str | list[Send]:
-        """Calls run or wait for approval, a question is asked, an answer checked, a bad decision reflected on."""
+        """Calls run or wait for approval. A question goes to `ask`, an answer to `check`, a bad decision to
+        `reflect`."""
         turn, answers = last_turn(state["messages"])
         waiting = waiting_in(state)
         if calls := self._calls_to_run(turn, answers):
@@ -71,11 +72,11 @@ class Routes:
         return [call for call in open_calls(turn, answers) if call["name"] not in self.tools.client]
 
     def _waits_for_client(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> bool:
-        """Whether only calls of the caller's own are open: the run ends, and they are answered with the next."""
+        """Whether only calls that the caller runs are open. Then the run ends, and the next run has their results."""
         return bool(self.tools.client) and bool(open_calls(turn, answers))
 
     def _sent(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
-        """One task a call, so that a pause or a failure in one never runs another twice."""
+        """One task per call, so that a pause or a failure in one call never runs another one twice."""
         return [Send("tool", self._payload(state, call)) for call in calls]
 
     def _payload(self, state: RouteState, call: ToolCall) -> Sent:
@@ -85,7 +86,7 @@ class Routes:
         return Sent(call=runs, edited=edited is not None, blocked=blocked["result"] if blocked else None)
 
     def after_ask(self, state: RouteState) -> str | list[Send]:
-        """What a person approved runs; an answered question goes back to the model; no one to ask ends the run."""
+        """Approved calls run. An answered question goes back to the model. With nobody to ask, the run ends."""
         if state["decision"] is not None:
             return "finish"
         turn, answers = last_turn(state["messages"])
@@ -96,7 +97,7 @@ class Routes:
         return "wrap_up" if self.budget.exhausted(state) else "decide"
 
     def after_observe(self, state: RouteState) -> str:
-        """A handover leaves, a direct answer is checked, a failure reflected on while there is room."""
+        """A handoff leaves the graph, a direct answer is checked, a failure is reflected on while the budget lasts."""
         if state["handoffs"] or self._waits_for_client(*last_turn(state["messages"])):
             return "finish"
         if state["decision"] is not None:
@@ -106,7 +107,7 @@ class Routes:
         return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else "decide"
 
     def after_attempt(self, state: RouteState) -> str:
-        """An answer is checked; without one the worker tries again, after a reflection if there is one to make."""
+        """An answer is checked. Without one, the worker tries again, after a reflection if the budget allows."""
         waiting = waiting_in(state)
         if waiting is not None and waiting["action"] == "ask_user":
             return "finish"
@@ -120,7 +121,7 @@ class Routes:
         return "reflect" if reflects else "attempt"
 
     def after_check(self, state: RouteState) -> str:
-        """An answer that is not refused ends the run; a refused one is reflected on, or tried again without."""
+        """An accepted answer ends the run. A rejected one is retried, after a reflection if the budget allows."""
         if state["failure"] is None or self.budget.steps_left(state) < STEPS_TO_WRAP_UP:
             return "finish"
         attempts = state["attempts"]
@@ -132,5 +133,5 @@ class Routes:
         return "reflect" if self.budget.may_reflect(state) and not explained else self.again
 
     def after_reflect(self, state: RouteState) -> str:
-        """On, unless there is nothing to change."""
+        """Continue, unless there is nothing to change."""
         return "wrap_up" if state["stop"] else self.remembering

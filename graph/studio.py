@@ -1,4 +1,4 @@
-"""The graphs that `langgraph.json` names: an offline agent, one with a real model, and what sums up their lessons."""
+"""The graphs in `langgraph.json`: an offline agent, one with a real model, and a graph that summarizes lessons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.models.choice import model_named
 MODEL = "LANGGRAPH_REFLEXION_MODEL"
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 BY_USER = MemoryPolicy(by_user=True)
-"""Each user's lessons apart: of whom the server authenticates, else of the context's `user_id`."""
+"""Separate lessons per user: the user the server authenticated, else the context's `user_id`."""
 
 
 class DemoContext(Context):
@@ -30,7 +30,7 @@ class DemoContext(Context):
 
 
 def demo() -> Graph:
-    """The appointment of the demo, with a scripted model: no key, no network. To book it needs an approval."""
+    """The appointment demo with a scripted model, without a key or network. Booking needs an approval."""
     return create_reflexion_agent(
         {"hasty": ScriptedPlanner(), "careful": ScriptedPlanner(careful=True)},
         [busy_times, book],
@@ -43,20 +43,20 @@ def demo() -> Graph:
 
 
 def agent() -> Graph:
-    """The same appointment with the model that LANGGRAPH_REFLEXION_MODEL names, made when it is first asked."""
+    """The same demo with the model in LANGGRAPH_REFLEXION_MODEL, which is created at its first call."""
     return create_reflexion_agent(
         _model_at_hand, [busy_times, book], checks=[is_free], approve=["book"], memory=BY_USER, name="agent"
     )
 
 
 def distill() -> Graph:
-    """Sums up the lessons of one of these agents, on call or on a schedule; in the words of the model that
-    LANGGRAPH_REFLEXION_MODEL names, else in the best wording there is."""
+    """Summarize the lessons of one of these agents, on request or on a schedule. The model in LANGGRAPH_REFLEXION_MODEL
+    writes the summary; without it the best existing wording is used."""
     return create_distill_graph(_model_at_hand if os.environ.get(MODEL) else None, memory=BY_USER, name="distill")
 
 
 def _model_at_hand(_state: Any, _runtime: Any) -> Any:
-    """The model, or a sentence on what is missing: the server starts without a key."""
+    """The model, or an error that says what is missing, so that the server can start without a key."""
     name = os.environ.get(MODEL, DEFAULT_MODEL)
     if name.startswith("openai:") and not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
         raise ModelError(

@@ -1,4 +1,4 @@
-"""`create_trial_graph`: attempt, check, reflect, remember, and again, around any worker."""
+"""`create_trial_graph`: attempt, check, reflect, remember and retry, around any worker."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State
 
 UNCOUNTED = 10**9
-"""`max_steps` of a trial: its steps are its attempts, which are counted by themselves."""
+"""`max_steps` of a trial. Its steps are its attempts, which have their own limit."""
 
 
 def create_trial_graph(
@@ -71,31 +71,31 @@ def create_trial_graph(
     name: str = "trials",
     clock: Callable[[], datetime] | None = None,
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
-    """A graph that lets a worker try until the checks accept its answer, or trying again is no use.
+    """A graph that retries a worker until the checks accept its answer or a limit is reached.
 
-    `{"messages": [...]}` goes in; `messages` with the answer, and `outcome`, come out. A first attempt is asked with
-    the conversation as it is. A later one is shown, before the task, what the strategy says.
+    The input is `{"messages": [...]}`. The output has `messages` with the answer, and `outcome`. The first attempt gets
+    the conversation unchanged. Later attempts also get, before the task, what `strategy` selects.
 
     Args:
         worker: A chat model or its name, a function of the prompt, a Runnable of it, or a compiled graph.
-        checks: Functions of (answer, run) that give a `Verdict`, bool, number, complaint or None.
-        strategy: What a later attempt knows of those before: `none`, the `last_trial` and all mistakes so far, the
-            reflections (`reflexion`), or `both`, which is `last_trial` where no model is there to reflect.
-        attempt: `fresh` begins anew; `improve` works on the last answer and what the checks said of it.
-        input: Makes of (prompt, state) what the worker takes.
-        output: Reads the answer from what the worker gives, a graph's final state say.
-        retries: How often a worker that raised or ran out of time is called again within its attempt.
+        checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
+        strategy: What later attempts see of earlier ones: nothing (`none`), the last trial and all mistakes so far
+            (`last_trial`), the reflections (`reflexion`), or `both`, which is `last_trial` if no model can reflect.
+        attempt: `fresh` starts over. `improve` improves the last answer, using the checks' feedback.
+        input: A function of (prompt, state) that returns the worker's input.
+        output: A function that gets the answer from the worker's result, for example a graph's final state.
+        retries: How often a worker that raised or timed out is called again within its attempt.
         reflection: `structured`, or `free` for a reason and a plan in the model's own words.
-        reflector: The model that reflects; without one the worker's own, if it is a chat model.
+        reflector: The model that reflects. Default: the worker, if it is a chat model.
         fallback: A model that is asked once for the best possible answer when no attempt was accepted.
-        limits: How far a trial may go. `tool_timeout` is for a call of the worker, `max_steps` for its model calls.
-        memory: What is remembered, how much of it is shown, and where.
+        limits: Limits of a trial. `tool_timeout` applies to each call of the worker, `max_steps` to its model calls.
+        memory: What is remembered, where, and how much of it is shown.
         prompts: A folder whose files replace the shipped prompts of the same name.
-        context_schema: What a run is given beside its messages; `Context` or a class of your own.
+        context_schema: The class of the run's context: `Context` or your own class.
         checkpointer: As for any graph.
-        store: Where lessons live; without one the running graph's store, else memory for the graph's life.
-        name: The graph's name; its lessons live under `("reflexion", name)` unless `memory` says otherwise.
-        clock: Returns the time as an aware datetime.
+        store: Where lessons are saved. Default: the running graph's store, else an in-memory store of the graph.
+        name: The name of the graph. Lessons are saved under `("reflexion", name)` unless `memory` has a namespace.
+        clock: A function that returns the current time as an aware datetime.
     """
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be_one_of(strategy, get_args(Strategy), "strategy")
@@ -113,7 +113,7 @@ def create_trial_graph(
             f"The check {asking[0]!r} has no model, and the worker is not one: give it one, or `reflector=`"
         )
     warn_of_unused_score(limits, checks)
-    # Under `last_trial` a given reflector names the mistakes where the checks refuse without a reason.
+    # Under `last_trial`, a `reflector` names the mistakes if the checks reject without a reason.
     names_mistakes = strategy == "last_trial" and reflector is not None
     reflects = names_mistakes or (strategy in ("reflexion", "both") and model is not None)
     # A strategy that does not reflect has no reflections to spend.
@@ -150,7 +150,7 @@ def _compile(
     only_unexplained: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
-    # Without memory or a guard their nodes are left out: most of what a short node costs is the step itself.
+    # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.
     remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
     start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
     in_place = bool(evaluator.checks) and all(check.in_place for check in evaluator.checks)
@@ -201,6 +201,6 @@ def _compile(
     compiled = graph.compile(checkpointer=allow_our_types(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:
-        # LangGraph looks for sub-graphs inside the runnables it knows; it cannot find this one.
+        # LangGraph looks for subgraphs only in runnables that it knows, so it cannot find this one.
         compiled.nodes["attempt"].subgraphs = [inner]
     return as_agent(compiled)
