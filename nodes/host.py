@@ -105,12 +105,18 @@ def was_resumed(config: RunnableConfig) -> bool:
 
 def is_first_step(config: RunnableConfig) -> bool:
     """Whether the graph has taken no step since it was called: a node that is not where it starts goes on then."""
+    steps = steps_of(config)
+    return steps is not None and steps[0] <= steps[1]
+
+
+def steps_of(config: RunnableConfig) -> tuple[int, int] | None:
+    """The graph's present step, and the first that it took since it was called; None where nothing runs."""
     scratchpad = conf(config).get("__pregel_scratchpad")
     if scratchpad is None:
-        return False
+        return None
     # LangGraph leaves its own default out of what a node is given.
     limit = config.get("recursion_limit") or _default_recursion_limit()
-    return bool(scratchpad.stop - scratchpad.step > limit)
+    return scratchpad.step, scratchpad.stop - limit - 1
 
 
 def _default_recursion_limit() -> int:

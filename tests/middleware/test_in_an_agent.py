@@ -7,12 +7,13 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config, wrap_tool_call
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -195,9 +196,17 @@ def test_an_error_in_a_tools_command_is_a_failure_of_the_tool():
         answer = ToolMessage(f"{hour} is taken", tool_call_id=tool_call_id, name="book", status="error")
         return Command(update={"messages": [answer]})
 
+    forms = []
+
+    @wrap_tool_call
+    def outer(request: Any, handler: Any) -> Any:  # deepagents has one that reads the update as a dict
+        forms.append(type((result := handler(request)).update))
+        return result
+
     model = RoleModel([call("book", hour="10:00"), say("11:00")], ADVICE)
-    agent = create_agent(model, [book], middleware=[ReflexionMiddleware()])
+    agent = create_agent(model, [book], middleware=[outer, ReflexionMiddleware()])
     result = agent.invoke(TASK)
+    assert forms == [dict]
     assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
     assert "10:00 is taken" in result["outcome"].failures[0].evidence
 
@@ -351,6 +360,28 @@ def test_a_check_that_pauses_for_a_person_does_not_ask_the_model_again():
     assert result["outcome"].status == "success"
     assert [message.text for message in result["messages"]][-1] == "11:00"
     assert len(decided(model)) == 4
+
+
+@pytest.mark.req("M5", "F13")
+def test_the_time_a_person_takes_to_approve_a_call_or_to_answer_a_tool_is_not_counted():
+    @tool
+    def confirm(what: str) -> str:
+        """Ask a person."""
+        return str(interrupt(what))
+
+    now = [datetime(2031, 3, 4, tzinfo=UTC)]
+    ours = ReflexionMiddleware(limits=Limits(deadline=60), clock=lambda: now[0])
+    approvals = HumanInTheLoopMiddleware(interrupt_on={"confirm": True})
+    model = RoleModel([call("confirm", what="eleven"), say("11:00")])
+    agent = create_agent(model, [confirm], middleware=[ours, approvals], checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "t"}}
+    agent.invoke(TASK, thread)
+    result: Any = None
+    for reply in ({"decisions": [{"type": "approve"}]}, "yes"):
+        now[0] += timedelta(hours=1)
+        result = agent.invoke(Command(resume=reply), thread)
+    assert [message.text for message in result["messages"][-2:]] == ["yes", "11:00"]
+    assert result["outcome"].seconds == 0
 
 
 @pytest.mark.slow

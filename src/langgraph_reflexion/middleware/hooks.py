@@ -46,6 +46,7 @@ from langgraph_reflexion.middleware.state import (
     OVER,
     PUBLIC,
     ReflexionState,
+    RunState,
     as_it_stands,
     before_reply,
     ended_by_another,
@@ -53,6 +54,7 @@ from langgraph_reflexion.middleware.state import (
     read_state,
     removal_of,
     reply_in,
+    was_called_again,
     with_marked_errors,
 )
 from langgraph_reflexion.nodes.actor import Actor
@@ -207,7 +209,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         public = {name: value for name, value in update.items() if name in PUBLIC}
         return {
             **write_channels(public),
-            "reflexion": private_state(state, Routes(parts.budget, parts.tools).after_begin(state)),
+            "reflexion": private_state(state, Routes(parts.budget, parts.tools).after_begin(state), config),
         }
 
     def _decide(
@@ -217,7 +219,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         values = cast("dict[str, Any]", request.state)
         if not values.get("reflexion"):  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
-        state, node = read_state(values), values["reflexion"]["next"]
+        state, node = self._read(values, config), values["reflexion"]["next"]
         asked = Handler(request, handler, f"{state['about']['id']}-{len(state['messages'])}")
         actor = replace(
             self._parts.actor,
@@ -235,7 +237,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
                 node, state = yield from run_nodes(parts, config, checked, node, ("reflect", "decide", "finish"))
         if node == "tool" and is_direct(state, parts.tools, asked.response):
             node = "direct"
-        command: Command[Any] = Command(update={"reflexion": private_state(state, node)})
+        command: Command[Any] = Command(update={"reflexion": private_state(state, node, config)})
         return ExtendedModelResponse(asked.reply(state, _agent_name(config)), command)
 
     def _after_decision(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
@@ -243,7 +245,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         node = (values.get("reflexion") or {}).get("next", "tool")
         if node in ("tool", "direct"):
             return None
-        state = read_state(values)
+        state = self._read(values, config)
         reply, edited = reply_in(state), False
         if node == "check" and reply is not None:
             until = ("reflect", "decide", "finish")
@@ -254,7 +256,10 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         messages = removal_of(values["messages"], reply) if is_refused and reply is not None else []
         if edited:  # by a person, or the run ends without an accepted answer
             messages.append(waiting["message"] or end_message(state, waiting, _agent_name(config)))
-        update: Update = {"reflexion": private_state(state, node), **({"messages": messages} if messages else {})}
+        update: Update = {
+            "reflexion": private_state(state, node, config),
+            **({"messages": messages} if messages else {}),
+        }
         if is_refused and values.get("structured_response") is not None:
             update["structured_response"] = None
         # LangChain asks the model again while a structured response is missing, and after calls that are all answered.
@@ -268,9 +273,10 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Waits[ToolMessage | Command[Any]]:
         """What a call gives; an exception becomes an error message, and a blocked call is not run."""
-        call, parts = request.tool_call, self._parts
-        private = (request.state.get("reflexion") if isinstance(request.state, dict) else None) or {}
-        run = private.get("run") or {}
+        call, parts, config = request.tool_call, self._parts, get_config()
+        values = request.state if isinstance(request.state, dict) else {}
+        private: RunState | None = values.get("reflexion")
+        run: Any = {**private["run"], **self._resumed(private, config)} if private else {}
         blocked = run["blocked"].get(key_of(call["name"], call["args"])) if run.get("blocked") else None
         if blocked is not None:
             return blocked_message(call, blocked["result"])
@@ -281,7 +287,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             request.tool,
             lambda seconds: within(seconds, lambda: handler(request), lambda: handler(request)),
             lambda: parts.budget.left(run) if run else None,
-            may_retry=not was_resumed(get_config()),
+            may_retry=not was_resumed(config),
         )
         if isinstance(result, Exception):
             return message_of_error(call, result)
@@ -292,7 +298,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         private = values.get("reflexion")
         if not private or private["next"] == OVER:  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
-        state, node, parts = read_state(values), values["reflexion"]["next"], self._parts
+        state, node, parts = self._read(values, config), values["reflexion"]["next"], self._parts
         turn, answers = last_turn(state["messages"])
         if node == "direct" and turn is not None and answers:
             direct = frozenset(call["name"] for call in turn.tool_calls)
@@ -307,7 +313,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
                 node, state = yield from run_nodes(parts, config, state, node, ("reflect", "decide", "finish"))
             if node != "finish":
                 taken_back = {"structured_response": None} if values.get("structured_response") is not None else {}
-                return {"reflexion": private_state(state, node), "jump_to": "model", **taken_back}
+                return {"reflexion": private_state(state, node, config), "jump_to": "model", **taken_back}
         elif node != "finish":
             state = ended_by_another(parts.budget, state)
         actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
@@ -322,6 +328,14 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         if any(message.id not in known for message in messages):
             update["messages"] = messages
         return cast("Update", write_channels(update))
+
+    def _read(self, values: Mapping[str, Any], config: RunnableConfig) -> State:
+        """The agent's state as the nodes read it."""
+        return cast("State", {**read_state(values), **self._resumed(values["reflexion"], config)})
+
+    def _resumed(self, private: RunState, config: RunnableConfig) -> Update:
+        """When the agent was called again, if it was: the time until then counts as waiting for a person."""
+        return {"resumed_at": self._parts.budget.now()} if was_called_again(private, config) else {}
 
     def _tools_of(self, given: Sequence[Any]) -> Toolbox:
         """The tools of a request. They are seldom others than in the last one, which are kept."""

@@ -7,14 +7,15 @@ from typing import Annotated, Any, NotRequired, cast
 from langchain.agents.middleware import AgentState
 from langchain.agents.middleware.types import OmitFromInput, OmitFromOutput, PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.managed.is_last_step import RemainingStepsManager
 from langgraph.types import Command
 
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import end_message
+from langgraph_reflexion.nodes.host import steps_of
 from langgraph_reflexion.nodes.models.asking import with_whole_text
 from langgraph_reflexion.nodes.models.transcript import bounded
-from langgraph_reflexion.nodes.tool import names_fields, updates_of
 from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
@@ -49,6 +50,8 @@ class RunState(Named, total=False):
     run: Held
     next: str
     """The node of the graph to go on from; `over` once the run has its outcome."""
+    step: int
+    """The step of the agent's graph in which this was written."""
 
 
 class ReflexionState(AgentState[Any], total=False):
@@ -86,19 +89,24 @@ def with_marked_errors(result: Any) -> Any:
     if isinstance(result, ToolMessage):
         is_error = result.status == "error" and result.artifact is None
         return with_whole_text(result, **({"artifact": TOOL_ERROR} if is_error else {}))
-    if not isinstance(result, Command) or not names_fields(result.update):
-        return result
-    fields = updates_of(result)
-    if not any(name == "messages" for name, _ in fields):
-        return result
-    return replace(result, update=[(name, with_marked_errors(v) if name == "messages" else v) for name, v in fields])
+    if isinstance(result, Command) and isinstance(result.update, dict) and "messages" in result.update:
+        update = {**result.update, "messages": with_marked_errors(result.update["messages"])}
+        return replace(result, update=update)  # a dict still: other middleware reads it
+    return result
 
 
-def private_state(state: State, node: str) -> RunState:
+def private_state(state: State, node: str, config: RunnableConfig) -> RunState:
     """The run as its channel keeps it: what is set, and where to go on."""
     fields = cast("dict[str, Any]", state)
     kept = {name: fields[name] for name in PRIVATE if name in fields and fields[name] != BLANK.get(name)}
-    return cast("RunState", {**write_channels(kept), "next": node})
+    step, _ = steps_of(config) or (0, 0)
+    return cast("RunState", {**write_channels(kept), "next": node, "step": step})
+
+
+def was_called_again(private: RunState, config: RunnableConfig) -> bool:
+    """Whether the agent was called since this was written: to go on after a pause, or after a crash."""
+    step, first = steps_of(config) or (0, 0)
+    return private.get("step", step) < first
 
 
 def reply_in(state: State) -> AIMessage | None:
