@@ -246,7 +246,7 @@ def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
 
 
 def _came_back(failures: Sequence[Failure], at: int) -> bool:
-    """Whether the failure that a lesson was written about, the last of `at`, came back after that."""
+    """Whether the failure that a lesson was written about, number `at` of the run, came back after that."""
     mark = failures[at - 1].fingerprint if 0 < at <= len(failures) else ""
     return bool(mark) and any(failure.fingerprint == mark for failure in failures[at:])
 

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.host import emit_failure
-from langgraph_reflexion.nodes.models.prompt import with_failure_turn
+from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.nodes.tool import note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, Seen, extend, key_of, loop_in
@@ -81,7 +81,7 @@ def _cleared_by_an_edit(state: State) -> Update:
     Edited calls are cleared with the turn: some servers give the same ids again in the next.
     """
     replaced: Update = {name: None for name in ("decision", "failure", "stop") if state.get(name) is not None}
-    if "failure" in replaced and state["patch"] and state["patch"][-1]["failure"] == len(state["failures"]):
+    if "failure" in replaced and state["patch"] and state["patch"][-1]["failure"] == failure_number(state):
         replaced["patch"] = state["patch"][:-1]
     if "stop" in replaced:
         replaced["reason"] = ""

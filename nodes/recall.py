@@ -11,7 +11,7 @@ from langgraph_reflexion.memory import LessonBook, Selection, likeness, topic_fo
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.prompt import with_failure_turn
+from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import Recalled, State, Update, task_in
@@ -41,7 +41,7 @@ def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, co
         emit(config, "recalled", lessons=fields, step=found[-1].step, **({"why": why} if why else {}))
     update: Update = {"recalled": [*known, *found]}
     if for_failure := [recalled.lesson.id for recalled in found if recalled.shown and recalled.step > 0]:
-        update["patch"] = with_failure_turn(state, len(state["failures"]), lessons=for_failure)
+        update["patch"] = with_failure_turn(state, failure_number(state), lessons=for_failure)
     return {**update, "progress": {"node": "recall", "lessons": [lesson.id for lesson in shown]}}
 
 

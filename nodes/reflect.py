@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
-from langgraph_reflexion.nodes.models.prompt import is_shown, shown_reflection, with_failure_turn
+from langgraph_reflexion.nodes.models.prompt import failure_number, is_shown, shown_reflection, with_failure_turn
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.observe import to_block
@@ -115,7 +115,7 @@ def reflect(
     patch = "" if dropped else reflection.patch_prompt
     turns = with_failure_turn(
         state,
-        len(state["failures"]),
+        failure_number(state),
         patch=patch,
         memos=[memo.model_dump(include={"kind", "text", "when"}) for memo in memos],
     )
@@ -286,7 +286,7 @@ def _question(
 ) -> str:
     """What went wrong, and everything that may explain it."""
     prompts, turns = actor.prompts, state["patch"]
-    hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == len(state["failures"]) else []
+    hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == failure_number(state) else []
     last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
     earlier = "\n\n".join(shown_reflection(state, made).as_text() for made in state["reflections"]) or "none"
     more = [_depth_text(actor, state, depth), _failed_lessons(actor, asks_user, state, failure)]

@@ -14,6 +14,7 @@ from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, to
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_in
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit_lesson
+from langgraph_reflexion.nodes.models.prompt import failure_number
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
@@ -64,7 +65,7 @@ def remember(
     update["tally"] = {**state["tally"], "remembered": len(state["reflections"])}
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
-        update["tally"]["wrote"] = {**state["tally"]["wrote"], **dict.fromkeys(written, len(state["failures"]))}
+        update["tally"]["wrote"] = {**state["tally"]["wrote"], **dict.fromkeys(written, failure_number(state))}
     if refused and state["patch"]:
         memos = [memo for memo in state["patch"][-1]["memos"] if memo["text"] not in refused]
         update["patch"] = [*state["patch"][:-1], {**state["patch"][-1], "memos": memos}]
@@ -117,7 +118,7 @@ def confirm_lessons(
 
 
 def _is_borne_out(evaluator: Evaluator, budget: Budget, state: State, count: int, *, accepted: bool) -> bool:
-    """Whether what failed as the run's `count`-th failure did not come back, and succeeded by something verifiable."""
+    """Whether failure number `count` of the run did not come back, and what failed then verifiably succeeded."""
     failures = state["failures"]
     failure = failures[count - 1]
     if any(other.fingerprint == failure.fingerprint for other in failures[count:]):
@@ -227,6 +228,5 @@ def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
         return "told"
     if failure is None or failure.signal != "check_failed":
         return "observed"
-    # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
     origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=False)
     return "observed" if origin == "verified" else origin

@@ -166,17 +166,20 @@ LONGEST_MEMO = 300
 """Characters of a memo in the prompt, as long as a lesson may be."""
 
 
-def with_failure_turn(state: State, failures: int, **changes: Any) -> list[FailureTurn]:
-    """The run's failure turns, with these changes to the turn of its latest failure, which is made if there is none.
-
-    `failures` is how many failures the run has had.
-    """
+def with_failure_turn(state: State, number: int, **changes: Any) -> list[FailureTurn]:
+    """The run's failure turns, with these changes to the turn of one of its failures, which is made if need be."""
     turns = state["patch"]
-    if turns and turns[-1]["failure"] == failures:
+    if turns and turns[-1]["failure"] == number:
         return [*turns[:-1], cast("FailureTurn", {**turns[-1], **changes})]
-    turn = FailureTurn(failure=failures, after=last_id(state), shown=[], cause="", patch="", lessons=[], memos=[])
+    turn = FailureTurn(failure=number, after=last_id(state), shown=[], cause="", patch="", lessons=[], memos=[])
     turns = [*turns, cast("FailureTurn", {**turn, **changes})]
     return [*map(_shortened, turns[:-KEPT_TURNS]), *turns[-KEPT_TURNS:]]
+
+
+def failure_number(state: State) -> int:
+    """Which failure of the run the present one is, counted from one; of calls that fail at once, the first."""
+    failures, mark = state["failures"], state["failure"].fingerprint if state["failure"] is not None else ""
+    return max((i for i, failure in enumerate(failures, 1) if failure.fingerprint == mark), default=len(failures))
 
 
 def is_shown(state: State, text: str) -> bool:

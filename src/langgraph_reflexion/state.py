@@ -58,7 +58,7 @@ class Tally(TypedDict):
     remembered: int
     """How many reflections `remember` has seen."""
     wrote: dict[str, int]
-    """How many failures there were when each lesson was written."""
+    """Which failure of the run each lesson was written about, counted from one."""
     advised: list[int]
     """How many attempts there were when each reflection was made."""
     at: float

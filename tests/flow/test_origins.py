@@ -11,7 +11,7 @@ from langgraph.types import Command
 
 from langgraph_reflexion import LessonBook, create_reflexion_agent
 from langgraph_reflexion.checks import all_of, human_review, llm_judge, rule
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
 
 PATCH = "Compare the slot with every busy time, then answer 11:00."
 ADVICE = "Rule out every slot that touches a busy time before you propose one."
@@ -63,3 +63,28 @@ def test_what_a_person_refuses_is_told():
 @pytest.mark.req("A9")
 def test_of_checks_in_one_the_least_counts():
     assert learned([all_of(eleven, judge())]) == {"rule": "judged", "strategy": "judged"}
+
+
+@pytest.mark.req("A9", "D23")
+@pytest.mark.parametrize(("again", "origin"), [("rooms", "verified"), ("hours", "observed")])
+def test_where_two_calls_fail_at_once_a_lesson_is_verified_by_the_one_it_is_about(again, origin):
+    def rooms(day: str) -> str:
+        """Look up free rooms."""
+        if day[0].isdigit():
+            raise ValueError(f"{day} is no weekday")
+        return "the blue room"
+
+    def hours(day: str) -> str:
+        """Look up free hours."""
+        if day[0].isdigit():
+            raise KeyError(f"{day} is unknown")
+        return "eleven"
+
+    store, day = InMemoryStore(), {"day": "2026-03-03"}
+    both = calls(("rooms", day), ("hours", day))
+    advice = reflection("Look up rooms by weekday.", memory_to_write=[{**NOTE, "text": "Look up rooms by weekday."}])
+    model = RoleModel([both, call(again, day="Tuesday"), say("done")], advice)
+    create_reflexion_agent(model, [rooms, hours], store=store).invoke({"messages": [("user", "Find a room.")]})
+    (lesson,) = LessonBook(store).lessons()
+    assert lesson.trigger.tool == "rooms"
+    assert lesson.origin == origin
