@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from langgraph_reflexion.evals import SETUPS, Result, compare_results, compare_with_baselines, draw_curves, format_table
-from langgraph_reflexion.evals.figures import make_row, wilson
+from langgraph_reflexion.evals.figures import format_difference, make_row, wilson
 
 
 def results(setup: str, *solved_at: int | None, **fields: int) -> list[Result]:
@@ -51,6 +51,13 @@ def test_two_runs_are_paired_by_task():
     assert found.interval[0] < found.points < found.interval[1]
     assert found.chance == pytest.approx(0.625)  # 2 * (1 + 4) / 16
     assert found == compare_results(first, second)  # repeatable
+
+
+@pytest.mark.req("L10")
+def test_a_gain_on_a_handful_of_tasks_may_be_chance():
+    for tasks, verdict in ((1, "may be chance"), (4, "may be chance"), (8, "more than chance")):
+        found = compare_results(results("cot", *[None] * tasks), results("react", *[1] * tasks))
+        assert format_difference("react", found)[0].endswith(verdict)
 
 
 def test_two_runs_without_a_common_task_cannot_be_told_apart():

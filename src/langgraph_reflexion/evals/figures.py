@@ -214,7 +214,8 @@ def format_table(results: Mapping[str, Sequence[Result]], trials: int, figures: 
 def format_difference(name: str, found: Difference) -> list[str]:
     """A comparison in two lines."""
     low, high = found.interval
-    certainty = "more than chance" if low > 0 or high < 0 else "may be chance"
+    # An interval resampled from a handful of tasks is too narrow: the exact test must agree.
+    certainty = "more than chance" if (low > 0 or high < 0) and found.chance < 0.05 else "may be chance"
     return [
         f"{name}: {found.first:.0f} % → {found.second:.0f} %, {found.points:+.1f} points "
         f"(95 %: {low:+.1f} to {high:+.1f}), {certainty}",
