@@ -57,6 +57,7 @@ def test_what_comes_from_nowhere_is_named(answer, stranger):
         "07/03/1876",
         "E. Marlow",
         "EDITH MARLOW",
+        "However, Marlow patented it in 1876.",
         "She said: “It runs … come and see”.",
         "They sold 1.2 million looms.",
         "I do not know.",

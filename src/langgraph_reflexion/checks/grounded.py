@@ -88,6 +88,7 @@ _NO_NAMES |= word_set(
     """
     yes two three four five six seven eight nine ten hundred thousand million billion according based final answer
     question wikipedia monday tuesday wednesday thursday friday saturday sunday inc ltd corp usd eur mr mrs ms dr
+    however therefore hence moreover furthermore additionally finally overall indeed instead sorry
     """
 )
 """Words that have a capital letter, or stand in a short answer, without being a claim of their own."""
