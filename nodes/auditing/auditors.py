@@ -47,11 +47,12 @@ REPEATED = 3
 """Runs in which a mistake is found before it is offered as a lesson: two may be chance."""
 MOST_SOURCES = 20
 _FORGET = re.compile(
-    r"\b(?:forget|unlearn|erase|remove|delete|drop|no longer|stop remembering|(?:do not|don['’]?t) remember)\b|"
-    r"忘|删|不再",
+    r"\b(?<!\bi )(?<!never )(?<!not )(?<!n['’]t )"
+    r"(?:forget|unlearn|erase|remove|delete|drop|no longer|stop remembering|(?:do not|don['’]?t) remember)\b|"
+    r"(?<!别)(?<!不要)(?<!不能)(?<!勿)[忘删]|不再",
     re.IGNORECASE,
 )
-"""How a user asks to forget something, in the sentence that names it."""
+"""How a user asks to forget something, in the sentence that names it; "never forget" asks for the opposite."""
 
 
 @dataclass(frozen=True)

@@ -247,6 +247,12 @@ def test_the_extractor_is_told_the_names_there_are(on, book):
     [
         ("Please forget kebab-case.", True),
         ("You may forget the rule on kebab case, please.", True),
+        ("I don't like kebab-case: forget kebab-case.", True),
+        ("请忘记 kebab-case。", True),
+        ("Don't forget kebab-case!", False),
+        ("Never forget kebab-case.", False),
+        ("I forget: what was kebab-case?", False),
+        ("别忘了 kebab-case。", False),
         ("Remove the blank rows.", False),
         ("Please forget how I name files.", False),
         ("Name the new file in kebab-case. Then delete the old one.", False),
