@@ -85,20 +85,20 @@ FILLER = word_set(
     first focus focused follow following for forward from fully future give given giving go goal goals going good
     hard harder have high i i'll improve improved in information instruction instructions into is it just keep learn
     learned learning lesson lessons logic logical make making me meet mind mindful mine mistake mistakes model more
-    much my n never next no none not null of on options or other output part parts patience pause pay performance
-    plan please point possibilities precise precisely problem problems process prompt properly put quality question
-    questions re read reading really reasoning reflect relevant remember requirement requirements responding
-    response responses result results right rush same should similar situation situations skill skills slow slowly
-    smarter so solution solve solving stay step steps strive such summary sure systematic take taking task tasks
-    text that the thing things think thinking this thorough thoroughly those thought thoughtful time to too try
-    understand understanding up use user users using verify verifying very vigilant was we we'll well were what
-    whole will with work write wrong you your
+    much my n need needs never next no none not null of on options or other output part parts patience pause pay
+    performance plan please point possibilities precise precisely problem problems process prompt properly put
+    quality question questions re read reading really reasoning reflect relevant remember requirement requirements
+    responding response responses result results review reviewing right rush same should similar situation
+    situations skill skills slow slowly smarter so solution solve solving stay step steps strive such summary sure
+    systematic take taking task tasks text that the thing things think thinking this thorough thoroughly those
+    thought thoughtful time to too try trying understand understanding up use user users using verify verifying very
+    vigilant was we we'll well were what whole will with work write wrong you your
     """
 )
 """Words in which a reminder to take care can be written: a text that holds no other says nothing that can be done."""
 
 _FILLER_CHINESE = lazy_pattern(
-    "下次|下回|以后|今后|再|要|更|仔细|认真|小心|注意|谨慎|努力|加油|专心|细心|一点|一些|些|点|地|的|请|必须|应该|多|做|得|好|"
+    "更加|一次|没有|计划|会|下次|下回|以后|今后|再|要|更|仔细|认真|小心|注意|谨慎|努力|加油|专心|细心|一点|一些|些|点|地|的|请|必须|应该|多|做|得|好|"
     "更好|理解|用户|需求|题目|要求|保持|专注|提高|准确率|准确|正确|质量|需要|我|尝试|试|检查|思考|避免|犯错|错误|务必|一定|时|回答|答案|任务|和|并|不要|别|粗心|大意"
 )
 _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")

@@ -150,7 +150,14 @@ def test_a_plan_is_told_from_a_reminder_to_take_care() -> None:
         "n/a",
     ):
         assert not concrete(text), text
-    for text in ("I will be more careful next time.", "Be 100 % careful.", "再试3次。"):
+    for text in (
+        "I will be more careful next time.",
+        "I need to review my work more carefully.",
+        "Be 100 % careful.",
+        "再试3次。",
+        "我会更加努力，再试一次。",
+        "没有计划",
+    ):
         assert not concrete(text), text
     for text in (
         "Pass a weekday.",
