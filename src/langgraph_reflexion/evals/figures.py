@@ -23,6 +23,14 @@ REFERENCE = (
     + "; relative gains +24 % by the last trial, +28 % by both, 15 to 45 % over all set-ups."
 )
 
+COLUMNS = {
+    "repeats": "repeats: the lowest and the highest of the repeats.",
+    "gain": "gain: points over blind retry by the same worker.",
+    "refl.": "refl.: reflections for each solved task.",
+    "tokens": "tokens: those of all tasks, for each solved one.",
+}
+"""What the columns of the table mean; a column is shown only if something is in it."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -197,16 +205,13 @@ def format_table(results: Mapping[str, Sequence[Result]], trials: int, figures: 
         cells.append("" if row.reflections is None else f"{row.reflections:.1f}")
         cells.append("" if row.tokens is None else f"{row.tokens:,.0f}")
         body.append(cells)
+    filled = [any(column) for column in zip(*body, strict=True)]
     notes = [
-        "gain: points over blind retry by the same worker. refl.: reflections for each solved task. "
-        "tokens: those of all tasks, for each solved one."
+        " ".join(meaning for name, keep in zip(head, filled, strict=False) if keep and (meaning := COLUMNS.get(name)))
     ]
-    if any(row.spread for row in rows):
-        notes.append("repeats: the lowest and the highest of the repeats.")
     if faults := [result.error for row in rows for result in results[row.setup] if result.error]:
         count = "1 task broke, and counts" if len(faults) == 1 else f"{len(faults)} tasks broke, and count"
         notes.append(f"{count} as not solved; the last with: {' '.join(faults[-1].split())[:200]}")
-    filled = [any(column) for column in zip(*body, strict=True)]
     shown = [[cell for cell, keep in zip(cells, filled, strict=True) if keep] for cells in (head, *body) if body]
     return [f"Figures of: {figures}", *_align(shown), "", *notes, REFERENCE]
 
