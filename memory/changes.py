@@ -201,18 +201,18 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
     """
     if not fit_for_a_label(lesson) or (yield from read(shelf.lessons, lesson)) is None:
         raise KeyError(lesson)
-    yield from _forget(shelf, [lesson])
+    yield from forget_all(shelf, [lesson])
 
 
 def forget_named(shelf: Shelf, name: str) -> Plan[int]:
     """Remove all that was ever kept under a name."""
     items = yield from every(shelf.lessons)
     meant = [item.key for item in items if item.value.get("name") == name]
-    yield from _forget(shelf, meant)
+    yield from forget_all(shelf, meant)
     return len(meant)
 
 
-def _forget(shelf: Shelf, meant: list[str]) -> Plan[None]:
+def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     """Remove these lessons in one batch, so that a crash forgets all or nothing.
 
     Hashes of their texts are left, by which their other writers remove what they write meanwhile.

@@ -133,11 +133,15 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     without = None if _at_start(episode) - exempt else _without_lessons(episode, now)
     if topic is None:
         topic = (yield from appended_about(shelf, [label]))[label]
-    if without is not None:
-        place = _place(episode.id)
-        topic = replace(topic, runs=tuple(run for run in topic.runs if _place(run["run"]) != place)).with_run(without)
-        ops.append(put(shelf.evidence_of(label), place, without))
-    if is_changed := without is not None or kept is None:
+    place, is_changed = _place(episode.id), kept is None
+    if without is not None or any(run["run"] == episode.id for run in topic.runs):
+        is_changed, topic = True, replace(topic, runs=tuple(run for run in topic.runs if _place(run["run"]) != place))
+        if without is None:  # it had no lessons when it finished first
+            ops.append(PutOp(shelf.evidence_of(label), place, None))
+        else:
+            topic = topic.with_run(without)
+            ops.append(put(shelf.evidence_of(label), place, without))
+    if is_changed:
         ops.append(put(shelf.evidence, label, whole_record(topic)))
     statuses = _status_ops(shelf, known, won_and_lost(topic), episode.id)
     moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}

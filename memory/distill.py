@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langgraph.store.base import Op
+from langgraph.store.base import Op, PutOp
 
-from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put
-from langgraph_reflexion.memory.changes import moving, unless_embedding_fails
+from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put, read_items
+from langgraph_reflexion.memory.changes import forget_all, moving, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import of_any_tool
@@ -112,9 +112,13 @@ def is_summary(lesson: Lesson) -> bool:
 def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
     """Keep the pattern of a cluster: a model's `text` if it is faithful, else the best wording.
 
-    `None` if the book is full: no lesson is retired to make room for a summary.
+    `None` if the book is full, because no lesson is retired to make room for a summary, or if one of the lessons was
+    forgotten while the model worded the pattern.
     """
     items = yield from stocked(shelf)
+    ids = [member.id for member in cluster.members]
+    if not items.keys() >= set(ids):
+        return None
     live = sum(item.value.get("status") in LIVE for item in items.values())
     made = _pattern(shelf, cluster, text)
     if made.id in items and all(pattern.lesson.id != made.id for pattern in cluster.former):
@@ -143,8 +147,12 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
         put(shelf.lessons, made.id, value, FIELDS),
         put(about, *change_record(evidence, change, value if known is None else None)),
         *(put(about, *source) for source in source_records(made, now)),
+        PutOp(shelf.forgotten, made.id, None),
     ]
-    yield from unless_embedding_fails(ops)
+    yield from write(shelf, ops)
+    if known is None and any((yield from read_items(shelf.forgotten, ids))):
+        yield from forget_all(shelf, [made.id])
+        return None
     return made
 
 

@@ -103,16 +103,21 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
         "lessons": many,
         **({"sampled": len(lessons)} if many > len(items) else {}),
         "live": len(uplifts),
-        **{name: dict(Counter(getattr(lesson, name) for lesson in lessons)) for name in ("status", "kind", "origin")},
+        **{name: _counted(getattr(lesson, name) for lesson in lessons) for name in ("status", "kind", "origin")},
         **{name: sum(getattr(lesson, name) for lesson in lessons) for name in ("shown", "wins", "losses")},
         "episodes": ended,
-        "uplift": dict(Counter(map(_in_a_word, uplifts))),
+        "uplift": _counted(map(_in_a_word, uplifts)),
         "topics": {
             label.removeprefix(TOPIC): {"won": results[label][0], "lost": results[label][1]}
             for label in labels
             if any(results[label])
         },
     }
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    """How often each word occurs, in alphabetical order: stores list lessons in different orders."""
+    return dict(sorted(Counter(words).items()))
 
 
 def _in_a_word(found: Uplift | None) -> str:

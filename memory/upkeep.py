@@ -99,14 +99,19 @@ def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
     Return how many episodes and notes were removed.
     """
     episodes = yield from _drop_old_episodes(shelf)
-    [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
-    notes = sorted((yield from every(shelf.notes)) if more else [], key=lambda item: item.updated_at)
-    if more:
-        yield drop(notes[:-NOTES_KEPT])
+    notes = yield from drop_old_notes(shelf)
     end = shelf.clock() - FORGOTTEN_KEPT
     forgotten = yield from every(shelf.forgotten)
     yield drop(item for item in forgotten if (at := time_in(item.value.get("at"))) is None or at < end)
-    return episodes, len(notes[:-NOTES_KEPT])
+    return episodes, notes
+
+
+def drop_old_notes(shelf: Shelf) -> Plan[int]:
+    """Remove all but the latest notes of changes; return how many were removed."""
+    [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
+    old = sorted((yield from every(shelf.notes)) if more else [], key=lambda item: item.updated_at)[:-NOTES_KEPT]
+    yield drop(old)
+    return len(old)
 
 
 def _drop_old_episodes(shelf: Shelf) -> Plan[int]:

@@ -25,8 +25,9 @@ from langgraph_reflexion.memory.records import (
     source_records,
     whole_record,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, read_one, read_some, stocked
+from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_listed, read_one, read_some, stocked
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
+from langgraph_reflexion.memory.upkeep import drop_old_notes
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
@@ -39,6 +40,9 @@ COMPARED = 12
 SAME_VECTORS = 0.95
 """Similarity of vectors from which two lessons in other words may be one: near the top of what embedding models give
 for paraphrases, so that a model without an opinion merges nothing."""
+
+NOTES_EACH = 50
+"""One of so many new lessons removes old notes of changes: a tenth of the notes that a namespace keeps."""
 
 MANY = 3
 """More lessons than this as near as that say that the model does not tell lessons apart."""
@@ -107,6 +111,8 @@ def add(
         yield from unless_embedding_fails(ops)
         return Written("quarantined", new, doubt)
     yield from write(shelf, [*ops, *(yield from _consequences(shelf, found, items, against))])
+    if int(new.id, 16) % NOTES_EACH == 0:
+        yield from drop_old_notes(shelf)
     there = yield from stocked(shelf)
     if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
         return Written("added", new)  # nobody else has added a lesson in the meantime
@@ -298,9 +304,10 @@ def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Ite
 
 def _evictions(shelf: Shelf, new: Read, run: str | None) -> Plan[list[Op]]:
     """The writes that retire the least useful lessons above the cap, the new one among them, but no approved one."""
-    found = {**(yield from read_all(shelf)), new.lesson.id: new}
-    gone = {key for key in new.lesson.supersedes if key in found}
-    live = [other for key, other in found.items() if other.lesson.status in LIVE and key not in gone]
+    items = yield from stocked(shelf)
+    others = {new.lesson.id, *new.lesson.supersedes}
+    known = yield from read_listed(shelf, (item for key, item in items.items() if is_live(item) and key not in others))
+    live = [found for found in (*known, new) if found.lesson.status in LIVE]
     free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))
     cap = shelf.policy.max_kept
     ops: list[Op] = []

@@ -191,3 +191,12 @@ def test_a_sweep_leaves_the_runs_of_a_topic_as_they_are(book_on: Any, clock: Any
     clock.pass_by(minutes=2)
     book.sweep()
     assert book.stats()["topics"] == before != {}
+
+
+@pytest.mark.req("D24")
+def test_a_run_that_finishes_again_with_lessons_no_longer_counts_as_one_without(book: LessonBook, mine: str) -> None:
+    book.credit(run("r1", topic="general"))
+    assert book.stats()["topics"] == {"general": {"won": 1, "lost": 0}}
+    book.credit(run("r1", topic="general", shown=[mine]))
+    assert book.stats()["topics"] == {}
+    assert counts(book, mine) == (1, 1, 0)

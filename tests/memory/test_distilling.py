@@ -196,6 +196,26 @@ def test_a_cluster_that_grew_is_summed_up_anew_from_its_lessons_never_from_its_s
     assert gone.status == "superseded"
 
 
+def test_a_lesson_that_is_forgotten_while_a_model_words_its_pattern_lives_on_in_no_words(book: LessonBook) -> None:
+    first, *others = a_few(book)
+
+    def model(_: str) -> str:
+        book.forget(first.id)
+        return "Check a meeting slot against the busy times of the calendar."
+
+    assert book.distill(model) == []
+    assert {lesson.text for lesson in book.lessons()} == {OTHER, *(lesson.text for lesson in others)}
+
+
+def test_a_pattern_that_was_forgotten_and_is_made_again_stays(book: LessonBook) -> None:
+    a_few(book)
+    [pattern] = book.distill()
+    book.forget(pattern.id)
+    [again] = book.distill()
+    assert again.id == pattern.id
+    assert book.approve(pattern.id) == book.get(pattern.id)
+
+
 def test_no_lesson_has_to_go_for_a_summary(book_on: Any) -> None:
     book: LessonBook = book_on(InMemoryStore(), max_kept=4)
     a_few(book)

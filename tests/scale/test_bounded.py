@@ -20,7 +20,7 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.driver import run_sync
-from langgraph_reflexion.memory import access, history, index, upkeep
+from langgraph_reflexion.memory import access, history, index, upkeep, writing
 from langgraph_reflexion.memory.index import Indexes
 
 MANY = 60
@@ -257,6 +257,18 @@ def test_a_sweep_leaves_the_latest_episodes_and_the_counts_of_the_rest(
     assert isinstance(store, SqliteStore) or set(left) == {f"run-{i}" for i in range(10, 30)}  # it counts in seconds
     assert small.stats()["wins"] == 30
     assert small.sweep()[:2] == (0, 0)
+
+
+@pytest.mark.req("O1")
+def test_a_book_to_which_lessons_are_only_added_keeps_few_notes_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "NOTES_KEPT", 5)
+    monkeypatch.setattr(writing, "NOTES_EACH", 3)
+    store = InMemoryStore()
+    book = filled(store)
+    for i in range(30):
+        book.add(Lesson(kind="project", text=f"Depot {i} opens at eight.", when=f"depot {i}"))
+    notes = store.search(("team", "evidence", "~changes"), limit=1_000)
+    assert len(notes) < 20 < len(book.lessons()) - MANY
 
 
 @pytest.mark.req("O1")

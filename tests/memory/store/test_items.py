@@ -116,6 +116,17 @@ def test_a_text_for_a_namespace_is_not_taken_for_its_letters(store: FaissStore) 
     assert store.list_namespaces() == []
 
 
+@pytest.mark.parametrize(("namespace", "key"), [(("a",), "k\ud800"), (("a\udfff",), "k")])
+def test_half_a_character_is_no_key_and_no_label(store: FaissStore, namespace: tuple[str, ...], key: str) -> None:
+    for ask in (
+        lambda: store.put(namespace, key, {}),
+        lambda: store.get(namespace, key),
+        lambda: store.delete(namespace, key),
+    ):
+        with pytest.raises(ValueError, match=r"half of a character, got '(k\\ud800|a\\udfff)'"):
+            ask()
+
+
 def test_labels_are_taken_letter_by_letter(store: FaissStore) -> None:
     names = ["user_1", "userX1", "a%b", "axxb", "star*", "starX", "Foo", "foo", "foo!", "foo-", "foo0", "foo\n", "ф"]
     for name in names:
