@@ -13,6 +13,7 @@ from typing import Any
 import certifi
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 OUTSIDE = re.compile(r"(?i:.*_api_key|(openai|langchain|langsmith)_.*|(http|https|all)_proxy)$")
 
@@ -21,8 +22,15 @@ settings.register_profile("thorough", derandomize=True, deadline=None, database=
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Generated examples are fewer where the slow tests are left out."""
-    settings.load_profile("quick" if "not slow" in config.option.markexpr else "thorough")
+    """Generated examples are fewer where the slow tests are left out, and no constants of our modules are tried then.
+
+    To parse every module for its constants takes Hypothesis about 3 s.
+    """
+    if "not slow" not in config.option.markexpr:
+        settings.load_profile("thorough")
+        return
+    settings.load_profile("quick")
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 # Before FAISS is imported: its threads wait for each other in a busy loop, and where the cores have other things to do
@@ -40,6 +48,7 @@ def nothing_from_outside() -> Iterator[None]:
             if OUTSIDE.match(name):
                 patch.delenv(name)
         patch.setenv("LANGSMITH_TRACING", "false")
+        patch.setenv("LANGUAGE", "C")  # the command line's own words; argparse looks for a translation of each
         yield
 
 

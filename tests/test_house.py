@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 FACE = ROOT / "src" / "langgraph_reflexion"
 NAME = "langgraph_reflexion"
 ROOMS = ("graph", "nodes", "memory", "prompts")
-SHORT = re.compile(rf"(?:^|\bfrom|\bimport|,)\s*(?:{'|'.join(ROOMS)})\b", re.MULTILINE)
+SHORT = re.compile(rf"^\s*(?:from\s+|import\s+(?:[^#\n]*,\s*)?)(?:{'|'.join(ROOMS)})\b", re.MULTILINE)
 """What may be an import of a room by its short name."""
 
 # Imports go down this list, never up.
