@@ -14,7 +14,7 @@ from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.normalize import INVISIBLE, decoded, readings, visible
 
-_DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
+_DROP = r"\b(?=[bdfinos])(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = r"\b(?:previous|prior|above|earlier|preceding|foregoing|existing|original|initial|system|safety|other|all|any|every|your|the|these|those)\b"
 _RULES = r"\b(?:instructions?|rules?|prompts?|guidelines?|directives?|commands?|orders|polic(?:y|ies)|safeguards?|system message)\b"
 _SENTENCE_START = r"(?:^|[\n.!?。！？]\s*)[\W_]{0,4}"
@@ -51,9 +51,9 @@ _PATTERNS = tuple(
         (MARKS, r"<\|[^|\n]{1,40}\|>|\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>|\b(?:BEGIN|END) (?:SYSTEM|INSTRUCTIONS?|PROMPT)\b"),
         (FORGES, rf"[<‹«〈⟨]\s*/?\s*{_TAGS}\b[^>›»〉⟩\n]{{0,200}}[>›»〉⟩]|\{{\{{\s*[/#]|<script|<iframe|<!--"),
         (FORGES, r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
-        (LINK, r"\b(?:https?|s?ftp|wss?|file|javascript|data|vbscript|s3|gs|ldaps?)\s*:\s*(?://|\w+[/,;])|\bhxxps?\b|\bwww\.\w|!?\[[^\]\n]{0,200}\]\("),
-        (LINK, rf"\b(?:visit|open|browse|fetch|ping|navigate to|go to|download from|upload|post|send|curl|wget)\b[^.\n]{{0,40}}{_DOMAIN}|\b(?:curl|wget)\b[^\n|]{{0,80}}\|\s*(?:sudo )?\w*sh\b"),
-        (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
+        (LINK, r"\b(?=[dfghjlsvw])(?:https?|s?ftp|wss?|file|javascript|data|vbscript|s3|gs|ldaps?)\s*:\s*(?://|\w+[/,;])|\bhxxps?\b|\bwww\.\w|!?\[[^\]\n]{0,200}\]\("),
+        (LINK, rf"\b(?=[bcdfgnopsuvw])(?:visit|open|browse|fetch|ping|navigate to|go to|download from|upload|post|send|curl|wget)\b[^.\n]{{0,40}}{_DOMAIN}|\b(?:curl|wget)\b[^\n|]{{0,80}}\|\s*(?:sudo )?\w*sh\b"),
+        (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]{40})(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
     )
 )  # fmt: skip
 _PATTERNS_OF_DISGUISES = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))

@@ -74,6 +74,8 @@ _OPPOSITES = word_set(
 _SIDES = tuple((stem(word), pair, side) for pair in sorted(_OPPOSITES) for side, word in enumerate(pair.split("/")))
 """Each of those words as it is found in a text, its pair, and which side of the pair it is."""
 
+_ENGLISH_SIDES = tuple(side for side in _SIDES if side[0].isascii())
+
 
 class Advice:
     """A text as it is compared: what stands before the advice is off. Read once, it can be compared many times."""
@@ -104,7 +106,7 @@ class Advice:
         """The pairs of opposites of which the text holds a side, with the sides it holds."""
         words = {stem(word) for word in re.findall(r"[a-z]+", self.folded)}
         found: dict[str, set[int]] = {}
-        for word, pair, side in _SIDES:
+        for word, pair, side in _ENGLISH_SIDES if self.folded.isascii() else _SIDES:
             if word in words if word.isascii() else word in self.folded:
                 found.setdefault(pair, set()).add(side)
         return found
@@ -116,7 +118,7 @@ class Advice:
         if found is None:
             return None
         head, tail = self.text[: found.start()], self.text[found.end() :]
-        if not tokens(head) and "," in tail:  # `Before you do that, do this`
+        if "," in tail and not tokens(head):  # `Before you do that, do this`
             tail, _, head = tail.partition(",")
         reverse = found.group().lower() == "after" or (found.group(2) is not None and "前" in found.group())
         first, last = set(tokens(head)), set(tokens(tail))

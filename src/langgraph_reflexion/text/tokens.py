@@ -52,7 +52,7 @@ def tokens(text: str) -> list[str]:
     """
     found: list[str] = []
     for piece in _PIECE.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
-        if piece.isalnum() and (piece.islower() or piece[1:].islower()):
+        if piece.isalnum() and (piece.islower() or piece[1:].islower() or piece.isdecimal()):
             found += _tokens_of_part(piece.casefold())
             continue
         parts = _SEAM.sub(" ", piece).split()
@@ -76,11 +76,10 @@ def stem(word: str) -> str:
         word = word[:-3] + "y"
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
-    for ending in ("ing", "ed"):
-        root = word.removesuffix(ending)
-        if root != word and len(root) >= 3 and _VOWEL.search(root) and not word.endswith("eed"):
+    if word.endswith(("ing", "ed")) and not word.endswith("eed"):
+        root = word[:-3] if word.endswith("g") else word[:-2]
+        if len(root) >= 3 and _VOWEL.search(root):
             word = root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz" else root
-            break
     if word.endswith("e") and len(word) > 3:
         word = word[:-1]
     return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
