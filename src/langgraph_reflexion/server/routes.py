@@ -1,15 +1,19 @@
 """Memory over HTTP: what an agent of this server has learned, and what a person decides over it.
 
-Each user of a server that authenticates sees their own lessons, as their runs do; elsewhere `?user=` names one. The
-first line of an endpoint's docstring is its summary on the server's OpenAPI page.
+Each user of a server that authenticates sees their own lessons, as their runs do; elsewhere `?user=` names one. An
+endpoint's docstring is what the server's OpenAPI page says of it.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from importlib.resources import files
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
@@ -23,8 +27,6 @@ from langgraph_reflexion.memory.book import FILTERS
 from langgraph_reflexion.memory.history import added
 from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.schemas import Lesson
-from langgraph_reflexion.server.describing import TEXT, among, documented_route, number
-from langgraph_reflexion.server.page import page_file, refuse_other_sites
 from langgraph_reflexion.server.users import authenticates, server_store, user_of, warning_of_open_store
 
 MOST = 1000
@@ -32,8 +34,11 @@ Action = Callable[[LessonBook, str], Awaitable[Lesson]]
 
 
 async def lessons(request: Request) -> Response:
-    """The lessons of an agent: all, the oldest first, or those nearest to a query."""
-    book, asked = await _book(request, tuple(CHOICE)), request.query_params
+    """The lessons of an agent: all, the oldest first, or those nearest to a query.
+
+    The query string may hold `query`, `limit`, `offset`, and the filters `kind`, `status`, `topic`, `tag`, `origin`.
+    """
+    book, asked = await _book(request, ("query", "limit", "offset", *FILTERS)), request.query_params
     limit, offset = _number(asked.get("limit", "100"), "limit"), _number(asked.get("offset", "0"), "offset")
     filters: Any = {name: asked[name] for name in FILTERS if name in asked}
     try:
@@ -69,7 +74,10 @@ async def restore(request: Request) -> Response:
 
 
 async def retire(request: Request) -> Response:
-    """Retire a lesson, with the reason."""
+    """Retire a lesson, with the reason.
+
+    The body is `{"why": "..."}`.
+    """
     why = (await _body(request)).get("why")
     if not isinstance(why, str) or not why.strip():
         raise HTTPException(422, 'say why, as {"why": "..."}')
@@ -84,7 +92,10 @@ async def forget(request: Request) -> Response:
 
 
 async def undo(request: Request) -> Response:
-    """Undo a change, all that a run changed, or all since a time; the changes that were taken back."""
+    """Undo a change, all that a run changed, or all since a time; the changes that were taken back.
+
+    The body is `{"what": "..."}` with the id of a change or a run, or `{"since": "2031-03-04T12:00+01:00"}`.
+    """
     book, asked = await _book(request), await _body(request)
     what, since = asked.get("what"), asked.get("since")
     try:
@@ -99,7 +110,10 @@ async def undo(request: Request) -> Response:
 
 
 async def runs(request: Request) -> Response:
-    """The recorded runs, the newest first."""
+    """The recorded runs, the newest first.
+
+    The query string may hold `limit`.
+    """
     book = await _book(request, ("limit",))
     return _json(await book.aepisodes(_number(request.query_params.get("limit", "100"), "limit")))
 
@@ -121,7 +135,7 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
     `known` may stand in the query, too.
     """
     if request.method != "GET":
-        refuse_other_sites(request)
+        _refuse_other_sites(request)
     known = (*known, "user")
     if unknown := set(request.query_params) - set(known):
         raise HTTPException(422, f"{min(unknown)!r} is no parameter here, which takes {', '.join(known)}")
@@ -196,44 +210,76 @@ async def _fault(_: Request, fault: Exception) -> Response:
     return JSONResponse({"detail": fault.detail}, status_code=fault.status_code)
 
 
-BASE = "/memory/{agent}"
-ONE = BASE + "/lessons/{id}"
-UNKNOWN = {404: "No lesson, change or run has this id"}
-NOW = {200: "The lesson as it is now; `hidden` says why no run is shown it, or is null", **UNKNOWN}
-CHOICE = {
-    "query": {**TEXT, "description": "What to look for; without it all are listed, the oldest first"},
-    "limit": number(100, MOST),
-    "offset": number(0),
-    **{name: among(words) if words else TEXT for name, words in FILTERS.items()},
+# ------------------------------------------------------------ the page
+
+FILES = {"": ("html", "text/html"), ".css": ("css", "text/css"), ".js": ("js", "text/javascript")}
+HEADERS = {
+    # Nothing is loaded from elsewhere, no script but the page's own file runs, and no other site may frame the page.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
 }
+
+
+async def page(request: Request) -> Response:
+    """A page for people: lessons, runs, numbers over time, and decisions."""
+    ending, media_type = FILES[request.url.path.rpartition("/page")[2]]
+    text = (files("langgraph_reflexion.server") / f"page.{ending}").read_text(encoding="utf-8")
+    return Response(text, media_type=media_type, headers=HEADERS)
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """Refuse a change that a browser asks for on behalf of another site, or that an HTML form could send.
+
+    A browser names the site in `Origin` and no page can forge that; programs send none.
+    """
+    origin = request.headers.get("origin")
+    is_ours = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if not is_ours and request.headers.get("sec-fetch-site") != "same-origin":
+        raise HTTPException(403, f"a page of {origin} may not change memory here; use this server's own page")
+    sent = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if sent != "application/json":
+        raise HTTPException(415, f"the body is JSON with `Content-Type: application/json`, got {sent!r}")
+
+
+# ------------------------------------------------------------ the app
+
+
+def _route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
+    """A route that the server's OpenAPI page shows. Starlette reads that from the docstring, below `---`, as YAML."""
+    path, text = f"/memory/{{agent}}/{path}", inspect.cleandoc(endpoint.__doc__ or "")
+    summary, _, description = text.partition("\n\n")
+    about = {
+        "summary": summary.rstrip("."),
+        "description": description,
+        "tags": ["Memory"],
+        "parameters": [
+            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
+            for name in re.findall(r"{(\w+)}", path)
+        ],
+        "responses": {"default": {"description": "JSON; if the request is refused, `detail` says why"}},
+    }
+    endpoint.__doc__ = f"{text}\n---\n{json.dumps(about)}"
+    return Route(path, endpoint, methods=[method])
+
+
 app = Starlette(
     routes=[
-        documented_route(
-            f"{BASE}/lessons",
-            lessons,
-            {200: "Lessons; beside a query each with its score", 422: "A value is not allowed"},
-            query=CHOICE,
-        ),
-        documented_route(f"{BASE}/statistics", statistics, {200: "The numbers"}),
-        documented_route(f"{BASE}/page", page_file, {200: "The page; it asks the routes below"}),
-        *(Route(f"{BASE}/page.{kind}", page_file, include_in_schema=False) for kind in ("css", "js")),
-        documented_route(f"{BASE}/runs", runs, {200: "The runs"}, query={"limit": number(100, MOST)}),
-        documented_route(f"{BASE}/runs/{{id}}", run, {200: "The run explained", 404: "No run has this id"}),
-        documented_route(
-            f"{BASE}/undo",
-            undo,
-            {200: "The changes that were taken back", **UNKNOWN, 422: "Give one of the two"},
-            method="POST",
-            one_of={"what": TEXT, "since": {**TEXT, "format": "date-time"}},
-        ),
-        documented_route(ONE, lesson, NOW),
-        documented_route(ONE, forget, {204: "It is deleted", **UNKNOWN}, method="DELETE"),
-        documented_route(f"{ONE}/history", history, {200: "Every change in order", **UNKNOWN}),
-        documented_route(f"{ONE}/approve", approve, NOW, method="POST"),
-        documented_route(
-            f"{ONE}/retire", retire, {**NOW, 422: "No reason is given"}, method="POST", body={"why": TEXT}
-        ),
-        documented_route(f"{ONE}/restore", restore, {**NOW, 409: "It was not set aside"}, method="POST"),
+        _route("lessons", lessons),
+        _route("statistics", statistics),
+        _route("page", page),
+        *(Route(f"/memory/{{agent}}/page.{ending}", page, include_in_schema=False) for ending in ("css", "js")),
+        _route("runs", runs),
+        _route("runs/{id}", run),
+        _route("undo", undo, "POST"),
+        _route("lessons/{id}", lesson),
+        _route("lessons/{id}", forget, "DELETE"),
+        _route("lessons/{id}/history", history),
+        _route("lessons/{id}/approve", approve, "POST"),
+        _route("lessons/{id}/retire", retire, "POST"),
+        _route("lessons/{id}/restore", restore, "POST"),
     ],
     exception_handlers={HTTPException: _fault},
     lifespan=warning_of_open_store,
