@@ -78,6 +78,13 @@ def test_wrong_use_is_one_sentence_and_status_2(capsys, argv, said):
     assert err.count("\n") == 1 or err.startswith("usage: ")
 
 
+def test_a_file_that_cannot_be_read_is_named_in_a_sentence(tmp_path, capsys):
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "results.jsonl").mkdir()
+    assert main(["compare", ".", "."]) == 1
+    assert capsys.readouterr().err == "langgraph-reflexion: results.jsonl: Is a directory\n"
+
+
 def test_help_and_version_are_no_failure(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("langgraph-reflexion 0.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.evals import SHIPPED, check_for, load_tasks
+from langgraph_reflexion.evals import SHIPPED, Task, check_for, load_tasks
 from langgraph_reflexion.evals.grading import is_same
 from langgraph_reflexion.evals.workers import find_answer
 
@@ -72,3 +72,19 @@ def test_a_hedged_number_is_another_whatever_the_task_says(said: str):
 )
 def test_the_answer_is_what_stands_after_its_mark(text: str, answer: str):
     assert find_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"matches": "("},
+        {"test_cases": [["f(", 1]]},
+        {"test_cases": [["f(1)"]]},
+        {"contains_all": []},
+        {"exact": " "},
+        "x",
+    ],
+)
+def test_a_check_that_cannot_be_made_names_its_task(check: object):
+    with pytest.raises(ValueError, match=r"^task 'capital': "):
+        check_for(Task(id="capital", task="?", answer="b", check=check))

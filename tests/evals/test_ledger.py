@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.evals import LedgerError, Result, load_plan, load_results, lock_folder
+from langgraph_reflexion.evals import LedgerError, Result, load_plan, load_results, load_times, lock_folder
 from langgraph_reflexion.evals.ledger import Ledger
 from langgraph_reflexion.evals.transcripts import transcript_file
 
@@ -53,6 +53,10 @@ def test_a_damaged_line_is_named(tmp_path: Path):
     (tmp_path / "results.jsonl").write_text('{"setup": 1}\n')
     with pytest.raises(LedgerError, match=r"results\.jsonl, line 1 .* done again"):
         load_results(tmp_path)
+    for damaged in ("{", "[]", '{"seconds": 0, "concurrency": 1, "tasks": 1}', "[" * 100_000):
+        (tmp_path / "times.jsonl").write_text(f"{damaged}\n")
+        with pytest.raises(LedgerError, match=r"times\.jsonl, line 1 is not a timing .* remove the line"):
+            load_times(tmp_path)
     (tmp_path / "plan.json").write_text("[]")
     with pytest.raises(LedgerError, match=r"plan\.json is not the plan"):
         Ledger(tmp_path, PLAN)

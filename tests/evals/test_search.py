@@ -84,6 +84,8 @@ def test_search_gives_the_passage_that_fits_best_and_lookup_the_sentences():
 def test_a_folder_of_text_files_is_searched(tmp_path: Path):
     with pytest.raises(ValueError, match=r"no \.txt file"):
         search_tools(tmp_path)
+    with pytest.raises(ValueError, match="takes passages, a folder or a search function, got 7"):
+        search_tools(7)  # type: ignore[arg-type]
     (tmp_path / "Port Sele.txt").write_text("Its lighthouse was built in 1848.", encoding="utf-8")
     search, _ = search_tools(tmp_path)
     assert search.invoke("lighthouse") == "Port Sele: Its lighthouse was built in 1848."

@@ -53,8 +53,9 @@ def test_the_supporting_documents_of_hotpotqa_are_known(tmp_path: Path, facts: o
     [task] = load_tasks(file_of(tmp_path, lines({**HOTPOT, "supporting_facts": facts})))
     assert [passage.title for passage in task.passages("supporting")] == ["Town"]
     assert [passage.title for passage in task.passages("all")] == ["Town", "River"]
-    [unmarked] = load_tasks(file_of(tmp_path, lines({**HOTPOT, "supporting_facts": None})))
-    assert unmarked.passages("supporting") == unmarked.context
+    for none in (None, 5, [[["Town"], 0]]):
+        [unmarked] = load_tasks(file_of(tmp_path, lines({**HOTPOT, "supporting_facts": none})))
+        assert unmarked.passages("supporting") == unmarked.context
 
 
 def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
@@ -74,6 +75,7 @@ def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
         (lines({"id": "a", "task": "?", "answer": " "}), "line 1: needs an `answer`"),
         ("\n", "holds no task"),
         ("[1, 2", "is not JSON"),
+        ("[" * 100_000, "is not JSON: maximum recursion depth"),
     ],
 )
 def test_the_first_line_that_is_no_task_is_named(tmp_path: Path, text: str, told: str):

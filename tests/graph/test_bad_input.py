@@ -44,8 +44,9 @@ def test_feedback_on_a_thread_without_messages_is_refused() -> None:
 
 
 def test_a_script_is_a_list_of_replies() -> None:
-    with pytest.raises(ValueError, match="`replies` must be a list of replies, got 'hello'"):
-        ScriptedModel("hello")
+    for replies in ("hello", {"a": 1}, None):
+        with pytest.raises(ValueError, match=f"`replies` must be a list of replies, got {replies!r}"):
+            ScriptedModel(replies)
 
 
 # ---------------------------------------------------------------- tools

@@ -53,5 +53,6 @@ def test_a_store_finds_by_them() -> None:
 
 
 def test_dimensions_are_at_least_one() -> None:
-    with pytest.raises(ValueError, match="`dims` must be 1 or more, got 0"):
-        WordEmbeddings(dims=0)
+    for dims in (0, 1.5, "64"):
+        with pytest.raises(ValueError, match=f"`dims` must be a whole number from 1, got {dims!r}"):
+            WordEmbeddings(dims)  # type: ignore[arg-type]

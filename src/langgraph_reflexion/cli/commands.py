@@ -65,6 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         Page(sys.stderr).line(f"{NAME}: interrupted")
         return 130
     except OSError as error:
+        if error.filename is not None:
+            Page(sys.stderr).command(f"{NAME}: {error.filename}: {error.strerror}")
+            return 1
         if error.errno not in UNWRITABLE:
             raise
         if error.errno != errno.EPIPE:  # whoever reads a pipe may leave, as `head` does

@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from langgraph_reflexion import ReflexionError
 from langgraph_reflexion.cli.console import Page, WrongUse
 from langgraph_reflexion.evals import Result, compare_results, format_difference, load_plan, load_results, load_times
+from langgraph_reflexion.evals.ledger import Timing
 
 
 def compare(asked: argparse.Namespace, page: Page) -> int:
@@ -22,6 +22,7 @@ def compare(asked: argparse.Namespace, page: Page) -> int:
         ours, theirs = load_results(first), load_results(second)
         pairs = _find_pairs(asked, ours, theirs)
         found = {a if a == b else f"{a} and {b}": compare_results(ours[a], theirs[b]) for a, b in pairs}
+        speed = _measured_speedup(load_times(first), load_times(second))
     except (ReflexionError, ValueError) as error:
         raise WrongUse(str(error)) from error
     digests = [{result.task: result.digest for result in flatten(results)} for results in (ours, theirs)]
@@ -29,30 +30,27 @@ def compare(asked: argparse.Namespace, page: Page) -> int:
         text = "the two runs were given different tasks under the same ids, which are compared all the same"
         Page(sys.stderr).line(text, "dim")
     if asked.json:
-        data = {name: {**asdict(one), "points": one.points, "figures": figures} for name, one in found.items()}
-        page.data(data)
+        page.data({name: asdict(gain) | {"points": gain.points, "figures": figures} for name, gain in found.items()})
         return 0
     page.line(f"{first} ({figures[0]}) → {second} ({figures[1]})", "bold")
-    for name, one in found.items():
-        for line in format_difference(name, one):
+    for name, gain in found.items():
+        for line in format_difference(name, gain):
             page.command(line)
-    if speed := _measured_speedup(first, second):
+    if speed:
         page.line(speed)
     return 0
 
 
-def _measured_speedup(first: Path, second: Path) -> str:
+def _measured_speedup(first: Sequence[Timing], second: Sequence[Timing]) -> str:
     """How much faster one run was than the other, where one did the same number of tasks one at a time."""
-    times = [load_times(folder) for folder in (first, second)]
-    if any(len(found) != 1 for found in times) or times[0][0]["tasks"] != times[1][0]["tasks"]:
+    if len(first) != 1 or len(second) != 1 or first[0].tasks != second[0].tasks:
         return ""  # a run in several calls was not timed as a whole
-    serial, parallel = sorted((found[0] for found in times), key=lambda time: int(time["concurrency"]))
-    if serial["concurrency"] != 1 or parallel["concurrency"] == 1:
+    serial, parallel = sorted((first[0], second[0]), key=lambda timing: timing.concurrency)
+    if serial.concurrency != 1 or parallel.concurrency == 1:
         return ""
-    seconds = f"{format_seconds(serial['seconds'])} one at a time, {format_seconds(parallel['seconds'])}"
+    seconds = f"{format_seconds(serial.seconds)} one at a time, {format_seconds(parallel.seconds)}"
     return (
-        f"Measured: {seconds} with {parallel['concurrency']} at once, "
-        f"{serial['seconds'] / parallel['seconds']:.1f} × as fast."
+        f"Measured: {seconds} with {parallel.concurrency} at once, {serial.seconds / parallel.seconds:.1f} × as fast."
     )
 
 

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for, kind_of
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Trial
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing, Trial
 from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.student import SIMULATED, Student
 from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
@@ -178,7 +178,7 @@ async def run_experiment(
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
     if left:
-        ledger.add_time(time.monotonic() - began, concurrency, len(left))
+        ledger.add_time(Timing(seconds=time.monotonic() - began, concurrency=concurrency, tasks=len(left)))
     return ledger.results
 
 

@@ -39,23 +39,16 @@ def check_for(task: Task, judge: Any = None) -> Check:
     A check that cannot be made is a `ValueError` that names the task.
     """
     kind, argument = kind_of(task, judged=judge is not None)
-    if kind == "judge":
-        return checks.llm_judge(judge, criteria=_criteria(task, argument))
-    if kind == "test_cases":
-        return checks.test_cases([_test_case(item, task) for item in _items(argument, task)])
-    if kind == "contains_all":
-        return _silent(kind, checks.contains_all(_items(argument, task)))
-    if kind == "matches":
-        return _silent(kind, checks.matches(argument))
-    expected = str(task.answer if argument is None else argument)
-    if not expected.strip():
-        raise ValueError(f"task {task.id!r}: the check 'exact' needs an answer that is not empty")
-    exact = checks.exact(expected)
-
-    def right(answer: Any) -> bool:
-        return bool(exact(answer).passed) or is_same(str(answer), expected, task.task)
-
-    return checks.rule(right, "exact")
+    try:
+        if kind == "judge":
+            return checks.llm_judge(judge, criteria=_criteria(task, argument))
+        if kind == "test_cases":
+            return checks.test_cases(argument)
+        if kind in ("contains_all", "matches"):
+            return _silent(kind, getattr(checks, kind)(argument))
+        return _same_answer(str(task.answer if argument is None else argument), task.task)
+    except ValueError as error:
+        raise ValueError(f"task {task.id!r}: {error}") from error
 
 
 def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
@@ -82,18 +75,6 @@ def _silent(name: str, check: Check) -> Check:
     return checks.rule(right, name)
 
 
-def _items(argument: Any, task: Task) -> list[Any]:
-    if not isinstance(argument, list) or not argument:
-        raise ValueError(f"task {task.id!r}: this check needs a list that is not empty, got {argument!r}")
-    return argument
-
-
-def _test_case(item: Any, task: Task) -> tuple[str, Any]:
-    if not (isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)):
-        raise ValueError(f"task {task.id!r}: a test case is [expression, value], got {item!r}")
-    return item[0], item[1]
-
-
 def _criteria(task: Task, argument: Any) -> str:
     if argument is not None:
         return str(argument)
@@ -101,6 +82,15 @@ def _criteria(task: Task, argument: Any) -> str:
         f"The right answer is: {task.answer}\n"
         "Accept an answer that says the same in other words, and no other. Never repeat the right answer."
     )
+
+
+def _same_answer(expected: str, task: str) -> Check:
+    exact = checks.exact(expected)
+
+    def right(answer: Any) -> bool:
+        return bool(exact(answer).passed) or is_same(str(answer), expected, task)
+
+    return checks.rule(right, "exact")
 
 
 # ------------------------------------------------------------ other spellings

@@ -8,9 +8,9 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 PLAN, RESULTS, LOCK, TIMES = "plan.json", "results.jsonl", "lock", "times.jsonl"
 
@@ -66,10 +66,22 @@ class Result(BaseModel):
         return self.input + self.output
 
 
+class Timing(BaseModel):
+    """How long one call of an experiment took."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seconds: float = Field(gt=0)
+    concurrency: int
+    """Tasks at once."""
+    tasks: int
+
+
 Key = tuple[str, str, int]
 """Set-up, task and repeat."""
 Results = dict[str, list[Result]]
 """By the name of the set-up."""
+Line = TypeVar("Line", Result, Timing)
 
 
 @contextmanager
@@ -100,7 +112,7 @@ class Ledger:
         self.folder = folder
         self._file = folder / RESULTS
         _keep_plan(folder, plan)
-        self._results = {_key(result): result for result in _read_results(folder)}
+        self._results = {_key(result): result for result in _read_lines(self._file, Result)}
         whole, rest = _split_lines(self._file)
         if rest:
             os.truncate(self._file, len(whole))
@@ -115,10 +127,10 @@ class Ledger:
         """The result of this task, if it is there."""
         return self._results.get((setup, task, repeat))
 
-    def add_time(self, seconds: float, concurrency: int, tasks: int) -> None:
-        """Keep how long one call took for so many tasks, for a comparison with another."""
+    def add_time(self, timing: Timing) -> None:
+        """Keep how long one call took, for a comparison with another."""
         with (self.folder / TIMES).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"seconds": seconds, "concurrency": concurrency, "tasks": tasks}) + "\n")
+            file.write(timing.model_dump_json() + "\n")
 
     @property
     def results(self) -> Results:
@@ -128,7 +140,7 @@ class Ledger:
 
 def load_results(folder: Path | str) -> Results:
     """Every finished task, by set-up; of one that broke and was done again, the last line counts."""
-    return _by_setup({_key(result): result for result in _read_results(Path(folder))})
+    return _by_setup({_key(result): result for result in _read_lines(Path(folder) / RESULTS, Result)})
 
 
 def load_plan(folder: Path | str) -> dict[str, Any]:
@@ -138,16 +150,16 @@ def load_plan(folder: Path | str) -> dict[str, Any]:
         plan = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise LedgerError(f"{folder} holds no experiment: there is no {PLAN}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise LedgerError(f"{file} cannot be read: {error}") from error
     if not isinstance(plan, dict):
         raise LedgerError(f"{file} is not the plan of an experiment")
     return plan
 
 
-def load_times(folder: Path | str) -> list[dict[str, Any]]:
+def load_times(folder: Path | str) -> list[Timing]:
     """How long each call took."""
-    return [json.loads(line) for line in _split_lines(Path(folder) / TIMES)[0].splitlines()]
+    return list(_read_lines(Path(folder) / TIMES, Timing))
 
 
 def _key(result: Result) -> Key:
@@ -161,14 +173,14 @@ def _by_setup(results: Mapping[Key, Result]) -> Results:
     return found
 
 
-def _read_results(folder: Path) -> Iterator[Result]:
-    for number, line in enumerate(_split_lines(folder / RESULTS)[0].splitlines(), 1):
+def _read_lines(file: Path, form: type[Line]) -> Iterator[Line]:
+    for number, line in enumerate(_split_lines(file)[0].splitlines(), 1):
         try:
-            yield Result.model_validate(json.loads(line))
-        except (ValidationError, ValueError) as error:
+            yield form.model_validate(json.loads(line))
+        except (ValueError, RecursionError) as error:
             why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            way = "without this line its task is done again"
-            raise LedgerError(f"{folder / RESULTS}, line {number} is not a result ({why}); {way}") from None
+            way = "without this line its task is done again" if form is Result else "remove the line"
+            raise LedgerError(f"{file}, line {number} is not a {form.__name__.lower()} ({why}); {way}") from None
 
 
 def _split_lines(file: Path) -> tuple[bytes, bytes]:

@@ -129,18 +129,18 @@ def _read(file: Path) -> str:
 def _records(text: str, file: Path | str) -> Iterator[tuple[str, Any]]:
     """Each record with its place: a JSON array is HotpotQA's file, else each line is a record."""
     if text.lstrip().startswith("["):
-        try:
-            found = json.loads(text)
-        except ValueError as error:
-            raise TaskError(f"{file} is not JSON: {error}") from None
-        yield from ((f"item {number}", record) for number, record in enumerate(found, 1))
+        yield from ((f"item {number}", record) for number, record in enumerate(_parse(text, str(file)), 1))
         return
     for number, line in enumerate(text.split("\n"), 1):  # a text may hold other line ends
         if line.strip():
-            try:
-                yield f"line {number}", json.loads(line)
-            except ValueError as error:
-                raise TaskError(f"{file}, line {number} is not JSON: {error}") from None
+            yield f"line {number}", _parse(line, f"{file}, line {number}")
+
+
+def _parse(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"{place} is not JSON: {error}") from None
 
 
 def _from_hotpot(record: Any) -> Any:
@@ -152,7 +152,7 @@ def _from_hotpot(record: Any) -> Any:
         context = list(zip(context.get("title", ()), context.get("sentences", ()), strict=False))
     if isinstance(facts, Mapping):
         facts = [[title] for title in facts.get("title", ())]
-    titles = {fact[0] for fact in facts or () if isinstance(fact, (list, tuple)) and fact}
+    titles = [fact[0] for fact in facts if isinstance(fact, list) and fact] if isinstance(facts, list) else []
     passages = [_as_passage(item) for item in context] if isinstance(context, (list, tuple)) else context
     for passage in passages if isinstance(passages, list) else ():
         if isinstance(passage, dict) and passage.get("title") in titles:

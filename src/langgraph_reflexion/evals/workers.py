@@ -81,7 +81,9 @@ def search_tools(source: Sequence[Passage] | Path | str | Callable[[str], str]) 
     """
     if callable(source):
         return [_as_tool("search", "Find what is known about a name or a few words.", _cached(source))]
-    passages = _read_folder(Path(source)) if isinstance(source, (str, Path)) else list(source)
+    passages = _read_folder(Path(source)) if isinstance(source, (str, Path)) else source
+    if not isinstance(passages, Sequence) or not all(isinstance(passage, Passage) for passage in passages):
+        raise ValueError(f"`search_tools` takes passages, a folder or a search function, got {source!r}")
     return [
         _as_tool(
             "search",

@@ -16,8 +16,8 @@ class WordEmbeddings(Embeddings):
     """Deterministic vectors of length one; no model, no download."""
 
     def __init__(self, dims: int = 64) -> None:
-        if dims < 1:
-            raise ValueError(f"`dims` must be 1 or more, got {dims}")
+        if not isinstance(dims, int) or dims < 1:
+            raise ValueError(f"`dims` must be a whole number from 1, got {dims!r}")
         self.dims = dims
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

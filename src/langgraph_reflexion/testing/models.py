@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -139,7 +139,7 @@ class ScriptedModel(Double):
     replies: list[Any]
 
     def __init__(self, replies: Sequence[Step], **settings: Any) -> None:
-        if isinstance(replies, str):
+        if isinstance(replies, (str, bytes, Mapping)) or not isinstance(replies, Iterable):
             raise ValueError(f"`replies` must be a list of replies, got {replies!r}")
         super().__init__(**{"replies": list(replies), **settings})
 
