@@ -1,1 +1,1 @@
-"""The steps of a run, one file each: a node reads the state and returns what it changed."""
+"""The nodes of the graph, one file each. A node reads the state and returns what it changed."""

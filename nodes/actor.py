@@ -1,4 +1,4 @@
-"""The actor: the model that decides, how to speak to it, and the prompt of one decision."""
+"""The actor: the model that decides, its protocol, and the prompt of one decision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from langgraph_reflexion.state import State
 
 
 class View:
-    """The state as the caller's own functions and tools see it: `messages` and the fields they declared."""
+    """The state as the caller's functions and tools see it: `messages` and the fields that the caller declared."""
 
     def __init__(self, schema: type | None) -> None:
         self._schema = schema
@@ -35,7 +35,7 @@ class View:
     def of(self, values: Any) -> Any:
         """These values, as the caller's schema if that is a class of objects, else as a dict.
 
-        The list of messages is a copy: what a tool or a prompt does to it does not change the conversation.
+        The list of messages is a copy, so a tool or a prompt function cannot change the conversation.
         """
         given = {name: values[name] for name in self.fields if name in values}
         if isinstance(given.get("messages"), list):
@@ -43,13 +43,13 @@ class View:
         return self._schema(**given) if self._is_object and self._schema is not None else given
 
     def now(self, config: RunnableConfig) -> Any:
-        """The current state, for a node that was sent one call instead of the state."""
+        """The current state, for a node that got one call instead of the state."""
         return self.of(values_now(config, self.fields))
 
 
 @dataclass(frozen=True)
 class Actor:
-    """The model that decides, and everything that shapes what it is asked."""
+    """The model that decides, and everything that shapes its prompt."""
 
     choice: Choice
     protocol: ModelProtocol
@@ -57,14 +57,14 @@ class Actor:
     instructions: Instructions = field(default_factory=lambda: Instructions(None))
     view: View = field(default_factory=lambda: View(None))
     name: str | None = None
-    """Put on its messages, where the caller named the agent."""
+    """The caller's name for the agent, which its messages carry."""
     hold_answers: bool = False
-    """Whether an answer is streamed only once it is accepted."""
+    """Whether an answer is streamed only after it is accepted."""
     raises_faults: bool = False
-    """Whether a model's error is raised, for whoever is around the call, and does not end the run."""
+    """Whether a model error is raised to the caller of the model, instead of ending the run with an outcome."""
 
     def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
-        """The agent's model without tools, for anything but a decision."""
+        """The agent's model without tools, for everything except decisions."""
         _, model = yield from self.choice.chosen(lambda: self.view.of(state), config)
         return model
 
@@ -79,7 +79,7 @@ class Actor:
 
 @dataclass(frozen=True)
 class Repair:
-    """An invalid reply of this round and what is wrong with it; only the retry is shown them."""
+    """An invalid reply of this step and what is wrong with it. Only the retry sees them."""
 
     shown: list[AnyMessage]
     text: str
@@ -88,10 +88,10 @@ class Repair:
 def ask_for_decision(
     actor: Actor, budget: Budget, state: State, config: RunnableConfig, model: Model, repair: Repair | None
 ) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
-    """The prompt and the reply to it; a prompt too long for the model is shortened once.
+    """The prompt and the reply. A prompt that is too long for the model is shortened once.
 
-    If the model could not be asked, its exception is returned. What only a person can fix is raised: a wrong
-    setting, a script without replies, and an exception of the caller's own prompt.
+    If the model cannot be called, its exception is returned. Errors that only a person can fix are raised: a wrong
+    setting, a script without replies, and an exception in the caller's prompt function.
     """
     native = isinstance(actor.protocol, Native)
     ask_model: Callable[..., Waits[Reply]] = ask if native or not actor.protocol.rules else ask_for_object
@@ -113,7 +113,7 @@ def ask_for_decision(
                 harder = True
             elif (
                 kind == "setting"
-                or isinstance(fault, AssertionError)  # raised to the test: the scripted model has no replies left
+                or isinstance(fault, AssertionError)  # a scripted model has no replies left: the test must see it
                 or (actor.raises_faults and budget.overspent(state) is None)
             ):
                 if native and lacks_tools(fault):
@@ -126,7 +126,7 @@ def ask_for_decision(
 def _prompt(
     actor: Actor, budget: Budget, state: State, config: RunnableConfig, repair: Repair | None, *, harder: bool
 ) -> Waits[list[AnyMessage]]:
-    """One system message first, the conversation with each failure's turn in its place, and a hint last."""
+    """One system message, the conversation with a message for each failure in its place, and a hint at the end."""
     conversation, most = paired(state["messages"]), budget.limits.history_tokens
     if harder:
         conversation = shortened(conversation, (most or 0) // 2, harder=True)

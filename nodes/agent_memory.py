@@ -1,4 +1,4 @@
-"""The agent's way to its lesson book: which store, which namespace, and a broken store that costs no answer."""
+"""The agent's access to its lesson book: its store and namespace. A broken store never costs an answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from langgraph_reflexion.text.json_text import texts_in
 logger = logging.getLogger(__name__)
 
 LAST_WRITE = 3.0
-"""Seconds that a write may take after the deadline, so that a late run is still recorded."""
+"""Seconds that a write may take after the deadline, so that a late run is recorded."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class AgentMemory:
     """The store given to the factory."""
     clock: Callable[[], datetime]
     fallback: BaseStore = field(default_factory=InMemoryStore)
-    """Used where neither the factory nor the running graph has a store."""
+    """Used if neither the factory nor the running graph has a store."""
     indexes: Indexes = field(default_factory=Indexes)
 
     def namespace_for(self, config: RunnableConfig) -> list[str] | None:
-        """The namespace of a run; None, with a warning, if a field of it has no value."""
+        """The namespace of a run. None, with a warning, if one of its fields has no value."""
         if not (self.policy.read or self.policy.write):
             return None
         user, context, configurable = user_of(config), runtime_of(config).context, conf(config)
@@ -59,19 +59,19 @@ class AgentMemory:
         return [*namespace]
 
     def book(self, state: Any, config: RunnableConfig, *, writing: bool = False) -> LessonBook | None:
-        """The book of this run; None if it has no memory or shows no lessons; when `writing`, if it keeps none."""
+        """The book of this run. None if it has no memory, or if the policy forbids reading (or `writing`)."""
         namespace = state["about"]["namespace"]
         allowed = self.policy.write if writing else self.policy.read
         return self.book_at(namespace, config) if allowed and namespace is not None else None
 
     def book_at(self, namespace: Sequence[str], config: RunnableConfig) -> LessonBook:
-        """The book of a namespace, in the agent's own store, else the running graph's, else the agent's fallback."""
+        """The book of a namespace, in the agent's own store, else the running graph's, else the fallback store."""
         store = self.own or runtime_of(config).store or self.fallback
         return LessonBook(store, tuple(namespace), self.policy, self.clock, self.indexes)
 
 
 def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool = False) -> Waits[Any]:
-    """The result, or None if the store fails or takes too long: that costs lessons, not the answer."""
+    """The result, or None if the store fails or takes too long. That costs lessons, not the answer."""
     if writing and seconds is not None:
         seconds = max(seconds, LAST_WRITE)
     try:
@@ -83,25 +83,25 @@ def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool =
 
 
 def foreign_in(state: State, trusted_tools: Collection[str]) -> Foreign:
-    """What tools said in this run, except trusted ones: advice in their words is set aside.
+    """The output of untrusted tools in this run. A lesson that repeats it is quarantined.
 
-    What the user said in the conversation, too, is not foreign.
+    The user's own messages are not foreign.
     """
     users = (message.text for message in reversed(state["messages"]) if isinstance(message, HumanMessage))
     return Foreign(foreign_texts(shown_in(state), trusted_tools), [task_in(state), *users])
 
 
 def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str] = ()) -> list[str]:
-    """What tools said in a conversation, the newest first."""
+    """The output of tools in a conversation, newest first."""
     texts: list[str] = []
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
             details = message.artifact if isinstance(message.artifact, dict) else {}
-            # The agent wrote it (a denied call, a refused `Command`), or a person did.
+            # The agent wrote it (a denied call, a refused `Command`), or a person.
             ours = details.get("rejected") or ("error_class" in details and not details.get("exception"))
             if not ours and message.name not in trusted_tools:
                 texts.append(message.text)
-        elif isinstance(message, AIMessage) and isinstance(message.content, list):  # the provider's own tools
+        elif isinstance(message, AIMessage) and isinstance(message.content, list):  # the provider's built-in tools
             blocks = (block for block in message.content if isinstance(block, dict))
             results = (block for block in blocks if str(block.get("type")).endswith("tool_result"))
             texts += [text for block in results for text in texts_in(block)]

@@ -1,4 +1,4 @@
-"""Ask: pause for a person, with the model's question or to approve the turn's calls."""
+"""Ask: pause for a person, to answer the model's question or to approve the turn's calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from langgraph_reflexion.text.json_text import whole
 
 
 def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
-    """The person's reply in the conversation; if there is nobody to ask, the question ends the run."""
+    """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
     turn, answers = last_turn(state["messages"])
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
     waiting = [c for c in open_calls(turn, answers) if needs_approval(c, tools.approve, state)] if call is None else []
@@ -43,7 +43,7 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
 
 
 def can_ask_user(protocol: ModelProtocol, tools: Toolbox) -> bool:
-    """Whether the model has the control that asks the user; a tool of the caller's with that name is none."""
+    """Whether the model has the `ask_user` control. A tool of the caller with that name does not count."""
     return "ask_user" in protocol.controls and not tools.has("ask_user")
 
 
@@ -55,7 +55,7 @@ def question_call(protocol: ModelProtocol, tools: Toolbox, turn: AIMessage) -> T
 
 
 def needs_approval(call: ToolCall, approve: Mapping[str, Approval], state: Mapping[str, Any]) -> bool:
-    """Whether a person is asked before a call; a blocked call will not run, so nobody is asked about it."""
+    """Whether a call needs approval. A blocked call will not run, so it needs none."""
     approval, blocked = approve.get(call["name"]), state["blocked"]
     if approval is None or (blocked and key_of(call["name"], call["args"]) in blocked):
         return False
@@ -65,7 +65,8 @@ def needs_approval(call: ToolCall, approve: Mapping[str, Approval], state: Mappi
 def _approved(
     tools: Toolbox, budget: Budget, state: State, calls: Sequence[ToolCall], config: RunnableConfig
 ) -> Update:
-    """One interrupt for the turn, in LangChain's human-in-the-loop form, and what each decision makes of its call."""
+    """One interrupt for the turn, in the format of LangChain's human-in-the-loop middleware, and its decisions
+    applied."""
     if not checkpoints(config):
         names = ", ".join(f"{call['name']}({call['args']})" for call in calls)
         text = f"A person must approve {names}, and no one can be asked: without a checkpointer the run cannot wait."
@@ -112,7 +113,7 @@ def _approved(
 
 
 def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str | None:
-    """What is wrong with a person's reply; they are asked again with it."""
+    """What is wrong with a person's reply, for asking again."""
     decisions = given.get("decisions") if isinstance(given, dict) else None
     if not isinstance(decisions, list) or len(decisions) != len(calls):
         return f"Resume with {{'decisions': [...]}}, one for each of the {len(calls)} calls, got {given!r:.200}"

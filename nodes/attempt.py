@@ -1,4 +1,4 @@
-"""Attempt: one call of a trial's worker, and what its prompt shows of the attempts before."""
+"""Attempt: one call of a trial's worker, and what its prompt shows of earlier attempts."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ from langgraph_reflexion.schemas import Attempt, Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id, task_in
 
 Strategy = Literal["none", "last_trial", "reflexion", "both"]
-"""What a later attempt knows of those before."""
+"""What a later attempt sees of earlier ones."""
 Style = Literal["fresh", "improve"]
 
 BROKEN = ("model_error", "deadline", "token_budget")
-"""Ends of an agent that say nothing about how it went about its task."""
+"""Stop reasons of an agent that say nothing about its approach to the task."""
 WORK_TOKENS = 2_000
 """Tokens of the last attempt's transcript in the next prompt."""
 LONGEST_ANSWER = 8_000
 LONGEST_MISTAKE = 500
-"""Characters: a sentence or two of a check, or the message of an exception."""
+"""Characters of a mistake: a sentence or two of a check, or the message of an exception."""
 MOST_MISTAKES = 20
-"""More do not fit beside a transcript; the latest stay."""
+"""More mistakes do not fit next to a transcript. The latest stay."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a trial graph has that no agent has."""
+    """The settings that only a trial graph has."""
 
     worker: Worker
     strategy: Strategy
@@ -63,7 +63,7 @@ class Trial:
 
 
 def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
-    """One call of the worker: an answer for the checks, or the failure that it ended in."""
+    """One call of the worker, with an answer for the checks or a failure."""
     if was_resumed(config):
         state = {**state, "resumed_at": budget.now()}
     if (reason := budget.overspent(state)) is not None:
@@ -71,7 +71,7 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
     meter, most = Meter(), budget.limits.token_budget
     calls = CallBudget(trial.max_steps, None if most is None else most - tokens_in(state["tally"]), meter)
     prompt, text = _prompt(trial, actor.prompts, budget, state)
-    if is_first_step(config):  # what an attempt said before a pause or a crash counts too
+    if is_first_step(config):  # messages of an attempt before a pause or a crash count too
         earlier = yield from trial.worker.said_before(config, prompt)
         calls.taken, meter.spent = len(earlier), reduce(add_spent, map(spent_on, earlier), meter.spent)
     try:
@@ -105,7 +105,7 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
 def attempt_and_check(
     trial: Trial, evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig
 ) -> Waits[Update]:
-    """The same, with the verdicts on the answer: for checks that need no step of their own."""
+    """The same, with the verdicts on the answer, for checks that do not need a separate step."""
     update = yield from attempt(trial, actor, budget, state, config)
     waiting = update.get("decision")
     if waiting is None or waiting["action"] == "ask_user":
@@ -114,19 +114,19 @@ def attempt_and_check(
 
 
 def _prompt(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> tuple[list[AnyMessage], str]:
-    """The conversation with the notes as a user turn before the task; and notes and task as one text."""
+    """The conversation with the notes as a user message before the task, and notes and task as one text."""
     messages = paired(state["messages"])
     notes, task = _notes(trial, prompts, budget, state), task_in(state)
     if not notes:
         return messages, task
     at = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], HumanMessage)), 0)
-    # Before the task, not in it: the task stays the last thing the user said, word for word.
+    # Before the task, not in it, so that the task stays the last user message, word for word.
     turn = HumanMessage(notes, id=f"{state['about']['id']}-notes-{state['tally']['steps'] + 1}")
     return [*messages[:at], turn, *messages[at:]], f"{notes}\n\n{task}"
 
 
 def _notes(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> str:
-    """Lessons, the reflections on earlier attempts, and the last attempt, as the strategy says; may be empty."""
+    """Lessons, the reflections on earlier attempts, and the last attempt, depending on the strategy. May be empty."""
     feedback = state["patch"][0]["cause"] if state["patch"] and not state["attempts"] else ""
     made = state["reflections"][-KEPT_REFLECTIONS:] if trial.strategy in ("reflexion", "both") else []
     advice = "\n\n".join(fenced(shown_reflection(state, reflection).as_text()) for reflection in made)
@@ -146,7 +146,7 @@ def _notes(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> str:
 
 
 def _last_attempt(state: State) -> Attempt | None:
-    """The latest attempt of which there is something to show."""
+    """The latest attempt that has something to show."""
     attempts = state["attempts"]
     if attempts and (state["work"] or state["failure"] is not None):
         return attempts[-1]
@@ -165,7 +165,7 @@ def _failed_attempt(prompts: Prompts, budget: Budget, state: State, last: Attemp
 
 
 def _mistakes_so_far(state: State, success_score: float) -> list[str]:
-    """The mistakes of all attempts, in order: as the checks explained them, else as the reflector did."""
+    """The mistakes of all attempts, in order, as explained by the checks or else by the reflector."""
     explained: dict[int, list[str]] = {}
     for about, reflection in zip(state["tally"]["advised"], state["reflections"], strict=False):
         explained.setdefault(about, []).append(reflection.explanation)
@@ -215,7 +215,7 @@ def _call(
 
 
 def _reported_cost(work: WorkerReply) -> Spent:
-    """What a graph reports as its cost: if it resumed from its own checkpoint, the meter counted only the rest."""
+    """The cost that a graph reports. If it resumed from its own checkpoint, the meter counted only the rest."""
     if work.outcome is not None:
         whole = work.outcome.usage + work.outcome.usage.reflection
         return [whole.input, whole.output, whole.total, whole.calls]
@@ -224,7 +224,7 @@ def _reported_cost(work: WorkerReply) -> Spent:
 
 
 def _after_call(budget: Budget, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
-    """What every call of the worker leaves, whatever came of it."""
+    """The update after every call of the worker, with or without an answer."""
     update: Update = {
         "progress": {"node": "attempt", "attempt": state["tally"]["attempts"] + 1},
         "asked_on": last_id(state),
@@ -238,7 +238,7 @@ def _after_call(budget: Budget, state: State, meter: Meter, steps: list[AnyMessa
 def _raised(
     trial: Trial, budget: Budget, state: State, config: RunnableConfig, fault: Exception, meter: Meter
 ) -> Waits[Update]:
-    """The worker raised or took too long: tried again as often as asked, else the attempt is used up."""
+    """The worker raised or timed out. Retry as often as `retries` allows, else the attempt is used up."""
     mark = fingerprint("tool_error", trial.worker.name, describe(fault))
     evidence, step = f"The worker failed: {as_sentence(fault)}", state["tally"]["steps"] + 1
     about: dict[str, Any] = {"tool": trial.worker.name, "error_class": tool_error_class(fault)}
@@ -254,21 +254,21 @@ def _raised(
         return _after_call(budget, state, meter, []) | {"failures": failures}
     update = _after_call(budget, state, meter, [])
     update |= _used_up(budget, state, config, update, failures, "model_error", failure.evidence)
-    # What passes by itself, a lost connection for example, says nothing about how the worker goes about the task.
+    # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
     return update if is_transient(fault) else {**update, "failure": failure}
 
 
 def _out_of_steps(
     trial: Trial, budget: Budget, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
 ) -> Update:
-    """No answer within the steps of an attempt: the worker's way is at fault, so it is reflected on."""
+    """No answer within the steps of an attempt. The worker's approach is at fault, so reflect on it."""
     why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
     update = _after_call(budget, state, meter, list(steps))
     return _unanswered(budget, state, config, update, Failure(signal="no_progress", evidence=why))
 
 
 def _given_up(budget: Budget, state: State, config: RunnableConfig, work: WorkerReply, update: Update) -> Update:
-    """An agent whose own outcome is a failure: not judged, and reflected on if it says something about the task."""
+    """An agent whose own outcome is a failure. Not judged, but reflected on if it says something about the task."""
     outcome = work.outcome
     assert outcome is not None
     last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
@@ -298,7 +298,7 @@ def _used_up(
     stop: str,
     why: str,
 ) -> Update:
-    """The attempt without an answer, and the end of the trial where it was the last."""
+    """The attempt without an answer, and the end of the trial if it was the last one."""
     tally = budget.tally({**state, "tally": update["tally"]}, attempts=1)
     used, tally = budget.end_attempt({**state, "failures": failures}, tally, answer=None, score=None, verdicts=[])
     emit_attempt(config, state, used)
@@ -310,7 +310,7 @@ def _used_up(
 
 
 def _with_unique_id(state: State, work: WorkerReply) -> AIMessage:
-    """The answer as a message that replaces no earlier one."""
+    """The answer as a message with a new id, which replaces no earlier one."""
     about, tally = state["about"], state["tally"]
     own = f"{about['id']}-answer-{tally['steps'] + 1}"
     if work.message is None or work.message.tool_calls or work.message.text != work.answer:
@@ -328,7 +328,7 @@ def _emit_step(
     meter: Meter,
     fault: str | None,
 ) -> None:
-    """The record of this attempt as an event; it is not kept in the state."""
+    """The record of this attempt as an event. It is not in the state."""
     emit_step(
         config,
         "attempt",

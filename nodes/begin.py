@@ -1,4 +1,4 @@
-"""Begin: a clean state for this run, and a conversation in which no call is left open."""
+"""Begin: a clean state for this run, and a conversation without open calls."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import BLANK, HELD, About, FailureTurn, State, Update, task_of
 
 FEWEST_STEPS = 6
-"""LangGraph steps of the shortest run: begin, recall, decide, check, finish, and the one it wants to spare."""
+"""LangGraph's steps for the shortest run: begin, recall, decide, check, finish, and a spare one that it needs."""
 LONGEST_FEEDBACK = 8_000
-"""Characters of feedback, the same as of a check's complaints."""
+"""Characters of feedback, as many as of a check's complaints."""
 
 
 def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, config: RunnableConfig) -> Update:
-    """Reset every private field: what an earlier run left on this thread is cleared."""
+    """Reset every private field that an earlier run left on this thread."""
     fewest = FEWEST_STEPS + budget.steps_after
     limit = config.get("recursion_limit") or fewest
     if limit < fewest:
@@ -35,7 +35,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
         raise ValueError(f"`feedback` must be text, got {feedback!r}")
     feedback = bounded(feedback.strip(), LONGEST_FEEDBACK)
     was_paired = is_paired(given)
-    if not feedback and not (given if was_paired else paired(given)):  # answers to no call are no conversation
+    if not feedback and not (given if was_paired else paired(given)):  # answers without calls are not a conversation
         raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
     if actor.choice.example is not None:
         actor.choice.named_in(runtime_of(config).context)  # refuse an unknown model name before any call
@@ -80,7 +80,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
 
 
 def _cleared(state: State) -> Update:
-    """What an earlier run left in channels of their own; a field that was never written stays unwritten."""
+    """Blanks for the channels that an earlier run has written. A field that was never written stays unwritten."""
     return {name: value for name, value in BLANK.items() if name not in HELD and state.get(name)}
 
 
@@ -90,7 +90,7 @@ def _run_before(state: State) -> str | None:
 
 
 def run_id(config: RunnableConfig) -> str:
-    """LangGraph's id of this run, else a new one; an agent in a parent graph gets one of its own."""
+    """LangGraph's id of this run, else a new one. An agent in a parent graph gets its own id."""
     info = runtime_of(config).execution_info
     given = info.run_id if info is not None else None
     if given is None:

@@ -1,4 +1,4 @@
-"""The budget of a run: its limits, its clock, and the counts of what it has used."""
+"""The budget of a run: its limits, its clock, and how much it has used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from langgraph_reflexion.state import Mark, Tally
 from langgraph_reflexion.text.tokens import count_tokens
 
 STEPS_TO_WRAP_UP = 3
-"""LangGraph's remaining steps that `wrap_up` and `finish` need: it wants one to spare."""
+"""Remaining LangGraph steps that `wrap_up` and `finish` need, with one that LangGraph needs to spare."""
 STEPS_TO_END = STEPS_TO_WRAP_UP + 1
 """The same with another decision before them."""
 STEPS_FOR_TOOLS = STEPS_TO_WRAP_UP + 2
@@ -24,36 +24,36 @@ STEPS_FOR_TOOLS = STEPS_TO_WRAP_UP + 2
 STEPS_TO_REFLECT = STEPS_TO_END + 3
 """The same with `reflect`, `remember` and `recall` before them."""
 PLENTY = 99
-"""Remaining steps where LangGraph does not say: only routes are given the number."""
+"""Remaining steps if LangGraph does not say. Only routes get the number."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a run may use, and what of it is left. The methods read the run's tally; none of them changes it."""
+    """What a run may use, and how much is left. The methods read the run's tally and never change it."""
 
     limits: Limits
     clock: Callable[[], datetime]
     steps_after: int = 0
-    """Steps of the graph behind `finish`."""
+    """Steps of the graph after `finish`."""
 
     def now(self) -> float:
         """The clock's time in seconds."""
         return self.clock().timestamp()
 
     def elapsed(self, state: Mapping[str, Any]) -> float:
-        """Seconds of the run so far; waiting for a person is not counted."""
+        """Seconds of the run so far, without the time spent waiting for a person."""
         tally: Tally = state["tally"]
         started: float = state["about"]["started"]
         return max(0.0, self.now() - started - tally["waited"] - _paused(state))
 
     def left(self, state: Mapping[str, Any]) -> float | None:
-        """Seconds left of the deadline, never negative; None without a deadline."""
+        """Seconds left until the deadline, never negative. None without a deadline."""
         if self.limits.deadline is None:
             return None
         return max(0.0, self.limits.deadline - self.elapsed(state))
 
     def overspent(self, state: Mapping[str, Any], tally: Tally | None = None) -> StopReason | None:
-        """Which of time and tokens has run out, if any."""
+        """`deadline` or `token_budget` if one of them has run out."""
         limits = self.limits
         if limits.token_budget is not None and tokens_in(tally or state["tally"]) >= limits.token_budget:
             return "token_budget"
@@ -62,7 +62,7 @@ class Budget:
         return None
 
     def exhausted(self, state: Mapping[str, Any]) -> StopReason | None:
-        """Why there can be no further decision, or None."""
+        """Why no further decision is possible, or None."""
         if state.get("stop"):
             return cast("StopReason", state["stop"])
         if reason := self.overspent(state):
@@ -75,12 +75,12 @@ class Budget:
         return cast("int", state.get("remaining_steps", PLENTY)) - self.steps_after
 
     def may_reflect(self, state: Mapping[str, Any]) -> bool:
-        """Whether a reflection is left, and LangGraph's limit leaves room for it and for what follows."""
+        """Whether a reflection is left, and LangGraph's limit has room for it and the steps that follow."""
         tally: Tally = state["tally"]
         return tally["reflections"] < self.limits.max_reflections and self.steps_left(state) >= STEPS_TO_REFLECT
 
     def is_improving(self, attempts: Sequence[Attempt]) -> bool:
-        """Whether the scores still rise: False once too many attempts in a row gained too little over the best."""
+        """Whether the scores still improve. False once too many attempts in a row gained too little over the best."""
         best: float | None = None
         stalled = 0
         for attempt in attempts:
@@ -95,7 +95,7 @@ class Budget:
     def tally(
         self, state: Mapping[str, Any], *, spent: Spent | None = None, reflecting: Spent | None = None, **counts: int
     ) -> Tally:
-        """The run's tally after a node: what it spent, what it counted, and the time."""
+        """The run's tally after a node, with its cost, counts and time added."""
         tally: Tally = state["tally"]
         new = cast("Tally", {**tally, "at": self.now(), "waited": tally["waited"] + _paused(state)})
         if spent is not None:
@@ -107,14 +107,14 @@ class Budget:
         return new
 
     def cost(self, prompt: Sequence[BaseMessage], reply: Reply) -> Spent:
-        """What a reply cost. Where a token budget must hold and the provider reports no usage, an estimate."""
+        """The cost of a reply. If there is a token budget and the provider reports no usage, an estimate."""
         if self.limits.token_budget is None or reply.spent[2]:
             return reply.spent
         read, written = sum(map(_size_of, prompt)), _size_of(reply.message)
         return [read, written, read + written, reply.spent[3]]
 
     def end_attempt(self, state: Mapping[str, Any], tally: Tally, **fields: Any) -> tuple[Attempt, Tally]:
-        """The attempt that ends now with these fields, and the tally from which the next attempt is counted."""
+        """The attempt that ends now, with these fields, and the tally with which the next attempt starts."""
         mark, now = tally["mark"], tally["at"]
         failures: list[Failure] = state.get("failures") or []
         attempt = Attempt(
@@ -152,19 +152,19 @@ def tokens_in(tally: Tally) -> int:
 def new_failure(
     state: Mapping[str, Any], signal: Signal, evidence: str, fingerprint: str, *, step: int | None = None, **fields: Any
 ) -> Failure:
-    """A failure of the present step, or of this one, with how many of the run have its fingerprint."""
+    """A failure of the current step, or of `step`, with the number of failures in the run with its fingerprint."""
     repeats = 1 + sum(earlier.fingerprint == fingerprint for earlier in state["failures"])
     step = state["tally"]["steps"] if step is None else step
     return Failure(signal=signal, evidence=evidence, fingerprint=fingerprint, step=step, repeats=repeats, **fields)
 
 
 def usage_of(spent: Spent) -> Usage:
-    """A cost as a value."""
+    """A cost as a `Usage`."""
     return Usage(input=spent[0], output=spent[1], total=spent[2], calls=spent[3])
 
 
 def _paused(state: Mapping[str, Any]) -> float:
-    """Seconds that passed until a person answered, not yet in the tally."""
+    """Seconds until a person answered that are not yet in the tally."""
     return max(0.0, (state.get("resumed_at") or 0.0) - cast("float", state["tally"]["at"]))
 
 

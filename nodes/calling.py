@@ -1,4 +1,4 @@
-"""Call what is not ours: a caller's function, sync or async, in a thread, within a time limit."""
+"""Call a caller's function, sync or async, in a thread, within a time limit."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from langgraph_reflexion.driver import Wait
 T = TypeVar("T")
 
 LONGEST = 1e8
-"""Seconds that every clock can count to: some years. `threading` and `asyncio` refuse more."""
+"""The longest timeout in seconds, some years. `threading` and `asyncio` refuse more."""
 
 INJECTED = frozenset({"config", "runtime", "store", "writer", "previous"})
-"""What LangGraph gives to a function that asks for it by name."""
+"""Arguments that LangGraph injects if a function has a parameter of that name."""
 
 
 class OutOfTimeError(TimeoutError):
-    """Our own limit was reached; whatever was running may still be at work."""
+    """Our own time limit was reached. The call may still be running."""
 
 
 class NeedsAsyncError(RuntimeError):
-    """An async function of the caller's was reached by `invoke`: only the caller can fix that."""
+    """`invoke` reached an async function of the caller. Only the caller can fix that."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is async: use `ainvoke` or `astream`")
 
 
 def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
-    """Wait for a caller's own function, sync or async, or one that returns something to await.
+    """Wait for a caller's function, sync or async, or one that returns an awaitable.
 
-    `what` names an async one in the error that `invoke` raises.
+    `what` names an async function in the error that `invoke` raises.
     """
 
     def refuse() -> Any:
@@ -50,15 +50,15 @@ def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
 
 
 def in_thread(function: Callable[[], Any], *, own: bool = False) -> Wait:
-    """Wait for a sync function: in place, or under `ainvoke` in a thread of the loop's pool, or one of its `own`.
+    """Wait for a sync function: directly, or under `ainvoke` in a thread of the loop's pool, or in its `own` thread.
 
-    A loop's pool is small, and what may itself wait long has to have its own.
+    The loop's pool is small, so a function that may wait for long needs its own thread.
     """
 
     def guarded() -> Any:
         try:
             return function()
-        except StopIteration as error:  # no future can carry it, and whoever waits for one would wait for ever
+        except StopIteration as error:  # a future cannot carry it, and its caller would wait forever
             raise RuntimeError(f"StopIteration: {error}") from error
 
     if own:
@@ -67,7 +67,7 @@ def in_thread(function: Callable[[], Any], *, own: bool = False) -> Wait:
 
 
 def start_thread(function: Callable[[], T]) -> Future[T]:
-    """Run a function in a thread of its own; the process may end while it still hangs."""
+    """Run a function in its own daemon thread, so that the process can exit even if it hangs."""
     future: Future[T] = Future()
     context = contextvars.copy_context()
 
@@ -76,7 +76,7 @@ def start_thread(function: Callable[[], T]) -> Future[T]:
             return
         try:
             result: Any = context.run(function)
-        except BaseException as error:  # noqa: BLE001 — carried to whoever waits for it
+        except BaseException as error:  # noqa: BLE001 — passed on through the future
             future.set_exception(error)
         else:
             future.set_result(result)
@@ -86,7 +86,7 @@ def start_thread(function: Callable[[], T]) -> Future[T]:
 
 
 def within(seconds: float | None, sync: Callable[[], Any], later: Callable[[], Awaitable[Any]]) -> Wait:
-    """Wait at most so long; after that `OutOfTimeError` is raised, and a sync call runs on in its thread."""
+    """Wait at most `seconds`, then raise `OutOfTimeError`. A sync call keeps running in its thread."""
     if seconds is None:
         return Wait(sync, later)
     seconds = max(0.0, min(seconds, LONGEST))
@@ -118,19 +118,19 @@ def _out_of_time(seconds: float) -> OutOfTimeError:
 
 
 def pause(seconds: float) -> Wait:
-    """Wait so long."""
+    """Sleep for `seconds`."""
     return Wait(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
 
 
 def is_async(function: Any) -> bool:
-    """Whether calling it gives something to await."""
+    """Whether calling it returns an awaitable."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def accepts(function: Callable[..., Any], *given: Any, besides: Collection[str] = ()) -> bool:
-    """Whether it can be called with these, and by name with what it asks for of `besides`.
+    """Whether it can be called with these arguments, and by name with those of `besides` that it has.
 
-    A builtin that tells no signature is tried when its turn comes.
+    A builtin without a signature counts as callable.
     """
     try:
         signature = inspect.signature(function)
@@ -143,7 +143,7 @@ def accepts(function: Callable[..., Any], *given: Any, besides: Collection[str] 
 
 
 def sync_result(what: str, result: Any) -> Any:
-    """Return what a function gave to `invoke`; something to await is refused."""
+    """Return the result of a function under `invoke`. An awaitable is refused."""
     if not inspect.isawaitable(result):
         return result
     if hasattr(result, "close"):  # a coroutine that nobody awaits would warn
@@ -152,6 +152,6 @@ def sync_result(what: str, result: Any) -> Any:
 
 
 async def await_result(called: Awaitable[Any]) -> Any:
-    """Return what a function gave to `ainvoke`, a lambda around an async one too."""
+    """Return the result of a function under `ainvoke`, even if it is a lambda around an async function."""
     result = await called
     return await result if inspect.isawaitable(result) else result

@@ -1,4 +1,4 @@
-"""Check: judge a proposed answer; the response format first, then every check."""
+"""Check: judge a proposed answer, first by the response format, then by every check."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from langgraph_reflexion.state import (
 )
 
 EVIDENCE = 8_000
-"""Characters of a refused answer and of what the checks said, as evidence."""
+"""Characters of evidence: the rejected answer and the checks' feedback."""
 
 
 def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
-    """The verdicts, and the attempt that ends with them."""
+    """The verdicts on the answer, and the attempt that ends with them."""
     if was_resumed(config):
         state = {**state, "resumed_at": budget.now()}
     text, message = _answer_in(state)
@@ -87,7 +87,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
     emit_attempt(config, state, attempt)
     update |= {"attempts": [*state["attempts"], attempt], "tally": tally}
     update["progress"] = {"node": "check", "accepted": accepted, "score": score}
-    if waiting_in(state) is None:  # a person's answer replaced what was waiting, failed or stopped
+    if waiting_in(state) is None:  # a person's answer replaced a waiting answer, a failure or a stop
         update |= {"decision": None, "stop": None, "reason": ""}
     if edited is not None and accepted is not False:
         update["decision"] = _edited(actor, state, text, message)
@@ -95,7 +95,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
 
 
 def _answer_in(state: State) -> tuple[str, AIMessage | None]:
-    """The answer to judge, and its message where the conversation does not hold it yet."""
+    """The answer to judge, and its message if the conversation does not have it yet."""
     waiting = waiting_in(state)
     if waiting is not None:
         return waiting["text"], waiting["message"]
@@ -104,18 +104,18 @@ def _answer_in(state: State) -> tuple[str, AIMessage | None]:
 
 
 def _edited(actor: Actor, state: State, text: str, message: AIMessage | None) -> Waiting:
-    """The answer as a person edited it, in place of the one that waits or is in the conversation."""
+    """The answer as edited by a person, which replaces the waiting one or the one in the conversation."""
     standing = message if message is not None else edited_in(state)
     if standing is not None:
         message = standing.model_copy(update={"content": text})
-    else:  # a tool's direct answer stays as the tool gave it
+    else:  # a tool's direct answer stays unchanged
         message = AIMessage(text, id=f"{state['about']['id']}-edited-{len(state['attempts'])}", name=actor.name)
     return Waiting(action="finish", text=text, message=message, refused=False)
 
 
 def _shown(state: State, text: str) -> list[AnyMessage]:
-    """A refused answer as later prompts show it."""
-    # It has an id, as an answer in the conversation has: so each protocol shows it in its own form.
+    """A rejected answer as later prompts show it."""
+    # It has an id like an answer in the conversation, so that each protocol shows it in its own format.
     message = AIMessage(bounded(text), id=f"{state['about']['id']}-{len(state['attempts'])}")
     return [message] if text.strip() else []
 
@@ -130,9 +130,9 @@ def _formatted(
     *,
     is_models: bool,
 ) -> Waits[tuple[Any, str, Spent]]:
-    """The answer as a value of the response format, with one more model call if its text is none."""
+    """The answer as a value of the response format, with one more model call if its text does not fit."""
     waiting = waiting_in(state)
-    if waiting is not None and waiting["refused"]:  # a refusal must not become a value that nobody gave
+    if waiting is not None and waiting["refused"]:  # a refusal must not become a made-up value
         return None, f"the model refused: {text}", [0, 0, 0, 0]
     value, fault = form.read(text)
     if not fault:
@@ -147,7 +147,7 @@ def _formatted(
 def _run_for_checks(
     evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig
 ) -> Waits[Run]:
-    """What the checks are given beside the answer."""
+    """What the checks get in addition to the answer."""
     wants_model = any(check.wants_model for check in evaluator.checks)
     model = (yield from actor.plain_model(state, config)) if wants_model else None
     messages = shown_in(state)

@@ -1,4 +1,4 @@
-"""Decide: ask the model for one decision, and again in the same round while it is invalid."""
+"""Decide: ask the model for one decision, and again in the same step while it is invalid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REPLAN_NOTED = "Noted. Go on by the new plan."
 
 @dataclass(frozen=True)
 class Valid:
-    """A valid decision, and the message it came in."""
+    """A valid decision and its message."""
 
     decision: Decision
     message: AIMessage
@@ -43,7 +43,7 @@ class Valid:
 
 
 def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
-    """One decision; if every try is invalid, the failures of this round."""
+    """One decision or, if every try is invalid, the failures of this step."""
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
     model, _ = yield from actor.choice.chosen(lambda: actor.view.of(state), config)
@@ -55,7 +55,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
             return _model_error(budget, state, reply, spent, failures)
         reply = reply._replace(spent=budget.cost(prompt, reply))
         spent = add_spent(spent, reply.spent)
-        # The same in every run with the same replies, and different for each call of a thread.
+        # Reproducible for the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
         result = _read(actor, tools, state, reply.message, stem)
         _emit_step(config, state, step, prompt, reply, result)
@@ -133,9 +133,9 @@ def _failure(state: Mapping[str, Any], invalid: Invalid, reply: AIMessage, step:
 
 
 def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], failures: list[Failure]) -> Update:
-    """A valid decision: calls and questions go into `messages`, an answer waits for its checks."""
+    """A valid decision. Calls and questions go into `messages`, and an answer waits for its checks."""
     decision, message = valid.decision, _with_unique_id(state, valid.message)
-    # Only what is set is cleared: each write to a channel costs time and space in every checkpoint.
+    # Only set fields are cleared, because each write to a channel costs time and space in every checkpoint.
     update: Update = {name: None for name in ("decision", "failure") if state.get(name) is not None}
     update |= {"asked_on": last_id(state), "tally": budget.tally(state, spent=spent, steps=1)}
     if state["hint"]:
@@ -161,7 +161,7 @@ def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], fail
 
 
 def _repeats_last_turn(state: State, message: AIMessage) -> bool:
-    """Whether the model sent its last turn again, ids and calls alike: the results are there, so the run ends."""
+    """Whether the model repeated its last turn with the same ids and calls. Its results exist, so the run ends."""
     turn, answers = last_turn(state["messages"])
     if turn is None or turn.id != message.id or not message.tool_calls or message.tool_calls != turn.tool_calls:
         return False
@@ -169,7 +169,7 @@ def _repeats_last_turn(state: State, message: AIMessage) -> bool:
 
 
 def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
-    """A model may give one id to all its messages; an old message is never replaced, except by a repeated turn."""
+    """A model may use one id for all its messages. An old message is replaced only by a repeated turn."""
     if message.id is None or all(earlier.id != message.id for earlier in state["messages"]):
         return message
     if _repeats_last_turn(state, message):
@@ -178,7 +178,7 @@ def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
 
 
 def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
-    """The model could not be asked: the run is kept and ends, as `deadline` if that is what was reached."""
+    """The model call failed. The run is recorded and ends, with `deadline` if the time was up."""
     late = budget.overspent(state)
     logger.warning("The model could not be asked: %s", describe(fault))
     return {
@@ -195,7 +195,7 @@ def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int
 def _emit_step(
     config: RunnableConfig, state: State, step: int, prompt: list[AnyMessage], reply: Reply, result: Valid | Invalid
 ) -> None:
-    """The record of this round as an event; it is not kept in the state."""
+    """The record of this request as an event. It is not in the state."""
     decision: Any = result.decision if isinstance(result, Valid) else None
     refused = isinstance(result, Valid) and result.refused
     emit_step(

@@ -1,4 +1,4 @@
-"""What an exception means: a model's error, a setting that only a person can fix, or a tool's error and its class."""
+"""Classify exceptions: a model error, a setting that only a person can fix, or a tool error and its class."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from langgraph_reflexion.schemas import ErrorClass
 ModelFault = Literal["overflow", "setting", "model_error"]
 
 LONGEST_ERROR = 4_000
-"""Characters of an exception's message: a stack trace as a message would fill a prompt."""
+"""Characters of an exception's message, because a stack trace would fill a prompt."""
 MOST_MISFITS = 5
-"""Errors of one validation that are named."""
+"""Maximum number of validation errors to list."""
 LONGEST_PAUSE = 60.0
-"""Seconds; who names a longer time to wait is not waited for."""
+"""Seconds. If the server asks for a longer wait, the call is not retried."""
 FIRST_PAUSE = 0.25
-"""Seconds before the first retry if the server names none; doubled before each further one."""
+"""Seconds before the first retry if the server names no time. Doubled before each further retry."""
 
 _WRONG_SETTING = (
     ModelAuthenticationError,
@@ -45,9 +45,9 @@ _OVERFLOW = re.compile(
     re.I,
 )
 _NO_TOOLS = re.compile(r"\b(supports?|requires?)\b.*\btools?\b|\btools?\b.*\b(supports?|requires?)\b", re.I | re.S)
-"""How servers of local models say that a model cannot call tools, or not as the server was started."""
+"""Error messages of local model servers for a model that cannot call tools, or not with the server's settings."""
 _TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
-"""What clients call the errors that pass; theirs are seldom Python's own."""
+"""Names of transient errors in clients, which rarely use Python's own classes."""
 _LOST_CONNECTION = (
     "connectionerror",
     "connecterror",
@@ -59,27 +59,27 @@ _LOST_CONNECTION = (
     "payloaderror",
     "disconnectederror",
 )
-"""How Python, `httpx`, `requests`, `aiohttp` and `urllib3` end the names of their errors for a lost connection."""
+"""Suffixes of the error names for a lost connection in Python, `httpx`, `requests`, `aiohttp` and `urllib3`."""
 
 
 def model_fault(error: Exception) -> ModelFault:
-    """What a model's exception calls for: a shorter prompt, a person, or the end of the run."""
+    """Whether a model's exception needs a shorter prompt, needs a person, or ends the run."""
     status = status_of(error)
     if isinstance(error, ContextOverflowError) or getattr(error, "code", None) == "context_length_exceeded":
         return "overflow"
-    # A model in this process raises with no status; that of a rate limit may speak of too many tokens too.
+    # A model in this process raises without a status. A rate limit's message may mention too many tokens too.
     if status in (None, 400, 413) and _OVERFLOW.search(describe(error)):
         return "overflow"
     return "setting" if isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS else "model_error"
 
 
 def lacks_tools(error: Exception) -> bool:
-    """Whether a provider refuses the request because its model cannot call tools."""
+    """Whether the provider refused the request because its model cannot call tools."""
     return model_fault(error) == "setting" and bool(_NO_TOOLS.search(str(error)))
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status an exception carries, on itself or on its response, by any client's name for it."""
+    """The HTTP status of an exception or of its response, under the name that any client uses."""
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "status", "code"):
             status = getattr(holder, name, None)
@@ -89,23 +89,23 @@ def status_of(error: BaseException) -> int | None:
 
 
 def describe(error: BaseException) -> str:
-    """An exception as evidence: its type and its message, cut."""
+    """An exception as evidence: its type and its truncated message."""
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 — an exception of somebody else's may fail to print itself
+    except Exception:  # noqa: BLE001 — `str()` of any other exception class may fail
         message = ""
     name = type(error).__name__
     return bounded(f"{name}: {message}", LONGEST_ERROR) if message.strip() else name
 
 
 def as_sentence(error: BaseException) -> str:
-    """The same, ending as a sentence does."""
+    """The same, with a full stop at the end."""
     text = describe(error).rstrip()
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def misfits(error: ValidationError) -> str:
-    """What a validator found, each with the field it found it in."""
+    """A validator's errors, each with its field."""
     return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:MOST_MISFITS])
 
 
@@ -125,7 +125,7 @@ def tool_error_class(error: BaseException) -> ErrorClass:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether trying again may help, as the error itself says. Our own time limit says no such thing."""
+    """Whether the error is marked as transient, so that a retry may help. Our own time limit is not."""
     if isinstance(error, OutOfTimeError):
         return False
     status = status_of(error)
@@ -136,16 +136,16 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """Whether the connection was lost, before a reply or in the middle of it. A time limit or an HTTP status is not."""
+    """Whether the connection was lost, before or during a reply. A time limit or an HTTP status does not count."""
     if status_of(error) is not None or "timeout" in type(error).__name__.lower():
         return False
     return any(kind.__name__.lower().endswith(_LOST_CONNECTION) for kind in type(error).__mro__)
 
 
 def pause_before(error: BaseException, attempt: int) -> float:
-    """Seconds to wait before the next try: what the server names, else a doubling from a quarter of a second.
+    """Seconds to wait before the next try: the server's time, else starting at a quarter of a second and doubling.
 
-    What a server names is never cut short: a call that would have to wait longer than `LONGEST_PAUSE` is not repeated.
+    A server's time is never shortened: a call that must wait longer than `LONGEST_PAUSE` is not retried.
     """
     named = _seconds_in(getattr(error, "retry_after", None))
     for holder in (getattr(error, "response", None), error):
@@ -161,7 +161,7 @@ def _retry_after(headers: Any) -> float | None:
 
 
 def _seconds_in(value: Any) -> float | None:
-    """The seconds that a server names, as a number or as a moment; None if it names none that can be read."""
+    """The waiting time that a server names, as a number or a date, in seconds. None if there is none."""
     if isinstance(value, bytes):
         value = value.decode("latin-1")
     if value is None or callable(value):

@@ -1,4 +1,4 @@
-"""Finish: the answer becomes a message, the run an outcome and an episode, and the lessons shown are credited."""
+"""Finish: add the answer as a message, build the outcome and the episode, and credit the lessons shown."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ LONGEST_TASK = 4_000
 
 
 AfterRun = Callable[[Any, RunnableConfig], Waits[None]]
-"""Starts what nobody waits for when a run is over."""
+"""Starts background work when a run is over."""
 
 
 class Ending(NamedTuple):
-    """How a run ended, in the outcome's words."""
+    """How a run ended, as the fields of its outcome."""
 
     status: Status
     stop_reason: StopReason
@@ -60,7 +60,7 @@ def finish(
     state: State,
     config: RunnableConfig,
 ) -> Waits[Update | Command[Any]]:
-    """The last update of a run; if a tool handed over, the parent's `Command`."""
+    """The last update of a run. After a handoff, the `Command` for the parent graph."""
     if _is_refused(state):
         state = cast("State", {**state, **wrap_up_without_model(budget, state)})
     ending = _ending(budget, tools, state)
@@ -75,7 +75,7 @@ def finish(
     if book is not None:
         seconds = budget.left(state)
         if (before := state["about"]["before"]) is not None:
-            # The user says the run before was wrong: its win becomes a loss, whatever comes of this run.
+            # The user says that the previous run was wrong, so its win becomes a loss, whatever the result of this run.
             yield from best_effort("feedback", either(book.feedback, book.afeedback, before), seconds, writing=True)
         episode = _episode(budget, state, outcome)
         yield from best_effort("credit", either(book.credit, book.acredit, episode), seconds, writing=True)
@@ -93,17 +93,17 @@ def finish(
 
 
 def _stream_answer(messages: list[AnyMessage]) -> None:
-    """Stream a held answer, as a chunk: whoever listens to tokens has heard nothing of it yet."""
+    """Stream a held answer as one chunk, because none of its tokens was streamed."""
     for message in messages[-1:]:
         if isinstance(message, AIMessage) and message.id is not None:
             push_message(AIMessageChunk(content=message.content, id=message.id, name=message.name), state_key=None)
 
 
 def emit_outcome_of_error(evaluator: Evaluator, budget: Budget, config: RunnableConfig, error: Exception) -> None:
-    """The outcome event of a run that an exception ends: what was done until then, and why it stopped."""
+    """The outcome event of a run that ends with an exception: what was done until then, and why it stopped."""
     state = cast("State", read_channels(values_now(config, CHANNELS)))
     if not state.get("about"):
-        return  # `begin` itself refused the input
+        return  # `begin` refused the input
     if has_unfinished_work(state):
         attempt, tally = budget.end_attempt(state, budget.tally(state), answer=None, score=None, verdicts=[])
         emit_attempt(config, state, attempt)
@@ -115,13 +115,13 @@ def emit_outcome_of_error(evaluator: Evaluator, budget: Budget, config: Runnable
 
 
 def _in_order(state: State, messages: list[AnyMessage]) -> list[AnyMessage]:
-    """The last messages; if an edit separated calls from their answers, all messages in their order."""
+    """The last messages. If an edit separated calls from their answers, all messages in order."""
     whole = cast("list[AnyMessage]", add_messages(cast("Any", state["messages"]), cast("Any", messages)))
     return messages if is_paired(whole) else [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *paired(whole)]
 
 
 def _is_refused(state: State) -> bool:
-    """Whether an answer was refused and there was no step left to wrap up in."""
+    """Whether an answer was rejected and no step was left for `wrap_up`."""
     failure = state["failure"]
     return failure is not None and failure.signal == "check_failed" and not state["stop"] and not state["handoffs"]
 
@@ -141,7 +141,7 @@ def _ending(budget: Budget, tools: Toolbox, state: State) -> Ending:
 
 
 def _calls_for_client(tools: Toolbox, state: State) -> list[str]:
-    """The ids of the calls that the run ended with for the caller to run."""
+    """The ids of the open calls that the caller must run."""
     if not tools.client or state["decision"] is not None or state.get("stop"):
         return []
     calls = open_calls(*last_turn(state["messages"]))
@@ -149,7 +149,7 @@ def _calls_for_client(tools: Toolbox, state: State) -> list[str]:
 
 
 def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -> list[AnyMessage]:
-    """What the conversation still lacks: answers to calls that did not run, and the run's last message."""
+    """The missing messages: answers to calls that did not run, and the run's last message."""
     turn, answers = last_turn(state["messages"])
     waiting = state["decision"]
     if waiting is not None and waiting["action"] == "ask_user" and turn is not None:
@@ -164,13 +164,13 @@ def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -
         return out
     if waiting["message"] is not None:
         return [*out, waiting["message"]]
-    if ending.stop_reason in ("accepted", "unchecked"):  # a tool's direct answer stands in the conversation already
+    if ending.stop_reason in ("accepted", "unchecked"):  # a tool's direct answer is already in the conversation
         return out
     return [*out, end_message(state, waiting, actor.name)]
 
 
 def end_message(state: State, waiting: Waiting, name: str | None) -> AIMessage:
-    """The last message of a run that no answer of the model ends."""
+    """The last message of a run that does not end with an answer of the model."""
     return AIMessage(waiting["text"], id=f"{state['about']['id']}-end", name=name)
 
 
@@ -199,7 +199,7 @@ def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending)
 
 
 def _shortcoming(state: State) -> str:
-    """What is wrong with an answer that is taken all the same."""
+    """What is wrong with an answer that is used anyway."""
     waiting = state["decision"]
     if waiting is None or waiting["message"] is None:
         return ""
@@ -209,7 +209,7 @@ def _shortcoming(state: State) -> str:
 
 
 def _chosen(state: State, ending: Ending) -> Attempt | None:
-    """The attempt whose answer the outcome gives: the accepted one, else the fallback's, else the best."""
+    """The attempt whose answer is in the outcome: the accepted one, else the fallback's, else the best."""
     waiting = state["decision"]
     if ending.status == "needs_input" and waiting is not None:
         return Attempt(answer=waiting["text"])
@@ -252,7 +252,7 @@ def _came_back(failures: Sequence[Failure], at: int) -> bool:
 
 
 def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:
-    """The tools' commands to the parent as one, with the turn, all its answers and the outcome added."""
+    """The tools' commands to the parent as one `Command`, with the turn, all its answers and the outcome added."""
     turn, answers = last_turn(state["messages"])
     ours: list[AnyMessage] = [*([turn] if turn is not None else []), *answers, *messages]
     fields: dict[str, Any] = {}
@@ -267,18 +267,18 @@ def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Com
 
 
 def _messages_of(value: Any) -> list[AnyMessage]:
-    """The messages of an update, in whatever form `add_messages` takes them."""
+    """The messages of an update, in any format that `add_messages` takes."""
     return cast("list[AnyMessage]", convert_to_messages(value if isinstance(value, list) else [value]))
 
 
 def _joined(first: list[AnyMessage], more: list[AnyMessage]) -> list[AnyMessage]:
-    """Two handoffs' messages; each may hold the whole conversation."""
+    """The messages of two handoffs. Each may hold the whole conversation."""
     known = {message.id for message in first} - {None}
     return [*first, *(message for message in more if message.id not in known)]
 
 
 def _merged(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]:
-    """The handoff's messages with our whole turn in them: its calls, then every answer, then what follows."""
+    """The handoff's messages with our complete turn: its calls, then every answer, then the rest."""
     if not ours:
         return theirs
     turn = ours[0]

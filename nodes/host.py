@@ -1,4 +1,4 @@
-"""What a node may know of the graph that runs it. The only file that knows LangGraph's own keys."""
+"""What a node knows about the graph that runs it. The only file that uses LangGraph's configuration keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.schemas import Attempt, Failure
 
 USAGE = ("input", "output", "total", "calls")
-"""Tokens and model calls by their names in an event."""
+"""Names of token and call counts in an event."""
 
 
 def conf(config: RunnableConfig) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def runtime_of(config: RunnableConfig) -> Runtime[Any]:
 
 
 def with_store(config: RunnableConfig, store: BaseStore | None) -> RunnableConfig:
-    """The same config, with this store where the graph above has none of its own to show."""
+    """The same config, with this store if the graph above has none."""
     runtime = runtime_of(config)
     if store is None or runtime.store is not None:
         return config
@@ -42,7 +42,7 @@ def with_store(config: RunnableConfig, store: BaseStore | None) -> RunnableConfi
 
 
 def silent(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
-    """The config for a graph called inside a node, of which no stream of messages or events shows anything."""
+    """The config for a graph called inside a node, so that no stream of messages or events shows it."""
     runtime = replace(runtime_of(config), stream_writer=_discard)
     inside = {**conf(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
     tags, callbacks = [*(config.get("tags") or []), "nostream"], _without_message_streams(config.get("callbacks"))
@@ -51,7 +51,7 @@ def silent(config: RunnableConfig, *, recursion_limit: int, context: bool = True
 
 
 def _without_message_streams(callbacks: Any) -> Any:
-    """The same callbacks without those that stream messages: `nostream` alone does not stop what a node returns."""
+    """The same callbacks without those that stream messages. `nostream` alone does not stop what a node returns."""
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         for handler in manager.handlers:
@@ -67,11 +67,11 @@ def streams_messages(handler: Any) -> bool:
 
 
 def _discard(_event: Any) -> None:
-    """Write nothing."""
+    """Do nothing."""
 
 
 def checkpoints(config: RunnableConfig) -> bool:
-    """Whether somebody keeps checkpoints, so that a person can be asked and the run go on later."""
+    """Whether there are checkpoints, so that a run can pause for a person and resume."""
     return bool(conf(config).get("__pregel_checkpointer"))
 
 
@@ -93,28 +93,28 @@ def has_parent(config: RunnableConfig) -> bool:
 
 
 def was_resumed(config: RunnableConfig) -> bool:
-    """Whether this very node paused for a person who has answered it now, or another that paused beside it."""
+    """Whether this node, or one that ran in parallel, paused for a person who has now answered."""
     scratchpad = conf(config).get("__pregel_scratchpad")
     if scratchpad is None:
         return False
     if scratchpad.resume or scratchpad.get_null_resume() is not None:
         return True
-    # An answer given by id may be for a graph inside this node; only the first step taken after it is meant.
+    # An answer by id may be for a graph inside this node. Only the first step after it counts.
     return bool(conf(config).get("__pregel_resume_map")) and is_first_step(config)
 
 
 def is_first_step(config: RunnableConfig) -> bool:
-    """Whether the graph has taken no step since it was called: a node that is not where it starts goes on then."""
+    """Whether the graph has taken no step since it was called. A node other than the first one is then resumed."""
     steps = steps_of(config)
     return steps is not None and steps[0] <= steps[1]
 
 
 def steps_of(config: RunnableConfig) -> tuple[int, int] | None:
-    """The graph's present step, and the first that it took since it was called; None where nothing runs."""
+    """The graph's current step, and its first step since it was called. None if nothing is running."""
     scratchpad = conf(config).get("__pregel_scratchpad")
     if scratchpad is None:
         return None
-    # LangGraph leaves its own default out of what a node is given.
+    # LangGraph leaves its default out of a node's config.
     limit = config.get("recursion_limit") or _default_recursion_limit()
     return scratchpad.step, scratchpad.stop - limit - 1
 
@@ -131,26 +131,26 @@ def _default_recursion_limit() -> int:
 
 
 def is_running(config: RunnableConfig) -> bool:
-    """Whether a run is under way: an edit by `update_state` asks the routes too, and runs nothing."""
+    """Whether a run is in progress. `update_state` calls the routes too, without running anything."""
     return "__pregel_scratchpad" in conf(config)
 
 
 def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:
-    """The state's values of these fields, for a node that was sent a call and not the state."""
+    """The state's values of these fields, for a node that got a call instead of the state."""
     read = conf(config).get("__pregel_read")
     return cast("dict[str, Any]", read(list(fields), True)) if read is not None else {}
 
 
 def user_of(config: RunnableConfig) -> str | None:
-    """Who the server that runs this graph says is asking; None if it authenticates nobody."""
+    """The user that the server authenticated. None without authentication."""
     server = runtime_of(config).server_info
     identity = getattr(server.user, "identity", None) if server is not None else None
     return str(identity) if identity else None
 
 
 def is_bad_resume(fault: BaseException) -> bool:
-    """Whether a person's reply did not fit what a tool's own interrupt asks for: the run stops and can be answered."""
-    judge = getattr(errors, "is_invalid_resume", None)  # not there in every version that is allowed
+    """Whether a person's reply did not fit a tool's own interrupt. The run stops and can be answered again."""
+    judge = getattr(errors, "is_invalid_resume", None)  # not in every supported version
     return judge is not None and bool(judge(fault))
 
 
@@ -162,7 +162,7 @@ def emit(config: RunnableConfig, event: str, /, **fields: Any) -> None:
 def emit_step(
     config: RunnableConfig, node: str, spent: Sequence[int], *, answered: Any, model: str | None = None, **fields: Any
 ) -> None:
-    """The record of one question to a model, and what was read in the reply; it is not kept in the state."""
+    """The record of one model call and its parsed reply as an event. It is not in the state."""
     if isinstance(answered, BaseMessage):
         model = (answered.response_metadata or {}).get("model_name")
     emit(
@@ -171,14 +171,14 @@ def emit_step(
 
 
 def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | None = None) -> None:
-    """Tell of a failure; the message whose tokens do not stand because of it, if one, by its id."""
+    """The event of a failure, with the id of the message whose streamed tokens it invalidates, if any."""
     emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=message_id)
 
 
 def emit_lesson(
     config: RunnableConfig, kind: str, text: str, action: str, reason: str = "", lesson_id: str | None = None
 ) -> None:
-    """The event of a memo: what became of it, and why."""
+    """The event of a memo: whether it was saved, and why."""
     emit(config, "lesson", action=action, reason=reason, id=lesson_id, text=text, kind=kind)
 
 
@@ -190,9 +190,9 @@ def emit_attempt(config: RunnableConfig, state: Mapping[str, Any], attempt: Atte
 
 
 def hears_tokens(config: RunnableConfig) -> bool:
-    """Whether somebody listens to the tokens of this graph by `stream_mode="messages"`.
+    """Whether a caller streams the tokens of this graph with `stream_mode="messages"`.
 
-    Under `stream_events(version="v3")` the handler has another name: there LangGraph shows finished messages itself,
+    Under `stream_events(version="v3")` the handler has another name. There LangGraph itself shows finished messages,
     except those whose tokens it has seen.
     """
     callbacks = config.get("callbacks")

@@ -1,4 +1,4 @@
-"""Observe: what came of a turn's calls: errors and their class, loops, a direct answer."""
+"""Observe: read the results of a turn's calls, and detect errors, loops and direct answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVIDENCE = 4_000
 
 
 class RanCall(NamedTuple):
-    """A call as it ran, its answer, and the error it ended in, if it did; `seen` is what the loop detector sees."""
+    """A call as it ran, its answer, and its error, if any. `seen` is what the loop detector sees."""
 
     call: ToolCall
     answer: ToolMessage
@@ -36,7 +36,7 @@ class RanCall(NamedTuple):
 
 
 def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, config: RunnableConfig) -> Update:
-    """The failure of this turn, if there is one, and the trail with this turn on it."""
+    """The failure of this turn, if any, and the loop detector's trail with this turn added."""
     turn, answers = last_turn(state["messages"])
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
@@ -63,7 +63,7 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
     if failures:
         failure = failures[-1] if loop is not None else failures[0]
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
-        if loop is not None:  # an error is in the conversation already, a loop is not
+        if loop is not None:  # an error is already in the conversation, a loop is not
             cause = prompts.render("failed", evidence=fenced(failure.evidence))
             state = {**state, "patch": update.get("patch", state["patch"])}
             update["patch"] = with_failure_turn(state, len(update["failures"]), cause=cause)
@@ -76,9 +76,9 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
 
 
 def _cleared_by_an_edit(state: State) -> Update:
-    """A person may have put calls in place of a waiting answer, a failure or an end: those are cleared.
+    """If a person's calls replaced a waiting answer, a failure or a stop, clear it.
 
-    Edited calls are cleared with the turn: some servers give the same ids again in the next.
+    Edited calls are cleared with the turn, because some servers reuse the ids in the next turn.
     """
     replaced: Update = {name: None for name in ("decision", "failure", "stop") if state.get(name) is not None}
     if "failure" in replaced and state["patch"] and state["patch"][-1]["failure"] == failure_number(state):
@@ -94,7 +94,7 @@ def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCa
 
 
 def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
-    """The call that ran, in whose place a person may have put another, and what came of it."""
+    """The call that ran, which a person may have edited, and its result."""
     call = state["edits"].get(str(call["id"]), call)
     error = _error(state, call, answer)
     seen = Seen(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
@@ -118,7 +118,7 @@ def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     how = answer.artifact if isinstance(answer.artifact, dict) else {}
     error_class: ErrorClass = how.get("error_class") or "exception"
     evidence = bounded(f"{call['name']}({call['args']}) failed. {answer.text}", EVIDENCE)
-    # The call's own values are an instance's: quoted back in an error, they do not make it another mistake.
+    # An error that quotes the call's own values is the same mistake as one that quotes others.
     mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}", texts_in(call["args"]))
     return new_failure(state, "tool_error", evidence, mark, tool=call["name"], error_class=error_class)
 
@@ -132,7 +132,7 @@ def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
 
 
 def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
-    """The calls that are not run again, each with the last result, which is quoted in place of another run."""
+    """The calls that must not run again, each with its last result, which is quoted instead."""
     if loop.kind not in ("same_call", "cycle"):
         return {}
     wanted, out = set(loop.calls), dict[str, Blocked]()
@@ -151,7 +151,7 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
 
 
 def _direct_answer(tools: Toolbox, state: State, ran: Sequence[RanCall]) -> Waiting | None:
-    """The answer of a tool with `return_direct`, without the note on an edited call: that is for the model."""
+    """The answer of a tool with `return_direct`, without the note on an edited call, which is for the model."""
     for call, answer, _, _ in ran:
         if call["name"] in tools.direct and answer.status != "error":
             is_edited = answer.tool_call_id in state["edits"]

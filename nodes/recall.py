@@ -1,4 +1,4 @@
-"""Recall: find the few lessons that fit this task or this failure; there may be none."""
+"""Recall: find the few lessons that fit this task or this failure, if any."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from langgraph_reflexion.state import Recalled, State, Update, task_in
 
 
 def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
-    """The lessons recalled so far, with those that fit now: by task at the start, by failure after one."""
+    """The lessons recalled so far, and those that fit now: by task at the start, by failure after a failure."""
     book = memory.book(state, config)
     nothing: Update = {"progress": {"node": "recall", "lessons": []}}
     if book is None:
@@ -48,7 +48,7 @@ def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, co
 def find_lessons(
     book: LessonBook, tools: Toolbox, budget: Budget, state: State, failure: Failure | None, seen: Sequence[str]
 ) -> Waits[Selection]:
-    """The lessons that fit, without those in `seen`, those this run wrote, and what its failure turns already say."""
+    """The lessons that fit, except those in `seen`, those this run wrote, and those its prompt already has."""
     task = task_in(state)
     exclude = [*seen, *state["lessons_written"]]
     wait = either(book.recall, book.arecall, task, tools.names, failure, topic_for(task, book.policy), exclude=exclude)
@@ -60,7 +60,7 @@ def find_lessons(
 
 
 def choose_shown(memory: AgentMemory, state: State, lessons: Selection, step: int) -> list[Recalled]:
-    """Each lesson: shown, withheld for comparison, or held back where lessons do no good."""
+    """Each lesson as shown, withheld for comparison, or held back."""
     run, share = state["about"]["id"], memory.policy.control_share
     found = [Recalled(lesson=lesson, shown=not withheld(lesson, run, share), step=step) for lesson in lessons]
     if lessons.held is not None:
@@ -69,7 +69,7 @@ def choose_shown(memory: AgentMemory, state: State, lessons: Selection, step: in
 
 
 def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:
-    """Whether a lesson was shown and the failure it is bound to came back after that."""
+    """Whether a lesson was shown and its failure came back after that."""
     bound = recalled.lesson.trigger.fingerprint if recalled.lesson.trigger else None
     if not recalled.shown or not bound:
         return False

@@ -1,4 +1,4 @@
-"""Every choice there is: `Limits` and `MemoryPolicy` when a graph is built, `Context` when it is run."""
+"""The settings: `Limits` and `MemoryPolicy` for building a graph, `Context` for running it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from langgraph_reflexion.schemas import Depth
 
 Namespace = tuple[str, ...]
-"""Where in a store something lives; nothing crosses it."""
+"""The place of data in a store. Nothing is shared between namespaces."""
 FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
-"""A field of a namespace's label, filled from the context."""
+"""A field in a namespace label, filled from the context."""
 
 
 class _Settings(BaseModel):
-    """Frozen, and strict about names: a misspelt setting is an error, not a silence."""
+    """Frozen and strict: an unknown setting raises an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,24 +33,24 @@ class _Settings(BaseModel):
 
 
 class Limits(_Settings):
-    """How far a run may go. The step, attempt or reflection after the last is never taken."""
+    """Limits of a run. A run never exceeds them by a step, attempt or reflection."""
 
     max_steps: int = Field(default=25, ge=1, description="Decisions in a run.")
-    max_attempts: int = Field(default=3, ge=1, description="Answers that the checks may judge.")
+    max_attempts: int = Field(default=3, ge=1, description="Answers that the checks judge in a run.")
     max_reflections: int = Field(default=3, ge=0, description="Reflections in a run.")
     decision_retries: int = Field(
-        default=1, ge=0, description="How often a reply that cannot stand is repaired in the same step."
+        default=1, ge=0, description="How often the model is asked again after an invalid reply, in the same step."
     )
     tool_retries: int = Field(
-        default=2, ge=0, description="How often a call is repeated after a transient error of the tool."
+        default=2, ge=0, description="How often a call is retried after a transient error of the tool."
     )
     model_retries: int = Field(
-        default=1, ge=0, description="How often a model call is repeated after a lost connection."
+        default=1, ge=0, description="How often a model call is retried after a lost connection."
     )
     tool_timeout: float | None = Field(default=None, gt=0, description="Seconds for one tool call.")
-    loop_threshold: int = Field(default=2, ge=2, description="The same call this many times in a row is a loop.")
+    loop_threshold: int = Field(default=2, ge=2, description="How many times in a row the same call makes a loop.")
     success_score: float = Field(
-        default=80, ge=0, le=100, description="The score that accepts an answer if no verdict decides."
+        default=80, ge=0, le=100, description="The lowest accepted score, if a verdict has only a score."
     )
     min_improvement: float = Field(
         default=0.05,
@@ -58,24 +58,26 @@ class Limits(_Settings):
         allow_inf_nan=False,
         description="The relative gain over the best score that counts as progress.",
     )
-    stalled_attempts: int = Field(default=2, ge=1, description="Attempts in a row without progress that end the run.")
-    stuck_similarity: float = Field(
-        default=0.8, gt=0, le=1, description="Two reflections more alike than this say the same."
+    stalled_attempts: int = Field(
+        default=2, ge=1, description="The run ends after this many attempts without progress."
     )
-    max_depth: Depth = Field(default="deep", description="The deepest reflection asked for.")
+    stuck_similarity: float = Field(
+        default=0.8, gt=0, le=1, description="Two reflections more similar than this count as the same."
+    )
+    max_depth: Depth = Field(default="deep", description="The deepest kind of reflection.")
     inline_every: int = Field(
-        default=5, ge=1, description="Steps between two self-checks, with `self_reflection='inline'`."
+        default=5, ge=1, description="Steps between two self-checks with `self_reflection='inline'`."
     )
     history_tokens: int | None = Field(
-        default=None, ge=1, description="Above this, old tool results are shortened in the prompt."
+        default=None, ge=1, description="If the prompt has more tokens, old tool results in it are shortened."
     )
     token_budget: int | None = Field(
         default=None,
         ge=1,
-        description="Input and output tokens of all model calls of a run.",
+        description="Input and output tokens for all model calls of a run.",
     )
     deadline: float | None = Field(
-        default=None, gt=0, description="Seconds for a run. Waiting for a person is not counted."
+        default=None, gt=0, description="Seconds for a run, without the time spent waiting for a person."
     )
 
     @field_validator("deadline", "tool_timeout", mode="before")
@@ -85,27 +87,34 @@ class Limits(_Settings):
 
 
 class MemoryPolicy(_Settings):
-    """What is remembered, how much of it is shown, and where it lives."""
+    """What is remembered, where it is saved, and how much of it is shown."""
 
     namespace: Namespace | None = Field(
         default=None, description="Where lessons live. `{user_id}` and other fields are filled from the context."
     )
     max_lessons: int = Field(default=3, ge=0, description="Lessons shown at a time.")
     lesson_tokens: int = Field(default=400, ge=0, description="Tokens the shown lessons may take.")
-    min_confidence: float = Field(default=70, ge=0, le=100, description="Below it a lesson serves its own run only.")
+    min_confidence: float = Field(
+        default=70, ge=0, le=100, description="A lesson with lower confidence is used only in its own run."
+    )
     max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
     expires_after: timedelta | None = Field(default=None, description="The age at which a lesson expires.")
-    control_share: float = Field(default=0.2, ge=0, le=1, description="Share of runs that go without a candidate.")
-    topics: Callable[[str], str] | None = Field(
-        default=None, description="A function of the task that returns its topic in a word; by default a built-in one."
+    control_share: float = Field(
+        default=0.2, ge=0, le=1, description="Share of runs from which a candidate is withheld."
     )
-    keep_runs: int = Field(default=10_000, ge=1, description="Episodes kept in a namespace; the oldest go first.")
+    topics: Callable[[str], str] | None = Field(
+        default=None,
+        description="A function that returns the topic of a task as one word, instead of the built-in one.",
+    )
+    keep_runs: int = Field(
+        default=10_000, ge=1, description="Episodes kept in a namespace. The oldest are deleted first."
+    )
     guard: Any = Field(
         default=None,
         description="A chat model, its name, or a function of a new lesson's text that returns None, or the reason to "
         "set the lesson aside.",
     )
-    approve: bool = Field(default=False, description="Show no lesson before a person approved it.")
+    approve: bool = Field(default=False, description="Show a lesson only after a person has approved it.")
     trusted_tools: tuple[str, ...] = Field(
         default=(), description="Tools whose words a lesson may repeat; a lesson in another tool's words is set aside."
     )
@@ -158,7 +167,7 @@ class MemoryPolicy(_Settings):
             for label in self.namespace:
                 if not label or "." in label:
                     raise ValueError(f"`namespace` must hold labels without dots and none empty, got {label!r}")
-                # Taken as it stands, a misspelt field would be one memory for all users.
+                # Otherwise a misspelt field would make all users share one memory.
                 if set("{}") & set(FIELD.sub("", label)):
                     raise ValueError(f"`namespace` has fields such as {{user_id}}, a name in braces, got {label!r}")
             if self.namespace[0] == "langgraph":
@@ -167,22 +176,22 @@ class MemoryPolicy(_Settings):
 
 
 class Context(BaseModel):
-    """What one run is given beside its messages. Subclass it for more fields."""
+    """Values for a single run. Subclass it to add fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    user_id: str | None = Field(default=None, description="Whose run this is. Fills `{user_id}` in a namespace.")
+    user_id: str | None = Field(default=None, description="The user of the run. Fills `{user_id}` in a namespace.")
     model: str | None = Field(
-        default=None, description="The name of one of the models, if the agent has a mapping of them."
+        default=None, description="The name of one of the models, if the agent has a mapping of models."
     )
 
 
 UTC_NOW = partial(datetime.now, UTC)
-"""The clock where the caller gives none."""
+"""The default clock."""
 
 
 def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
-    """The caller's clock, whose times can be set beside those that a store holds; without one, the time."""
+    """The caller's clock, checked to return aware datetimes. Without one, the default clock."""
     if clock is None or clock is UTC_NOW:
         return UTC_NOW
     if not callable(clock):
@@ -198,5 +207,5 @@ def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
 
 
 def field_of(context: Any, name: str) -> Any:
-    """A field by name of whatever the context is; None where it has none."""
+    """A field of the context, which may be a mapping or an object. None if it has no such field."""
     return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)

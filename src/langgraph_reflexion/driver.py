@@ -1,8 +1,8 @@
-"""Write code that waits once, and run it sync or async.
+"""Write waiting code once, and run it sync or async.
 
-Code that has to wait for a model, a tool, a store or a caller's function is a generator: it yields a `Wait`, which
-holds a sync and an async way to get one result, and is sent that result. `run_sync` and `run_async` drive it.
-An exception is raised at the `yield`, where the generator decides what to do about it.
+Code that waits for a model, a tool, a store or a caller's function is a generator. It yields a `Wait`, which holds a
+sync and an async function for one result, and receives that result from the `yield`. `run_sync` and `run_async` drive
+it. An exception is raised at the `yield`, where the generator can handle it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One result to wait for, with a sync and an async way to get it."""
+    """One result to wait for, with a sync and an async function to get it."""
 
     sync: Callable[[], Any]
     later: Callable[[], Awaitable[Any]]
@@ -35,7 +35,7 @@ def either(sync: Callable[P, Any], later: Callable[P, Awaitable[Any]], *args: P.
 
 
 def run_sync(steps: Generator[Y, Any, T], wait: Callable[[Y], Any] = methodcaller("sync")) -> T:
-    """Run a generator to its end the sync way, sending it what `wait` returns or raises for each value it yields."""
+    """Run a generator to its end in sync code. For each value it yields, send it what `wait` returns or raises."""
     try:
         wanted = next(steps)
         while True:
@@ -51,7 +51,7 @@ def run_sync(steps: Generator[Y, Any, T], wait: Callable[[Y], Any] = methodcalle
 
 
 async def run_async(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[Any]] = methodcaller("later")) -> T:
-    """The same the async way."""
+    """The same in async code."""
     try:
         wanted = next(steps)
         while True:

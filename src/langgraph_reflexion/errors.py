@@ -12,7 +12,7 @@ class PromptError(ReflexionError, ValueError):
 
 
 class ModelError(ReflexionError, ValueError):
-    """A model that was asked for by name cannot be created."""
+    """A model given by name cannot be created."""
 
 
 class LessonError(ReflexionError, ValueError):

@@ -1,4 +1,4 @@
-"""The values every room speaks of: decisions, failures, verdicts, reflections, lessons, outcomes, and their words."""
+"""The types that all packages share: decisions, failures, verdicts, reflections, lessons and outcomes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Signal = Literal[
     "no_progress",
 ]
 DECISION_SIGNALS: tuple[Signal, ...] = ("parse_error", "schema_error", "unknown_tool", "rule_violation")
-"""The signals of a decision that cannot stand."""
+"""The signals of an invalid decision."""
 ErrorClass = Literal["timeout", "rate_limit", "bad_arguments", "permission", "exception"]
 Action = Literal["tool_call", "finish", "replan", "ask_user"]
 RootCause = Literal[
@@ -71,7 +71,7 @@ StopReason = Literal[
 
 
 class Value(BaseModel):
-    """Frozen; an unknown field is an error."""
+    """Frozen. An unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -111,27 +111,27 @@ class Failure(Value):
 
 
 class Dimension(Value):
-    """One side of an answer with a score of its own."""
+    """One aspect of an answer, with its own score."""
 
     score: float
     feedback: str = ""
 
 
 class Verdict(Value):
-    """What a check says of an answer. If it states no decision, its score decides."""
+    """A check's judgement of an answer. If `passed` is not set, the score decides."""
 
     passed: bool | None = None
     score: float | None = None
     issues: list[str] = Field(default_factory=list)
     dimensions: dict[str, Dimension] = Field(default_factory=dict)
     feedback: str = ""
-    check: str = Field(default="", description="The name of the check that says it.")
-    edited: str | None = Field(default=None, description="The answer as a person put it, in place of the one judged.")
+    check: str = Field(default="", description="The name of the check.")
+    edited: str | None = Field(default=None, description="The answer as edited by a person, if it was.")
 
     @model_validator(mode="before")
     @classmethod
     def _within_range(cls, given: Any) -> Any:
-        """A score out of range, a dimension's too, is clamped, and the issues say so."""
+        """Clamp a score that is out of range, also of a dimension, and say so in the issues."""
         if not isinstance(given, dict):
             return given
         notes, fields = [], dict(given)
@@ -156,7 +156,7 @@ def _nearest(score: float) -> float:
 
 
 class Run(Value):
-    """What a check is given beside the answer."""
+    """What a check gets in addition to the answer."""
 
     task: str
     messages: SkipValidation[Sequence[AnyMessage]] = ()
@@ -165,15 +165,15 @@ class Run(Value):
     attempt: int = 1
     context: Any = None
     success_score: float = 80.0
-    """The score from which a verdict accepts that states no decision."""
+    """The lowest accepted score, for a verdict without `passed`."""
     model: Any = Field(default=None, repr=False)
-    """The agent's own chat model, for a check that says `wants_model`."""
+    """The agent's chat model, for a check with `wants_model`."""
     prompts: Any = Field(default=None, repr=False)
-    """The agent's prompts, for a check that asks a model."""
+    """The agent's prompts, for a check that calls a model."""
     model_retries: int = 0
-    """How often a lost connection to that model is tried again (`Limits.model_retries`)."""
+    """How often a call of that model is retried after a lost connection (`Limits.model_retries`)."""
     id: str = ""
-    """The run's id, for a check that records what it asked."""
+    """The run's id, for a check that records its requests."""
 
 
 class Fix(Value):
@@ -189,7 +189,7 @@ class Fix(Value):
 
 
 class Memo(Value):
-    """Something a reflection asks to be remembered."""
+    """Something that a reflection asks to remember."""
 
     kind: Kind = Field(
         description="`rule`: always or never; `pattern`: how to go about a sort of problem; "
@@ -201,7 +201,7 @@ class Memo(Value):
 
 
 class Reflection(Value):
-    """One look at one failure: its cause, a plan, and what to remember."""
+    """The analysis of one failure: its cause, a plan, and what to remember."""
 
     failure_signal: str
     root_cause: RootCause
@@ -246,7 +246,7 @@ class Usage(Value):
 
 
 class Spending(Usage):
-    """What the agent spent, with the cost of its reflections apart."""
+    """What the agent used, with the cost of reflections listed separately."""
 
     reflection: Usage = Usage()
 
@@ -277,13 +277,13 @@ class Outcome(Value):
     reflections: list[Reflection] = Field(default_factory=list)
     lessons_used: list[str] = Field(default_factory=list)
     lessons_written: list[str] = Field(default_factory=list)
-    memory: str = Field(default="", description="Why lessons that fit were held back, where memory does no good.")
+    memory: str = Field(default="", description="Why matching lessons were held back, if any were.")
     usage: Spending = Spending()
     seconds: float = 0.0
 
     @property
     def best(self) -> Attempt | None:
-        """The accepted attempt, else the answered one with the highest score; of equal ones the later."""
+        """The accepted attempt, else the one with an answer and the highest score. Of equal ones, the later."""
         return self.last if self.stop_reason in ("accepted", "unchecked") else best_of(self.attempts) or self.last
 
     @property
@@ -294,18 +294,18 @@ class Outcome(Value):
 
     @property
     def last(self) -> Attempt | None:
-        """The attempt the run ended with."""
+        """The last attempt of the run."""
         return self.attempts[-1] if self.attempts else None
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
-    """The attempt with an answer and the highest score; of equal ones the later."""
+    """The attempt with an answer and the highest score. Of equal ones, the later."""
     answered = [attempt for attempt in reversed(attempts) if attempt.answer is not None]
     return max(answered, key=lambda attempt: -1.0 if attempt.score is None else attempt.score, default=None)
 
 
 class Trigger(Value):
-    """The failure, and the tool, that a lesson is bound to."""
+    """The failure and the tool that a lesson belongs to."""
 
     signal: Signal | None = None
     tool: str | None = None
@@ -313,7 +313,7 @@ class Trigger(Value):
 
 
 class Lesson(Value):
-    """What is kept of a reflection, and its record since."""
+    """What is saved of a reflection, with its record since."""
 
     kind: Kind
     text: str
@@ -327,7 +327,7 @@ class Lesson(Value):
     origin: Origin = "judged"
     status: LessonStatus = "candidate"
     confidence: float | None = Field(default=None, ge=0, le=100)
-    sources: list[str] = Field(default_factory=list, description="Ids of the episodes it rests on.")
+    sources: list[str] = Field(default_factory=list, description="Ids of the episodes it is based on.")
     shown: int = 0
     wins: int = 0
     losses: int = 0
@@ -348,11 +348,11 @@ class Lesson(Value):
 
 
 TEXTS = ("text", "when", "when_not", "why", "topic", "tags", "name")
-"""The fields of a lesson that hold words: they are masked, cut to length, screened, and may be edited in a file."""
+"""The text fields of a lesson. They are masked, truncated and screened, and can be edited in an exported file."""
 
 
 class Episode(Value):
-    """The record of one finished run. Its id is the run's."""
+    """The record of one finished run. Its id is the run id."""
 
     id: str
     task: str
@@ -360,11 +360,15 @@ class Episode(Value):
     success: bool | None = None
     score: float | None = None
     shown: list[str] = Field(default_factory=list, description="Ids of the lessons the run was shown.")
-    withheld: list[str] = Field(default_factory=list, description="Ids of those it was meant to go without.")
-    written: list[str] = Field(default_factory=list, description="Ids of those it wrote, and went on with.")
-    failed: list[str] = Field(default_factory=list, description="Ids of those whose own failure came back after that.")
-    recalled_at: dict[str, int] = Field(default_factory=dict, description="The step at which each came up; 0 at first.")
-    memory: str = Field(default="", description="Why lessons that fit were held back, where memory does no good.")
+    withheld: list[str] = Field(default_factory=list, description="Ids of the lessons withheld from the run.")
+    written: list[str] = Field(default_factory=list, description="Ids of the lessons it wrote and then used.")
+    failed: list[str] = Field(
+        default_factory=list, description="Ids of lessons whose own failure came back after that."
+    )
+    recalled_at: dict[str, int] = Field(
+        default_factory=dict, description="The step when each lesson was recalled; 0 at the start."
+    )
+    memory: str = Field(default="", description="Why matching lessons were held back, if any were.")
     failures: list[Failure] = Field(default_factory=list)
     reflections: list[Reflection] = Field(default_factory=list)
     created_at: datetime | None = None

@@ -1,10 +1,10 @@
-"""The state of a run: what goes in, what comes out, what is private, and which node writes each field.
+"""The state of a run: input, output and private fields, and which node writes each field.
 
-Channels and checkpoints hold plain data and messages, so any checkpointer restores them without a list of our types.
-Nodes read the exact types named here, and a caller reads `outcome` as an `Outcome`. A run that recalls nothing and
-fails nowhere keeps its private fields small: they do not grow with its steps.
+Channels and checkpoints hold plain data and messages, so any checkpointer restores them without an allow list for our
+types. Nodes read the exact types named here, and a caller reads `outcome` as an `Outcome`. In a run without lessons and
+failures, the private fields stay small: they do not grow with its steps.
 
-The annotations are real types, not strings: LangGraph reads them again for every route of every agent it builds.
+The annotations are real types, not strings, because LangGraph reads them again for every route of every agent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from langgraph_reflexion.schemas import Action, Attempt, Failure, Lesson, Outcome, Reflection, StopReason, Verdict
 
 Update = dict[str, Any]
-"""What a node changed, and nothing else."""
+"""Only what a node changed."""
 
 
 class About(TypedDict):
@@ -29,17 +29,17 @@ class About(TypedDict):
 
     id: str
     task: str
-    """Empty if a message with an id holds it."""
+    """Empty if the task is in a message with an id."""
     task_id: str | None
     started: float
     namespace: list[str] | None
-    """Where its lessons live; None where it has no memory."""
+    """The namespace of its lessons. None if it has no memory."""
     before: str | None
-    """The run that this one's feedback speaks of."""
+    """The run that the feedback of this run is about."""
 
 
 class Mark(TypedDict):
-    """Where the attempt at hand began: what the run had spent, failed and waited by then."""
+    """The start of the current attempt: the run's cost, failures and waiting time until then."""
 
     spent: list[int]
     at: float
@@ -48,38 +48,38 @@ class Mark(TypedDict):
 
 
 class Tally(TypedDict):
-    """Counts of this run, its cost, and the moments that elapsed time is read from."""
+    """The run's counts, cost and timestamps."""
 
     steps: int
     attempts: int
     reflections: int
     meta: int
-    """Reflections that judged the strategy itself; they count among `reflections` too."""
+    """Reflections of depth `meta`, which also count as `reflections`."""
     remembered: int
-    """How many reflections `remember` has seen."""
+    """How many reflections `remember` has processed."""
     wrote: dict[str, int]
     """Which failure of the run each lesson was written about, counted from one."""
     advised: list[int]
-    """How many attempts there were when each reflection was made."""
+    """The number of attempts when each reflection was made."""
     at: float
-    """When this was last written: the time until a person answers is not the run's."""
+    """When this was last written, to subtract the time until a person answers."""
     waited: float
-    """Seconds of waiting for a person so far."""
+    """Seconds spent waiting for a person so far."""
     spent: list[int]
-    """Input, output and total tokens, and model calls; those of reflecting apart in `reflecting`."""
+    """Input, output and total tokens, and model calls. Those of reflections are also in `reflecting`."""
     reflecting: list[int]
     mark: Mark
 
 
 class Blocked(TypedDict):
-    """A repeated call: how often it was asked for since, and its last result, quoted in place of another run."""
+    """A blocked call: how often it was requested since, and its last result, which is quoted instead of a new call."""
 
     asked: int
     result: str
 
 
 class Waiting(TypedDict):
-    """A decision that no message holds: an answer that is still to be checked, a question, or an ending."""
+    """A decision that is not in a message: an answer to check, a question, or the end of a run."""
 
     action: Action
     text: str
@@ -88,25 +88,25 @@ class Waiting(TypedDict):
 
 
 class FailureTurn(TypedDict):
-    """What one failure adds to the prompt: one user turn, and where in the conversation it stands."""
+    """What one failure adds to the prompt: one user message, and its place in the conversation."""
 
     failure: int
-    """Which failure of the run it is about, counted from one."""
+    """The number of the failure in the run, counted from one."""
     after: str | None
-    """Id of the message it follows; where that message is gone, the turn stands at the end."""
+    """Id of the message it follows. If that message is gone, this one goes to the end."""
     shown: list[AnyMessage]
-    """The refused answer or invalid decision, which is in no message of the conversation."""
+    """The rejected answer or invalid decision, which is not in the conversation."""
     cause: str
-    """What went wrong, where the conversation does not say it."""
+    """What went wrong, if the conversation does not say it."""
     patch: str
     lessons: list[str]
     """Ids of the lessons recalled for it."""
     memos: list[dict[str, str]]
-    """What its reflection wants remembered: kind, text and occasion of each."""
+    """What its reflection asks to remember: the kind, text and `when` of each."""
 
 
 class Recalled(BaseModel):
-    """A lesson that came up in this run, and whether it was shown or withheld for comparison."""
+    """A lesson recalled in this run, and whether it was shown or withheld for comparison."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -114,11 +114,11 @@ class Recalled(BaseModel):
     shown: bool
     step: int
     why: str = ""
-    """Why it was held back, where it was not for comparison."""
+    """Why it was held back, if not for comparison."""
 
 
 class Handoff(TypedDict):
-    """A tool's command to the parent graph, as plain data: `finish` makes the `Command` of it."""
+    """A tool's command to the parent graph as plain data. `finish` turns it into a `Command`."""
 
     goto: Any
     update: list[tuple[str, Any]]
@@ -126,7 +126,7 @@ class Handoff(TypedDict):
 
 
 class OutcomeChannel(LastValue[Outcome | None]):
-    """Holds the outcome typed, for callers and `get_state`; a checkpoint and a node's writes hold it as plain data."""
+    """Gives callers and `get_state` a typed outcome. Checkpoints and writes of nodes hold it as plain data."""
 
     def update(self, values: Sequence[Any]) -> bool:
         return super().update([_typed(Outcome, value) for value in values])
@@ -139,36 +139,36 @@ class OutcomeChannel(LastValue[Outcome | None]):
 
 
 class Input(TypedDict, total=False):
-    """What a caller gives."""
+    """The input of a graph."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     """Written by `begin` (repairs, feedback), `decide` (calls, questions), `tool`, `ask`, `finish`."""
     feedback: str | None
-    """What the user says of the last run's answer. Taken away by `begin`."""
+    """The user's feedback on the last run's answer. Removed by `begin`."""
 
 
 class Output(TypedDict, total=False):
-    """What a caller gets."""
+    """The output of a graph."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     structured_response: Any
-    """The answer as a value of the response form. Written by `begin`, `check`."""
+    """The answer as a value of the response format. Written by `begin`, `check`."""
     outcome: Annotated[Outcome | None, OutcomeChannel]
     """Written by `begin`, `finish`."""
     progress: Annotated[dict[str, Any], EphemeralValue]
-    """What the last node did, for a stream of updates: a parent graph and a server see only what is in the output.
-    Written by every node that may change nothing else there; gone after the next step."""
+    """What the last node did, for a stream of updates, because a parent graph and a server see only the output. Written
+    by every node that may change nothing else in the output. Removed after the next step."""
 
 
 class Named(TypedDict, total=False):
-    """What a node leaves for the next, each in a channel of its own."""
+    """What a node leaves for the next, each field in its own channel."""
 
     decision: Waiting | None
     """Written by `begin`, `decide`, `observe` (a direct answer), `ask` (no one to ask), `check`, `wrap_up`."""
     failure: Failure | None
-    """The present failure. Written by `begin`, `decide`, `observe`, `check`."""
+    """The current failure. Written by `begin`, `decide`, `observe`, `check`."""
     verdicts: list[Verdict]
-    """The last answer's verdicts. Written by `begin`, `check`."""
+    """The verdicts on the last answer. Written by `begin`, `check`."""
     reflections: list[Reflection]
     """Written by `begin`, `reflect`."""
     patch: list[FailureTurn]
@@ -183,34 +183,34 @@ class Named(TypedDict, total=False):
 
 
 class Held(TypedDict, total=False):
-    """Private fields that share one channel, `run`: LangGraph copies every channel for every route."""
+    """Private fields that share one channel, `run`, because LangGraph copies every channel for every route."""
 
     about: About
     """Written by `begin`."""
     tally: Tally
     """Written by `begin`, and by every node that spends steps, tokens or time."""
     trail: list[Any]
-    """The last few turns as the loop detector reads them. Written by `begin`, `observe`, `reflect`."""
+    """The last few turns, for the loop detector. Written by `begin`, `observe`, `reflect`."""
     blocked: dict[str, Blocked]
-    """Calls that are not run again, by their canonical key. Written by `begin`, `observe`, `reflect`."""
+    """Calls that must not run again, by canonical key. Written by `begin`, `observe`, `reflect`."""
     failures: list[Failure]
     """All failures of the run. Written by the same nodes as `failure`."""
     hint: str
-    """Shown in the next prompt alone. Written by `begin`, `decide`, `observe` (a self-check)."""
+    """Shown only in the next prompt. Written by `begin`, `decide`, `observe` (a self-check)."""
     asked_on: str | None
-    """Id of the last message that the newest decision was asked on. Written by `begin`, `decide`."""
+    """Id of the last message in the prompt of the latest decision. Written by `begin`, `decide`."""
     edits: dict[str, Any]
-    """Calls a person changed before they ran, by call id. Written by `begin`, `ask`, `observe`."""
+    """Calls that a person edited before they ran, by call id. Written by `begin`, `ask`, `observe`."""
     handoffs: list[Handoff]
     """The handoffs of the turn. Written by `begin`, `tool`."""
     resumed_at: float
-    """When a person last answered; the latest stands. Written by `begin`, `ask`, `tool`, `check`."""
+    """When a person last answered. Written by `begin`, `ask`, `tool`, `check`."""
     attempts: list[Attempt]
     """Written by `begin`, `check`, `wrap_up`, `attempt`."""
     work: list[AnyMessage]
-    """What a trial's worker said and did on its way to the last answer. Written by `begin`, `attempt`."""
+    """The messages of a trial's worker that led to the last answer. Written by `begin`, `attempt`."""
     stop: StopReason | None
-    """Why the run cannot go on. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
+    """Why the run cannot continue. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
     reason: str
     """The same in a sentence. Written by the same nodes as `stop`."""
 
@@ -219,7 +219,7 @@ HELD = frozenset(Held.__annotations__)
 
 
 def held(left: Held, right: Held) -> Held:
-    """The reducer of `run`: a node's changes, or everything anew from `begin`, which writes `about`."""
+    """The reducer of `run`: merge a node's changes, or replace everything if `begin` writes `about`."""
     if "about" in right:
         return right
     out: Held = {**left, **right}
@@ -231,17 +231,17 @@ def held(left: Held, right: Held) -> Held:
 
 
 class Channels(Input, Output, Named, total=False):
-    """The state as LangGraph keeps it."""
+    """The state as LangGraph stores it."""
 
     run: Annotated[Held, held]
 
 
 class State(Input, Output, Named, Held, total=False):
-    """The state as a node is given it: the fields of `run` beside the rest."""
+    """The state that a node gets: the fields of `run` next to the others."""
 
 
 class RouteChannels(TypedDict, total=False):
-    """What the routes read, and no more: it is read again at every step."""
+    """Only what the routes read, because LangGraph reads it again at every step."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     decision: Waiting | None
@@ -251,7 +251,7 @@ class RouteChannels(TypedDict, total=False):
 
 
 class RouteState(RouteChannels, Held, total=False):
-    """The same as a route is given it."""
+    """The state that a route gets."""
 
 
 CHANNELS = (*Channels.__annotations__,)
@@ -282,7 +282,7 @@ BLANK: MappingProxyType[str, Any] = MappingProxyType(
         "reason": "",
     }
 )
-"""The value of a field that no node has written; such a field takes no space in a checkpoint."""
+"""The values of fields that no node has written. Such a field takes no space in a checkpoint."""
 
 
 TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
@@ -296,11 +296,11 @@ TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
         "recalled": Recalled,
     }
 )
-"""Fields that nodes read as these types; channels hold them as plain data."""
+"""Fields that nodes read as these types. Channels hold them as plain data."""
 
 
 def read_channels(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of the channels, with the fields of `run` beside them and blanks for what nobody has written."""
+    """The values of the channels, with the fields of `run` next to them, and blanks for unwritten fields."""
     out: dict[str, Any] = BLANK | values | (values.get("run") or {})
     for name, kind in TYPED.items():
         if value := out[name]:
@@ -309,7 +309,7 @@ def read_channels(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_channels(update: Any) -> Any:
-    """What a node returned as the channels take it: plain data, the fields of `run` in `run`."""
+    """A node's update in the format of the channels: plain data, with the fields of `run` in `run`."""
     if isinstance(update, list):
         return [write_channels(part) for part in update]
     if not isinstance(update, dict):  # nothing, or a `Command`
@@ -322,21 +322,21 @@ def write_channels(update: Any) -> Any:
 
 
 def _typed(kind: type[BaseModel], value: Any) -> Any:
-    """Plain data as values of this type; anything else as it is."""
+    """Plain data as values of this type. Anything else is unchanged."""
     if isinstance(value, list):
         return [_typed(kind, part) for part in value]
     return kind.model_validate(value) if isinstance(value, dict) else value
 
 
 def _plain(value: Any) -> Any:
-    """Values of our types as plain data; anything else as it is."""
+    """Values of our types as plain data. Anything else is unchanged."""
     if isinstance(value, list):
         return [_plain(part) for part in value]
     return value.model_dump() if isinstance(value, BaseModel) else value
 
 
 def task_in(state: Mapping[str, Any]) -> str:
-    """The task of this run, whatever the user has said since."""
+    """The task of this run, even if the user has written more since."""
     about: About = state["about"]
     if about["task"]:
         return about["task"]
@@ -347,12 +347,12 @@ def task_in(state: Mapping[str, Any]) -> str:
 
 
 def shown_in(state: Mapping[str, Any]) -> list[AnyMessage]:
-    """The conversation, followed in a trial by the work of the last attempt."""
+    """The conversation. In a trial, the work of the last attempt follows."""
     return [*state["messages"], *(state.get("work") or [])]
 
 
 def task_of(messages: Sequence[AnyMessage]) -> str:
-    """The last thing the user said, whatever handoff messages follow it."""
+    """The last message of the user, even if handoff messages follow it."""
     for message in reversed(messages):
         if isinstance(message, HumanMessage):
             return message.text
@@ -360,7 +360,7 @@ def task_of(messages: Sequence[AnyMessage]) -> str:
 
 
 def last_turn(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
-    """The last AIMessage, if nothing but answers to its calls follows it, and those answers."""
+    """The last AIMessage and the answers to its calls, if nothing else follows it."""
     answers: list[ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
@@ -373,7 +373,7 @@ def last_turn(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[To
 
 
 def open_calls(turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[ToolCall]:
-    """A turn's calls that nothing has answered yet."""
+    """A turn's calls that have no answer yet."""
     if turn is None or not turn.tool_calls:
         return []
     answered = {answer.tool_call_id for answer in answers}
@@ -381,7 +381,7 @@ def open_calls(turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[T
 
 
 def start_of_run(messages: Sequence[AnyMessage], task_id: str | None = None) -> int:
-    """Where the last run of a conversation begins: at its task, else at the last message of the user."""
+    """The index where the last run of a conversation starts: its task, else the last message of the user."""
     ids = [message.id for message in messages]
     if task_id is not None and task_id in ids:
         return ids.index(task_id)
@@ -394,9 +394,9 @@ def last_id(state: Mapping[str, Any]) -> str | None:
 
 
 def edited_in(state: Mapping[str, Any]) -> AIMessage | None:
-    """The decision without calls that a person put in place of the model's, if one did.
+    """The decision without calls by which a person replaced the model's, if any.
 
-    `decide` itself ends with no such message: an answer of the model waits in `decision`.
+    `decide` itself never leaves such a message, because the model's answer waits in `decision`.
     """
     turn, answers = last_turn(state["messages"])
     if turn is None or answers or turn.tool_calls or turn.id == state["asked_on"]:
@@ -407,7 +407,7 @@ def edited_in(state: Mapping[str, Any]) -> AIMessage | None:
 
 
 def waiting_in(state: Mapping[str, Any]) -> Waiting | None:
-    """The decision that waits outside the messages, unless a person replaced it."""
+    """The waiting decision that is not in the messages, unless a person replaced it."""
     waiting: Waiting | None = state["decision"]
     if waiting is None or edited_in(state) is not None:
         return None
