@@ -1,4 +1,4 @@
-"""The lesson book: the only way into memory, for nodes and people."""
+"""The lesson book: the only interface to memory, for nodes and for people."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
 
 Wanted = str | Collection[str] | None
-"""A word to filter by, or several, any of which will do."""
+"""A value to filter by, or several, one of which must match."""
 
 
 class Filters(TypedDict, total=False):
-    """What lessons can be filtered by."""
+    """The filters for lessons."""
 
     kind: Wanted
     status: Wanted
@@ -48,13 +48,10 @@ FILTERS: dict[str, tuple[str, ...]] = {
 
 
 class LessonBook:
-    """The lessons of one namespace of a store.
-
-    Any LangGraph store will do, with or without an index. Each method that waits has an async twin whose name begins
-    with `a`. Many books, threads and processes may share a namespace: nothing is lost or counted twice. Books that are
-    opened anew for each run search faster with the same `indexes`.
-
-    A namespace with fields, such as `("planner", "{user_id}")`, is filled from `context`, as it is for a run.
+    """The lessons of one namespace of a store. Any LangGraph store works, with or without an index. Each method that
+    waits has an async twin whose name begins with `a`. Several books, threads and processes may share a namespace:
+    nothing is lost or counted twice. If you open a new book for each run, pass the same `indexes`, which makes searches
+    faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from `context`, as in a run.
     """
 
     def __init__(
@@ -85,10 +82,11 @@ class LessonBook:
         foreign: Foreign | Collection[str] = (),
         doubt: str | None = None,
     ) -> Plan[Written]:
-        """Offer a lesson, which is kept as a candidate at most; a known one gains the evidence.
+        """Add a lesson, at most as a candidate. If a similar lesson is known, the evidence is added to that one.
 
-        `task` and `answer` are what it must not retell; `foreign` is what tools, files, pages and errors said in the
-        run: a lesson in their words is set aside. So is one with a `doubt`, a reason of the caller's own.
+        A lesson that restates `task` or `answer` is refused. `foreign` holds the texts of tools, files, pages and
+        errors in the run: a lesson that copies one of them is quarantined. So is a lesson with a `doubt`, the caller's
+        own reason.
         """
         for name, value in (("task", task), ("answer", answer), ("doubt", doubt)):
             text(value, name, optional=True)
@@ -107,9 +105,10 @@ class LessonBook:
         *,
         exclude: Collection[str] = (),
     ) -> Plan[Selection]:
-        """The few lessons that fit a task, or the failure if one is given; often none. `exclude` holds ids.
+        """The few lessons that fit a task, or the failure if one is given. Often none. `exclude` holds ids to leave
+        out.
 
-        The list has two more attributes. If all lessons that fit are held back at the start of a task, because such
+        The list has two more attributes. If all matching lessons are held back at the start of a task, because such
         tasks go as well without them, `held` is the best of them and `why` gives the reason.
         """
         text(task, "task")
@@ -122,13 +121,13 @@ class LessonBook:
     recall, arecall = both(_recall)
 
     def _credit(self, episode: Episode) -> Plan[None]:
-        """Keep a finished run and count its result; the last to finish under a run id counts."""
+        """Save a finished run and count its result. If a run id is credited again, the last result counts."""
         yield from credit.credit(self._shelf, instance(Episode, episode, "episode"))
 
     credit, acredit = both(_credit)
 
     def _feedback(self, run_id: str) -> Plan[bool]:
-        """Count a run as lost after all, because the user says so. `False` if the run is unknown."""
+        """Count a run as lost because the user says that it was wrong. `False` if the run is unknown."""
         return (yield from credit.feedback(self._shelf, an_id(run_id, "run_id")))
 
     feedback, afeedback = both(_feedback)
@@ -152,7 +151,7 @@ class LessonBook:
     has, ahas = both(_has)
 
     def _lessons(self, **filters: Unpack[Filters]) -> Plan[list[Lesson]]:
-        """All lessons that have what is asked for, the oldest first."""
+        """All lessons that match the filters, oldest first."""
         wanted = _known(filters)
         found = yield from read_all(self._shelf)
         return [entry.lesson for entry in found.values() if recall.passes(entry.lesson, wanted)]
@@ -160,21 +159,21 @@ class LessonBook:
     lessons, alessons = both(_lessons)
 
     def _search(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> Plan[list[Found]]:
-        """The lessons nearest to a query in whatever status, with how near they are."""
+        """The lessons most similar to a query, with any status, and their scores."""
         text(query, "query")
         return (yield from recall.search(self._shelf, query, whole(limit, "limit"), _known(filters)))
 
     search, asearch = both(_search)
 
     def _profile(self) -> Plan[list[Lesson]]:
-        """The live entries that have a name, the oldest first."""
+        """The live named entries, oldest first."""
         found = yield from read_all(self._shelf)
         return [entry.lesson for entry in found.values() if entry.lesson.name and entry.lesson.status in LIVE]
 
     profile, aprofile = both(_profile)
 
     def _hidden(self, id: str) -> Plan[str | None]:
-        """Why a lesson is shown to no run: its status, that it is expired, or what its words look like; else `None`."""
+        """Why a lesson is never shown: its status, its expiry, or suspicious text. `None` if it can be shown."""
         return (yield from history.hidden(self._shelf, an_id(id)))
 
     hidden, ahidden = both(_hidden)
@@ -186,28 +185,28 @@ class LessonBook:
     episode, aepisode = both(_episode)
 
     def _episodes(self, limit: int | None = None) -> Plan[list[Episode]]:
-        """The records of all runs, or of so many, the newest first."""
+        """The records of all runs, or of the latest `limit`, newest first."""
         return (yield from history.episodes(self._shelf, None if limit is None else whole(limit, "limit")))
 
     episodes, aepisodes = both(_episodes)
 
     def _history(self, id: str) -> Plan[list[Change]]:
-        """What happened to a lesson, in order; each change has an id that `undo` takes."""
+        """The changes of a lesson, in order. Each has an id that `undo` takes."""
         return (yield from history.history(self._shelf, an_id(id)))
 
     history, ahistory = both(_history)
 
     def _explain(self, run_id: str | None = None) -> Plan[dict[str, Any]]:
-        """What a run was shown and went without, why, from which evidence, what it wrote, and what came of it.
+        """Which lessons a run was shown and why, which were withheld, the evidence, what it wrote, and its result.
 
-        Without an id it takes the latest run.
+        Without an id, the latest run.
         """
         return (yield from history.explain(self._shelf, text(run_id, "run_id", optional=True)))
 
     explain, aexplain = both(_explain)
 
     def _stats(self) -> Plan[dict[str, Any]]:
-        """How many lessons there are, by status, kind and origin, and how they did."""
+        """The number of lessons by status, kind and origin, and their results."""
         return (yield from history.stats(self._shelf))
 
     stats, astats = both(_stats)
@@ -215,13 +214,13 @@ class LessonBook:
     # ------------------------------------------------------------ deciding
 
     def _approve(self, id: str) -> Plan[Lesson]:
-        """Make a lesson active, and have exactly these words shown. No later loss takes it back."""
+        """Make a lesson active, with exactly its current text. Later losses do not change that."""
         return (yield from changes.approve(self._shelf, an_id(id)))
 
     approve, aapprove = both(_approve)
 
     def _retire(self, id: str, why: str) -> Plan[Lesson]:
-        """Show a lesson no more, and keep it with the reason."""
+        """Stop showing a lesson, and keep it with the reason."""
         return (yield from changes.retire(self._shelf, an_id(id), text(why, "why")))
 
     retire, aretire = both(_retire)
@@ -233,14 +232,14 @@ class LessonBook:
     restore, arestore = both(_restore)
 
     def _forget(self, id: str) -> Plan[None]:
-        """Remove a lesson's text, vectors, evidence and history for good."""
+        """Delete a lesson's text, vectors, evidence and history permanently."""
         yield from changes.forget(self._shelf, an_id(id))
         yield from settle(self.store)
 
     forget, aforget = both(_forget)
 
     def _forget_named(self, name: str) -> Plan[int]:
-        """Remove what is kept under a name for good, its former values too, and count these entries."""
+        """Delete all entries with a name permanently, including former values, and return their number."""
         count = yield from changes.forget_named(self._shelf, text(name, "name"))
         yield from settle(self.store)
         return count
@@ -248,9 +247,9 @@ class LessonBook:
     forget_named, aforget_named = both(_forget_named)
 
     def _undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> Plan[list[Change]]:
-        """Take back a change, all that a run changed, or all since a time. The record of it stays."""
+        """Revert a change, everything a run changed, or everything since a time. The history keeps a record."""
         if change_or_run is not None and not an_id(change_or_run, "change_or_run"):
-            raise KeyError(change_or_run)  # an empty id names nothing, and must not mean everything
+            raise KeyError(change_or_run)  # an empty id must not mean everything
         moment = None if since is None else instance(datetime, since, "since")
         return (yield from history.undo(self._shelf, change_or_run, moment))
 
@@ -259,27 +258,27 @@ class LessonBook:
     # ------------------------------------------------------------ upkeep
 
     def _sweep(self) -> Plan[Swept]:
-        """Count old runs of lessons together, remove the oldest episodes and notes, and say how many those were.
+        """Sum up old runs of lessons, delete the oldest episodes and change notes, and return their numbers.
 
-        Each run does its share of this by itself. Sweep on a schedule where many namespaces are seldom used.
+        Runs do this for the namespaces that they use. Sweep on a schedule if many namespaces are rarely used.
         """
         return (yield from upkeep.sweep(self._shelf))
 
     sweep, asweep = both(_sweep)
 
     def _distill(self, model: Any = None) -> Plan[list[Lesson]]:
-        """Sum up lessons that say much the same in one pattern each, and return the new patterns.
+        """Summarize similar lessons in one pattern per group, and return the new patterns.
 
-        `model`, a chat model or a function of a prompt, words them. Without one, or if its words do not cover every
-        lesson, the best existing wording is taken. The lessons stay, linked. A second call finds nothing to do and asks
-        no model.
+        `model`, a chat model or a function of a prompt, writes the patterns. Without one, or if its text does not cover
+        every lesson, the best existing wording is used. The lessons stay and are linked to the pattern. A second call
+        finds nothing to do and makes no model call.
         """
         return (yield from distill.distill(self._shelf, model))
 
     distill, adistill = both(_distill)
 
     def _export(self, path_or_file: Place) -> Plan[int]:
-        """Write every lesson as a line of JSON, and count them."""
+        """Write every lesson as a line of JSON, and return their number."""
         found = yield from read_all(self._shelf)
         return (yield from exchange.export([entry.lesson for entry in found.values()], a_place(path_or_file)))
 
@@ -288,10 +287,10 @@ class LessonBook:
     def _load(
         self, path_or_file: Place, *, strict: bool = True, update: bool = False, untrusted: bool = False
     ) -> Plan[Loaded]:
-        """Add the new lessons of an exported file: all or nothing, or all but the bad lines.
+        """Add the new lessons of an exported file: all or none or, if not `strict`, all except invalid lines.
 
-        A file is believed as its owner's word. With `untrusted` its lessons are new candidates, `observed` and without
-        a record. With `update`, lessons that are known by their id take the words that the file has for them.
+        A file is trusted as if you had written it. With `untrusted`, its lessons become new candidates with the origin
+        `observed` and without a record. With `update`, lessons with a known id get the text in the file.
         """
         if update and untrusted:
             raise ValueError("`update` and `untrusted` exclude each other: an untrusted file changes no known lesson")
@@ -301,7 +300,7 @@ class LessonBook:
 
 
 def _known(filters: Filters) -> Filters:
-    """The filters. A word that no lesson can have is refused: finding nothing would look like an empty book."""
+    """The filters. An impossible value is refused, because an empty result would look like an empty book."""
     if unknown := sorted(set(filters) - set(FILTERS)):
         raise TypeError(f"there is no filter {unknown[0]!r}; there are {', '.join(FILTERS)}")
     for name, allowed in FILTERS.items():

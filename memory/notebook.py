@@ -1,4 +1,4 @@
-"""The error notebook: the findings of finished runs, kept in a store, counted, and put in a prompt as rules."""
+"""The error notebook: save the findings of finished runs, count them, and turn them into rules for a prompt."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ logger = logging.getLogger(__name__)
 class ErrorNotebook:
     """The findings of one namespace of a store, under `(*namespace, "notebook")`.
 
-    Each method has an async twin whose name begins with `a`. Findings are dictionaries of the auditor's form. The
-    oldest go when there are more than `max_kept`. Fields of the namespace are filled from `context`, as for a run.
+    Each method has an async twin whose name begins with `a`. Findings are dictionaries in the auditor's format. If
+    there are more than `max_kept`, the oldest are deleted. Fields of the namespace are filled from `context`, as in a
+    run.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class ErrorNotebook:
     # ------------------------------------------------------------ writing
 
     def _add(self, finding: Mapping[str, Any], session: str = "") -> Plan[Finding]:
-        """Keep a finding and return it as it is kept; one that poses as somebody else is set aside.
+        """Save a finding and return it as saved. A finding that imitates another role is quarantined.
 
         An unknown category or severity, or an empty description, is a `ValueError`.
         """
@@ -69,9 +70,9 @@ class ErrorNotebook:
         found: Collection[Mapping[str, Any]],
         foreign: Foreign | Collection[str] = (),
     ) -> Plan[list[Finding]]:
-        """Keep what an auditor found in one run; recorded twice under a session, it is kept once.
+        """Save an auditor's findings about one run. The same finding of a session is saved only once.
 
-        `foreign` is what tools said: a finding in their words is set aside.
+        `foreign` holds the output of tools: a finding that copies it is quarantined.
         """
         if score is not None and not _is_score(score):
             raise ValueError(f"`score` must be a number from 0 to 100 or None, got {score!r}")
@@ -91,7 +92,7 @@ class ErrorNotebook:
     record, arecord = both(_record)
 
     def _remove(self, id: str) -> Plan[None]:
-        """Remove a finding for good. An unknown id is a `KeyError`."""
+        """Delete a finding permanently. An unknown id is a `KeyError`."""
         if all(finding["id"] != an_id(id) for finding in (yield from self._read())[0]):
             raise KeyError(id)
         yield [PutOp(self._place, id, None)]
@@ -99,7 +100,7 @@ class ErrorNotebook:
     remove, aremove = both(_remove)
 
     def _remove_older(self, than: datetime | timedelta) -> Plan[int]:
-        """Remove the findings made before a time, or older than an age, and return how many they were."""
+        """Delete the findings made before a time, or older than an age, and return their number."""
         if not isinstance(than, (datetime, timedelta)) or (isinstance(than, datetime) and than.tzinfo is None):
             raise ValueError(f"`than` must be a timedelta or a datetime with a time zone, got {than!r}")
         try:
@@ -116,7 +117,7 @@ class ErrorNotebook:
     remove_older, aremove_older = both(_remove_older)
 
     def _clear(self) -> Plan[int]:
-        """Remove everything and return how many findings that were."""
+        """Delete everything and return the number of findings."""
         items = yield from every(self._place)
         if items:
             yield [PutOp(self._place, item.key, None) for item in items]
@@ -127,7 +128,7 @@ class ErrorNotebook:
     # ------------------------------------------------------------ reading
 
     def _recent(self, limit: int = 20) -> Plan[list[Finding]]:
-        """The latest findings, the newest first."""
+        """The latest findings, newest first."""
         return (yield from self._found())[: whole(limit, "limit")]
 
     recent, arecent = both(_recent)
@@ -139,14 +140,14 @@ class ErrorNotebook:
     get, aget = both(_get)
 
     def _by_session(self, id: str) -> Plan[list[Finding]]:
-        """What was found in one run, the newest first."""
+        """The findings of one run, newest first."""
         session = text(id, "id")
         return (yield from self._found(lambda finding: finding["session"] == session))
 
     by_session, aby_session = both(_by_session)
 
     def _by_category(self, name: str) -> Plan[list[Finding]]:
-        """The findings of one of the seven categories, the newest first."""
+        """The findings of one of the seven categories, newest first."""
         if name not in CATEGORIES:
             raise ValueError(f"`category` must be one of {', '.join(CATEGORIES)}, got {name!r}")
         return (yield from self._found(lambda finding: finding["category"] == name))
@@ -154,7 +155,7 @@ class ErrorNotebook:
     by_category, aby_category = both(_by_category)
 
     def _by_tool(self, name: str) -> Plan[list[Finding]]:
-        """The findings about one tool, the newest first."""
+        """The findings about one tool, newest first."""
         tool = text(name, "name")
         return (yield from self._found(lambda finding: findings.concerns(finding, tool)))
 
@@ -167,7 +168,8 @@ class ErrorNotebook:
     statistics, astatistics = both(_statistics)
 
     def _rules_text(self, task: str = "", limit: int = 10, min_repetitions: int = 1) -> Plan[str]:
-        """The mistakes made most often as a block for a prompt, those that fit the task first; empty if none."""
+        """The most frequent mistakes as a block for a prompt, those that fit the task first. Empty if there are
+        none."""
         least = whole(min_repetitions, "min_repetitions")
         known, _ = yield from self._read()
         return findings.rules_text(known, text(task, "task"), whole(limit, "limit"), least)
@@ -175,7 +177,7 @@ class ErrorNotebook:
     rules_text, arules_text = both(_rules_text)
 
     def _repeated(self, times: int) -> Plan[list[list[Finding]]]:
-        """The groups found in so many runs or more, the members of each in order."""
+        """The groups of findings from at least `least` runs, each in order."""
         groups = findings.grouped((yield from self._read())[0])
         return [group for group in groups if findings.repetitions(group) >= times]
 
@@ -184,7 +186,7 @@ class ErrorNotebook:
     # ------------------------------------------------------------ the store
 
     def _read(self) -> Plan[tuple[list[Finding], list[Mapping[str, Any]]]]:
-        """All findings, the oldest first, and the runs that were recorded; damaged records are left out."""
+        """All findings, oldest first, and the recorded runs. Damaged records are left out."""
         known: list[Finding] = []
         sessions: list[Mapping[str, Any]] = []
         for item in (yield from every(self._place)):

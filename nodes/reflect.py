@@ -1,4 +1,4 @@
-"""Reflect: find the cause of a failure, once, in a fixed structure, deeper each time."""
+"""Reflect: find the cause of a failure, once, in a fixed structure, and deeper each time."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopRe
 from langgraph_reflexion.state import Blocked, State, Update, shown_in, start_of_run, task_in
 
 KEPT_REFLECTIONS = 3
-"""Reflections shown to the next attempt of a trial, as many as failure turns stay whole in a run."""
+"""Reflections shown to the next attempt of a trial, as many as failure turns stay complete in a run."""
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
 TRANSCRIPT_TOKENS = 4_000
 QUICK_TOKENS = 1_500
-"""Tokens of the transcript in a quick reflection, which looks at the failed decision alone."""
+"""Tokens of the transcript in a quick reflection, which looks only at the failed decision."""
 LONGEST_INSTRUCTIONS = 8_000
-"""Characters of the agent's system prompt, and again of its tools, that a reflection sees: about 2,000 tokens each."""
+"""Characters that a reflection sees of the system prompt and also of the tools: about 2,000 tokens each."""
 LATEST = 50
-"""Messages that a reflection on feedback is shown: the feedback is about an earlier run."""
+"""Messages shown to a reflection on feedback, because feedback is about an earlier run."""
 DROPPED: Mapping[str, tuple[StopReason | None, str]] = MappingProxyType(
     {
         "said before": ("reflections_alike", "The reflections say the same again: there is nothing new to try."),
@@ -51,22 +51,22 @@ DROPPED: Mapping[str, tuple[StopReason | None, str]] = MappingProxyType(
         "set aside": (None, "The plan was set aside:"),
     }
 )
-"""Why a reflection is not followed: the stop reason if the answer was refused, and a sentence for the event."""
+"""Why a reflection is not followed: the stop reason if the answer was rejected, and a sentence for the event."""
 
 
 @dataclass(frozen=True)
 class Reflector:
-    """Who reflects, and in which form."""
+    """The model that reflects, and the format of its reflections."""
 
     model: Model | None = None
-    """None asks the agent's own model."""
+    """None means the agent's own model."""
     form: Literal["run", "trial", "free"] = "run"
     """Within a run, between trials, or in the model's own words."""
     may_stop: bool = True
-    """Whether a reflection without a new plan ends the run; not where it only names mistakes."""
+    """Whether a reflection without a new plan ends the run. Not if it only names mistakes."""
 
     def model_for(self, actor: Actor, state: State, config: RunnableConfig) -> Waits[Model]:
-        """The model that is asked."""
+        """The model to ask."""
         return self.model if self.model is not None else (yield from actor.plain_model(state, config))
 
 
@@ -79,11 +79,11 @@ def reflect(
     state: State,
     config: RunnableConfig,
 ) -> Waits[Update]:
-    """A known lesson for this very failure, else one reflection, or the finding that there is nothing to change."""
+    """A known lesson for exactly this failure, else one reflection, or a stop because there is nothing to change."""
     failure = state["failure"]
     if failure is None:
         return {"progress": {"node": "reflect"}}
-    update: Update = {"trail": []}  # counting towards a loop starts again
+    update: Update = {"trail": []}  # the loop counts start again
     if (yield from _is_known(memory, tools, budget, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}
     model = yield from reflector.model_for(actor, state, config)
@@ -135,10 +135,10 @@ def reflect(
 def _screened(
     memory: AgentMemory, budget: Budget, state: State, read: ReadReflection, earlier: Sequence[Reflection]
 ) -> tuple[Reflection, list[Memo], str | None, str]:
-    """The reflection, the memos that may reach a prompt, and why its plan is not followed, as a word and a sentence.
+    """The reflection, the memos that a prompt may have, and why its plan is not followed, as a word and a sentence.
 
-    Words that a tool or page said, or that pose as instructions, are taken out of the plan. Memos stay in the
-    reflection: the book records why they were set aside.
+    Text that copies a tool or page, or imitates instructions, is removed from the plan. Memos stay in the reflection,
+    and the book records why they were quarantined.
     """
     assert read.reflection is not None
     foreign = foreign_in(state, memory.policy.trusted_tools)
@@ -163,7 +163,7 @@ def _screened(
 
 
 def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocked]:
-    """The blocked calls; as if no reflection had been left for a loop, its calls are not run again."""
+    """The blocked calls. The calls of a loop must not run again, as if no reflection were left."""
     loop = loop_in(state["trail"], budget.limits.loop_threshold) if failure.signal == "loop" else None
     return state["blocked"] if loop is None else {**state["blocked"], **to_block(state, loop)}
 
@@ -171,7 +171,7 @@ def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocke
 def _is_known(
     memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig, failure: Failure
 ) -> Waits[bool]:
-    """Whether memory has a lesson for this fingerprint that this run has not been shown yet and that mostly helped."""
+    """Whether memory has a lesson for this fingerprint that mostly helped and that this run has not seen yet."""
     book = memory.book(state, config)
     if book is None or not failure.fingerprint:
         return False
@@ -195,7 +195,7 @@ def _depth(budget: Budget, state: State, failure: Failure) -> Depth:
 
 
 def _has_not_helped(state: State) -> bool:
-    """Two different reflections, and no better score since before the first of them."""
+    """Whether two different reflections brought no better score."""
     scores = [attempt.score for attempt in state["attempts"] if attempt.score is not None]
     return len(state["reflections"]) >= 2 and len(scores) >= 3 and max(scores[-2:]) <= max(scores[:-2])
 
@@ -220,7 +220,7 @@ def _ask(
     question: Callable[[Depth], str],
     spent_before: Spent | None = None,
 ) -> Waits[tuple[ReadReflection, Spent]]:
-    """One reflection, asked for again if it cannot be read, or why there is none; and what it cost."""
+    """One reflection, with a retry if it cannot be parsed, or why there is none, and its cost."""
     free = reflector.form == "free"
     native = knows_schemas(model) and not free
     schema = reply_schema(between_trials=reflector.form == "trial")
@@ -254,20 +254,20 @@ def _ask(
 
 
 def _is_late(budget: Budget, state: State, spent: Spent) -> bool:
-    """Whether time or tokens are up, with what this very reflection cost."""
+    """Whether time or tokens are used up, including the cost of this reflection."""
     return budget.overspent(state, budget.tally(state, reflecting=spent)) is not None
 
 
 def _instructions(
     reflector: Reflector, actor: Actor, tools: Toolbox, state: State, config: RunnableConfig, failure: Failure
 ) -> Waits[dict[str, str]]:
-    """What the agent was told and the tools it has, for the prompt of a reflection. A worker's are its own."""
+    """The agent's system prompt and tools, for the prompt of a reflection. Those of a trial's worker are unknown."""
     if reflector.form != "run":
         return {"instructions": "none", "tools": "none"}
     prompt = yield from actor.instructed(state, state["messages"], config)
     system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))
     specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in tools.offered]
-    specs.sort(key=lambda spec: spec.get("name") != failure.tool)  # the tool that failed is never cut off
+    specs.sort(key=lambda spec: spec.get("name") != failure.tool)  # the failed tool is never cut off
     lines = "\n".join(json.dumps(spec, ensure_ascii=False, default=str) for spec in specs)
     return {
         "instructions": fenced(bounded(system, LONGEST_INSTRUCTIONS)) or "none",
@@ -284,7 +284,7 @@ def _question(
     instructions: Mapping[str, str],
     depth: Depth,
 ) -> str:
-    """What went wrong, and everything that may explain it."""
+    """The prompt of a reflection: what went wrong, and everything that may explain it."""
     prompts, turns = actor.prompts, state["patch"]
     hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == failure_number(state) else []
     last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
@@ -314,7 +314,7 @@ def _decision_text(message: AnyMessage | None) -> str:
 
 
 def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
-    """The messages since the task; after feedback also what it speaks of, which came before the task."""
+    """The messages since the task. After feedback, also the messages that it is about, before the task."""
     messages = shown_in(state)
     if failure.signal == "feedback":
         return messages[-LATEST:]
@@ -330,7 +330,7 @@ def _depth_text(actor: Actor, state: State, depth: Depth) -> str:
 
 
 def _failed_lessons(actor: Actor, asks_user: bool, state: State, failure: Failure) -> str:
-    """The lessons that were shown against this very failure and did not prevent it."""
+    """The lessons that were shown for exactly this failure and did not prevent it."""
     failed = [recalled.lesson.text for recalled in state["recalled"] if has_failed(recalled, [failure])]
     if not failed:
         return ""

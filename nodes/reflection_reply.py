@@ -1,4 +1,4 @@
-"""Reading a reflection: a model's reply as it comes, in the form asked for or nearly."""
+"""Parse a reflection from a model's reply, leniently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAN = lazy_pattern(
     r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
 )
 _REASON = lazy_pattern(r"^[\s>#*_-]*(?:a\s+)?(?:possible\s+)?reason[*_]*\s*[:：][*_]*", re.IGNORECASE)
-"""The marks of a free reflection, with or without Markdown."""
+"""The labels of a free reflection, with or without Markdown."""
 
 
 class ReadReflection(NamedTuple):
@@ -34,7 +34,7 @@ class ReadReflection(NamedTuple):
 
 
 def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
-    """The schema a model is asked for: a reflection without its depth, which is ours to set."""
+    """The schema for the model: a reflection without its depth, which we set."""
     schema = Reflection.model_json_schema()
     for name in ("depth",) if between_trials else ("depth", "diagnosis", "lessons"):
         schema["properties"].pop(name)
@@ -43,7 +43,7 @@ def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
 
 
 def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection:
-    """A reply as a reflection, read as models write it; unreadable only with neither a patch nor memories."""
+    """A reply as a reflection, parsed leniently. Invalid only if it has neither a patch nor memories."""
     data = read_json(text)
     if isinstance(data, Invalid):
         return ReadReflection(None, data.message)
@@ -84,7 +84,7 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
 
 
 def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
-    """A reflection in a model's own words: a possible reason, then `Plan:` and what to do; without it all is plan."""
+    """A reflection in a model's own words: a possible reason, then `Plan:` and a plan. Without `Plan:`, all is plan."""
     reply = bounded(without_thinking(text), LONGEST_FIELD)
     if not reply:
         return ReadReflection(None, "it is empty")
@@ -122,7 +122,7 @@ def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
 
 
 def _confidence(given: Any) -> float | None:
-    """A confidence in percent, from 90, 0.9, "90" or "90%"; None if it cannot be read. A plain 1 is certainty."""
+    """A confidence in percent, from 90, 0.9, "90" or "90%". None if it cannot be parsed. A plain 1 means 100 %."""
     if isinstance(given, str):
         number = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", given)
         if number is None:
@@ -135,12 +135,12 @@ def _confidence(given: Any) -> float | None:
 
 
 def _listed(given: Any) -> list[Any]:
-    """A list; one value stands for a list of one."""
+    """A list. A single value becomes a list of one."""
     return given if isinstance(given, list) else [] if given is None or given == "" else [given]
 
 
 def _text(given: Any) -> str:
-    """A field as bounded text; a list of texts is joined."""
+    """A field as bounded text. A list of texts is joined."""
     if isinstance(given, list):
         given = "\n".join(item for item in given if isinstance(item, str))
     return bounded(given.strip(), LONGEST_FIELD) if isinstance(given, str) else ""

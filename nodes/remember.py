@@ -1,4 +1,4 @@
-"""Remember: what a reflection wants remembered becomes lessons, by the book's own rules."""
+"""Remember: save what a reflection asks to remember as lessons, if the book accepts them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
 
 KEPT = ("added", "merged", "unchanged")
-"""What the book says of a lesson that it keeps to be shown."""
+"""Results of `book.add` after which a lesson can be shown."""
 CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 
 
 def remember(
     memory: AgentMemory, evaluator: Evaluator, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig
 ) -> Waits[Update]:
-    """The lessons written from the newest reflection; what may not outlast the run is kept in it alone.
+    """Write lessons from the newest reflection. Memos that may not be saved are used only in this run.
 
-    An event says what became of each memo. What the book sets aside leaves the prompts of this run, too.
+    An event says what happened to each memo. A memo that the book quarantines is also removed from this run's prompts.
     """
     failure, done = state["failure"], state["tally"]["remembered"]
     new, written, refused = state["reflections"][done:], list[str](), set[str]()
@@ -50,7 +50,7 @@ def remember(
                 text=memo.text,
                 when=memo.when,
                 why=reflection.explanation,
-                topic=None if topic == GENERAL else topic,  # what a general task taught is for all topics
+                topic=None if topic == GENERAL else topic,  # a lesson from a general task is for all topics
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
                 origin=_first_origin(evaluator, budget, state),
@@ -75,10 +75,10 @@ def remember(
 def remember_success(
     memory: AgentMemory, evaluator: Evaluator, budget: Budget, state: State, config: RunnableConfig, book: LessonBook
 ) -> Waits[list[str]]:
-    """The lessons of a run that succeeded; if it failed before, the strategy that worked is one of them.
+    """The lessons of a successful run. If it had failures, they include the strategy that worked.
 
-    The strategy is the advice after which nothing failed any more and the answer was accepted, in the first of its
-    wordings that holds for other tasks.
+    The strategy is the advice after which nothing failed and the answer was accepted, in the first wording that fits
+    other tasks too.
     """
     written = state["lessons_written"]
     reflection = _advice_that_worked(memory, state)
@@ -106,7 +106,7 @@ def remember_success(
 def confirm_lessons(
     evaluator: Evaluator, budget: Budget, state: State, book: LessonBook, *, accepted: bool
 ) -> Waits[None]:
-    """Mark as `verified` what this run wrote and then bore out: what had failed succeeded after the advice."""
+    """Mark a lesson of this run as `verified` if what had failed succeeded after the advice."""
     for lesson_id, count in state["tally"]["wrote"].items():
         if not _is_borne_out(evaluator, budget, state, count, accepted=accepted):
             continue
@@ -125,7 +125,7 @@ def _is_borne_out(evaluator: Evaluator, budget: Budget, state: State, count: int
         return False
     if failure.signal in ("tool_error", "schema_error") and failure.tool is not None:
         later = [m for m in _messages_after(state, count) if isinstance(m, ToolMessage) and m.name == failure.tool]
-        # A call that ran had passed the validator, whatever came of it.
+        # A call that ran had passed the validator, whatever its result.
         return any(failure.signal == "schema_error" or message.status != "error" for message in later)
     if failure.signal in DECISION_SIGNALS:
         return any(isinstance(m, AIMessage) for m in _messages_after(state, count)) or _has_answer(state)
@@ -139,7 +139,7 @@ def _has_answer(state: State) -> bool:
 
 
 def _messages_after(state: State, count: int) -> list[AnyMessage]:
-    """What was said and done after a failure; everything, if its place in the conversation is gone."""
+    """The messages after a failure, or all of them if its place in the conversation is gone."""
     after = next((turn["after"] for turn in state["patch"] if turn["failure"] == count), None)
     messages = shown_in(state)
     since = next((i for i, message in enumerate(messages) if after is not None and message.id == after), -1)
@@ -147,9 +147,9 @@ def _messages_after(state: State, count: int) -> list[AnyMessage]:
 
 
 def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
-    """The advice between the last failure and the accepted answer, if it is sure enough to outlast the run.
+    """The advice between the last failure and the accepted answer, if it is certain enough to be saved.
 
-    If no answer was refused, a lesson that its reflection left says the same already.
+    If no answer was rejected, its reflection's lesson already says the same.
     """
     made, advised = state["reflections"], state["tally"]["advised"]
     refused = len(state["attempts"]) - 1
@@ -161,7 +161,7 @@ def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
 
 
 def _too_unsure(memory: AgentMemory, reflection: Reflection) -> str:
-    """Why what a reflection wants remembered may not outlast the run; no confidence counts as enough."""
+    """Why the memos of a reflection may not be saved for later runs. A missing confidence counts as enough."""
     least = memory.policy.min_confidence
     if reflection.confidence is None or reflection.confidence >= least:
         return ""
@@ -169,7 +169,7 @@ def _too_unsure(memory: AgentMemory, reflection: Reflection) -> str:
 
 
 def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
-    """The plan that was followed, and the same without the clauses that hold for this task alone."""
+    """The plan that was followed, and the same plan without clauses that fit only this task."""
     plan = reflection.patch_prompt.strip()
     yield plan
     task, answer = task_in(state), state["attempts"][-1].answer
@@ -192,14 +192,14 @@ def _keep(
     *,
     report_refusals: bool = True,
 ) -> Waits[Written | None]:
-    """What the book made of a lesson, and the event that says so; None if nothing came of it.
+    """The book's result for a lesson, with its event. None if it was not saved.
 
-    A lesson that stays in this run, for the reason `run_only`, is offered to a book of its own: what that sets aside
-    may not be shown in this run either.
+    A lesson that is only for this run, for the reason `run_only`, is added to a temporary book. If that book
+    quarantines it, this run may not show it either.
     """
     if not run_only:
         shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
-        for known in shown:  # it came from memory, so it proves nothing new
+        for known in shown:  # it came from memory, so it is no new evidence
             if known.id in lesson.text or same(known.text, lesson.text):
                 emit_lesson(config, lesson.kind, lesson.text, "unchanged", "this run was shown it", known.id)
                 return None
@@ -222,7 +222,7 @@ def _keep(
 
 
 def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
-    """What a lesson rests on when it is written: a person's word, a model's verdict, or advice not tried yet."""
+    """The origin of a new lesson: a person's message, a model's verdict, or advice that was not tried yet."""
     failure = state["failure"]
     if failure is not None and failure.signal == "feedback":
         return "told"

@@ -1,8 +1,8 @@
-"""The one small `Runnable` behind every node and route: a sync and an async way into the same function.
+"""The small `Runnable` behind every node and route, with a sync and an async method for the same function.
 
 LangGraph would send a plain `def` through a thread pool under `ainvoke`. A node here is written once: as a function,
-or, if it waits for a model, a tool, a store or a caller's own function, as a generator that yields each `Wait` and is
-sent its result. `invoke` and `ainvoke` differ only in how they wait.
+or, if it waits for a model, a tool, a store or a caller's function, as a generator that yields each `Wait` and receives
+its result. `invoke` and `ainvoke` differ only in how they wait.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from langgraph_reflexion.nodes.host import is_running
 from langgraph_reflexion.state import read_channels, write_channels
 
 STEPS_OF_A_RUN = 25
-"""Remaining steps where nothing runs yet: more than any route asks for."""
+"""Remaining steps if nothing is running yet: more than any route needs."""
 
 
 class Step(Runnable[Any, Any]):
-    """A node: a function of state and config that returns an update, or a generator of what it waits for."""
+    """A node: a function of state and config that returns an update, or a generator that yields what it waits for."""
 
     on_error: Callable[[RunnableConfig, Exception], None] | None = None
     """Called with an exception that ends the run, before it is raised."""
@@ -33,7 +33,7 @@ class Step(Runnable[Any, Any]):
 
     @property
     def func(self) -> Callable[..., Any]:
-        """The sync function, under the name it has on LangGraph's own nodes."""
+        """The sync function, under the same name as on LangGraph's own nodes."""
         return self.invoke
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ class Route(Runnable[Any, Any]):
     def __init__(self, name: str, choose: Callable[[Any], Any], reads: type) -> None:
         self.name = name
         self.choose = choose
-        # LangGraph reads here which fields to give; without it every route would be given the whole state.
+        # LangGraph reads here which fields a route needs. Without it, every route would get the whole state.
         self.__annotations__ = {"state": reads}
 
     def __call__(self, state: Any) -> Any:
@@ -75,7 +75,7 @@ class Route(Runnable[Any, Any]):
         state = read_channels(input)
         if "tally" not in state:
             raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
-        if not is_running(config or {}):  # as in `update_state`: the steps left are those of the run to come
+        if not is_running(config or {}):  # as in `update_state`: the remaining steps are those of the next run
             state["remaining_steps"] = STEPS_OF_A_RUN
         return self.choose(state)
 

@@ -1,4 +1,4 @@
-"""Tool: run one call within its time limit, again after a transient error; its result is bounded."""
+"""Tool: run one call with a time limit and retries for transient errors, and bound its result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do
 
 
 class Sent(TypedDict):
-    """One call of a turn on its way to `tool`."""
+    """One call of a turn, sent to `tool`."""
 
     call: ToolCall
     edited: bool
@@ -40,7 +40,7 @@ class Sent(TypedDict):
 def run_tool(
     tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, sent: Sent | State, config: RunnableConfig
 ) -> Waits[Update | list[Any]]:
-    """The answer to one call, whatever came of it; given a whole state, to each open call of its last turn."""
+    """The answer to one call. Given a whole state, the answers to all open calls of its last turn."""
     if "messages" in sent:
         return (yield from _whole_turn(tools, evaluator, view, budget, cast("State", sent), config))
     sent = cast("Sent", sent)
@@ -64,7 +64,7 @@ def run_tool(
 def _whole_turn(
     tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, state: State, config: RunnableConfig
 ) -> Waits[Update]:
-    """The answers to a turn's open calls, for a caller who runs this node alone."""
+    """The answers to a turn's open calls, for a caller who runs only this node."""
     messages: list[Any] = []
     for call in open_calls(*last_turn(state["messages"])):
         result = yield from _run(tools, evaluator, budget, call, view.of(state), config)
@@ -82,7 +82,7 @@ def _run(
     config: RunnableConfig,
     resumed_at: float | None = None,
 ) -> Waits[Any]:
-    """The tool's result, or the exception that outlasted its retries."""
+    """The tool's result, or the exception after the last retry."""
     tools.must_be_given(call["name"], state, config)
     return (
         yield from run_call(
@@ -107,9 +107,9 @@ def run_call(
     *,
     may_retry: bool = True,
 ) -> Waits[Any]:
-    """What a call gives, or the exception that outlasted its retries; `left` gives the seconds left of the run.
+    """The result of a call, or the exception after the last retry. `left` returns the seconds left of the run.
 
-    A result that the caller's check of this tool refuses comes as an error message. It is not tried again.
+    A result that the caller's check of this tool rejects becomes an error message. It is not retried.
     """
     attempt = 0
     while True:
@@ -134,7 +134,7 @@ def run_call(
 
 
 def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
-    """The result, or an error message if the caller's check of this tool refuses it."""
+    """The result, or an error message if the caller's check of this tool rejects it."""
     check = evaluator.tool_checks.get(call["name"])
     answer = _answer_in(result, call) if check is not None else None
     if check is None or answer is None or answer.status == "error":
@@ -147,7 +147,7 @@ def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, 
 
 
 def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
-    """The message that answers a call: the result, or in the tool's `Command`."""
+    """The message that answers a call: the result itself, or a message in the tool's `Command`."""
     for item in result if isinstance(result, list) else [result]:
         if isinstance(item, ToolMessage):
             return item
@@ -159,7 +159,7 @@ def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
 
 
 def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
-    """A tool that only works under `ainvoke` cannot be fixed by the model."""
+    """Raise if a tool works only under `ainvoke`, which the model cannot fix."""
     if not isinstance(fault, NotImplementedError):
         return False
     if "sync invocation" in str(fault):
@@ -167,13 +167,13 @@ def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
     at = fault.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
-    # A class of the caller's own whose sync method says that there is none.
+    # A class of the caller whose sync method says that it has none.
     is_in_run = at is not None and at.tb_frame.f_code.co_name == "_run"
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
 def _time_left(budget: Budget, config: RunnableConfig, resumed_at: float | None) -> float | None:
-    """Seconds left of the run's deadline; the time a person took is not counted."""
+    """Seconds left until the run's deadline, without the time spent waiting for a person."""
     private = values_now(config, ("run",)).get("run") if budget.limits.deadline is not None else None
     if not private:
         return None
@@ -181,11 +181,11 @@ def _time_left(budget: Budget, config: RunnableConfig, resumed_at: float | None)
 
 
 def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:
-    """What is written of a result: messages, the fields of a `Command`, a handoff for `finish`."""
+    """The update from a result: messages, the fields of a `Command`, a handoff for `finish`."""
     if isinstance(result, Exception):
         return {"messages": [message_of_error(call, result)]}
     if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
-        # Made elsewhere, by an agent behind the tool for example: whichever call it answered there, it answers this.
+        # A message from elsewhere, for example from an agent behind the tool, now answers this call.
         result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
     results = result if isinstance(result, list) else [result]
     if refusal := _refused(call, results, config):
@@ -206,7 +206,7 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig)
 
 
 def updates_of(command: Command[Any]) -> list[tuple[str, Any]]:
-    """What a `Command` writes, field by field, in whatever form it was given."""
+    """The fields that a `Command` writes, whatever the format of its update."""
     update = command.update
     if update is None:
         return []
@@ -235,14 +235,14 @@ def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
 
 
 def names_fields(update: Any) -> bool:
-    """Whether a `Command`'s update has a form in which LangGraph takes fields."""
+    """Whether a `Command`'s update has a format that LangGraph accepts."""
     if isinstance(update, (list, tuple)):
         return all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in update)
     return update is None or isinstance(update, dict) or hasattr(update, "__dict__")
 
 
 def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
-    """The answer to a call that hands over: the tool's own, else a plain one."""
+    """The answer to a call that hands off: the tool's own, else a plain one."""
     if (answer := _answer_in(command, call)) is not None:
         return answer
     return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"], id=f"handed-{call['id']}")
@@ -254,22 +254,22 @@ def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:
 
 
 def blocked_message(call: ToolCall, result: str) -> ToolMessage:
-    """The answer to a call that is not run again, with its last result."""
+    """The answer to a blocked call, with its last result."""
     why = f"Not run again: this very call was repeated without anything new. Its last result was: {result}"
     return ToolMessage(why, tool_call_id=call["id"], name=call["name"])
 
 
 def error_message(call: ToolCall, why: str, error_class: ErrorClass, exception: str = "") -> ToolMessage:
-    """The answer to a call that failed; the artifact, which no model sees, says how.
+    """The answer to a failed call. The artifact, which no model sees, has the details.
 
-    Without an exception the words are our own, and a lesson may repeat them.
+    Without an exception the text is our own, so a lesson may repeat it.
     """
     how = {"error_class": error_class, "exception": exception}
     return ToolMessage(bounded(why), tool_call_id=call["id"], name=call["name"], status="error", artifact=how)
 
 
 def _bounded_message(message: ToolMessage) -> ToolMessage:
-    """A result as it is, or with its overlong texts cut."""
+    """A result, with overlong texts truncated."""
     content = message.content
     if isinstance(content, str):
         short: Any = bounded(content)
@@ -285,7 +285,7 @@ def _with_text(part: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any
 
 
 def _as_edited(call: ToolCall, update: Update | list[Any]) -> Update | list[Any]:
-    """The same, with a note before the result that a person changed the call."""
+    """The same, with a note before the result that a person edited the call."""
     if isinstance(update, list):
         return [_as_edited(call, part) if isinstance(part, dict) else part for part in update]
     note = note_of_edit(call)
@@ -293,7 +293,7 @@ def _as_edited(call: ToolCall, update: Update | list[Any]) -> Update | list[Any]
 
 
 def note_of_edit(call: ToolCall) -> str:
-    """What stands before the result of a call that a person put in place of the model's."""
+    """The note before the result of a call that a person edited."""
     return EDITED.format(name=call["name"], args=call["args"])
 
 

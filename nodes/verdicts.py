@@ -1,8 +1,8 @@
-"""Checks: any callable of (answer, run), how it is called, and what its verdicts say together.
+"""Checks: how a callable of (answer, run) is called, and how verdicts are combined.
 
-A check may carry five attributes: `asks_model` (it is expensive and runs last), `wants_model` (it asks the agent's own
-model, which it finds in `run.model`), `asks_person`, `in_place` (it takes less time than a step of a graph, and needs
-none), and `acall`, its async twin.
+A check may have five attributes: `asks_model` (it is expensive and runs last), `wants_model` (it uses the agent's model
+in `run.model`), `asks_person`, `in_place` (it is so fast that it needs no separate graph step), and `acall`, its async
+twin.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 
 LONGEST_COMPLAINT = 8_000
-"""Characters of everything the checks say of one answer."""
+"""Characters of all feedback on one answer."""
 CHECK_FAULT = "the check itself failed: "
 READY_MADE = "langgraph_reflexion.checks."
 
 
 @dataclass(frozen=True)
 class NamedCheck:
-    """A caller's check and the name its verdicts carry."""
+    """A caller's check and the name on its verdicts."""
 
     name: str
     function: Callable[..., Any]
 
     @property
     def asks_model(self) -> bool:
-        """Whether it is expensive; those run last."""
+        """Whether it is expensive. Expensive checks run last."""
         return bool(getattr(self.function, "asks_model", False))
 
     @property
     def wants_model(self) -> bool:
-        """Whether it has no model of its own and asks the agent's, `run.model`."""
+        """Whether it uses the agent's model, `run.model`."""
         return bool(getattr(self.function, "wants_model", False))
 
     @property
@@ -63,16 +63,16 @@ class NamedCheck:
 
     @property
     def origin(self) -> Origin:
-        """What a lesson learned from its verdicts rests on."""
+        """The origin of a lesson learned from its verdicts."""
         return "judged" if self.asks_model else "told" if self.asks_person else "verified"
 
     @property
     def in_place(self) -> bool:
-        """Whether a trial runs it in the step that made the answer."""
+        """Whether a trial runs it in the same step as the attempt."""
         return bool(getattr(self.function, "in_place", False))
 
     def verdict(self, answer: Any, run: Run | ToolCall, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
-        """Its verdict. An exception or a timeout refuses the answer, with the error as evidence."""
+        """Its verdict. An exception or a timeout rejects the answer, with the error as evidence."""
         function = self.function
         twin = getattr(function, "acall", None)
 
@@ -106,7 +106,7 @@ class NamedCheck:
         return self.read(result)
 
     def read(self, result: Any) -> Verdict:
-        """What a check returned, as a verdict."""
+        """The return value of a check as a verdict."""
         if hasattr(result, "item") and getattr(result, "shape", None) == ():
             result = result.item()  # a numpy scalar
         if result is None:
@@ -125,7 +125,7 @@ class NamedCheck:
 
 @contextmanager
 def _aside(meter: Meter) -> Iterator[None]:
-    """Inside it, a model that a check asks streams no tokens to the user, and its cost is counted."""
+    """A context in which the model calls of a check stream no tokens to the user, and their cost is counted."""
     config = var_child_runnable_config.get()
     if config is None:
         yield
@@ -136,7 +136,7 @@ def _aside(meter: Meter) -> Iterator[None]:
 
 
 def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
-    """The caller's checks, those that ask a model last unless `as_given`. A check must take (answer, run)."""
+    """The caller's checks, with those that ask a model last unless `as_given`. A check must take (answer, run)."""
     if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
         raise ValueError(f"`checks` must be a list of functions of (answer, run), got {checks!r}")
     made = []
@@ -161,11 +161,11 @@ class Evaluator:
     checks: tuple[NamedCheck, ...] = ()
     form: ResponseForm | None = None
     tool_checks: Mapping[str, NamedCheck] = field(default_factory=dict)
-    """Checks of what a tool gives, by the tool's name."""
+    """Checks of tool results, by tool name."""
 
 
 def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, NamedCheck]:
-    """The caller's checks of tools, by name. The tool must be known, and the check must take (result, call).
+    """The caller's checks of tool results, by tool name. The tool must exist, and the check must take (result, call).
 
     `tools` is None if they are not known yet.
     """
@@ -181,13 +181,13 @@ def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, N
 
 
 class Judged(NamedTuple):
-    """The checks' verdicts, and the answer they are about."""
+    """The verdicts of the checks, and the answer they are about."""
 
     each: list[Verdict]
-    """A verdict for each check that ran, in their order; an empty one if a check has no opinion."""
+    """A verdict for each check that ran, in order. It is empty if a check has no opinion."""
     answer: Any
     edited: str | None
-    """The answer's text as a person edited it, if one did."""
+    """The answer's text as edited by a person, if it was."""
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -196,7 +196,7 @@ class Judged(NamedTuple):
 
 
 def unchanged(text: str) -> tuple[Any, str]:
-    """An edited text as checks without a response format are given it."""
+    """An edited text for checks without a response format."""
     return text, ""
 
 
@@ -211,9 +211,9 @@ def verdicts_on(
 ) -> Waits[Judged]:
     """The verdict of each check.
 
-    An answer that a person edits is a new answer: the checks before run again, those after see only the new one.
-    `seconds` gives how long the next check may take; `reread` turns an edited text into what checks are given, or
-    says what is wrong with it. No check runs after a verdict that is `enough`.
+    An answer that a person edits is a new answer: earlier checks run again, and later checks see only the new one.
+    `seconds` returns how long the next check may take. `reread` parses an edited text for the checks, or says what is
+    wrong with it. No check runs after a verdict that is `enough`.
     """
     verdicts: list[Verdict] = []
     edited: str | None = None
@@ -236,7 +236,7 @@ def verdicts_on(
 def origin_of_verdicts(
     checks: Sequence[NamedCheck], verdicts: Sequence[Verdict], success_score: float, accepted: bool
 ) -> Origin:
-    """Who accepted or refused an answer: a model alone, or a person, or something that can be verified."""
+    """What an acceptance or rejection is based on: a model, a person, or something verifiable."""
     by_name = {check.name: check.origin for check in checks}
     deciding = [verdict for verdict in verdicts if decided(verdict, success_score) is accepted]
     origins = [by_name.get(verdict.check, "verified") for verdict in deciding] or ["verified"]
@@ -244,14 +244,14 @@ def origin_of_verdicts(
 
 
 def decided(verdict: Verdict, success_score: float) -> bool | None:
-    """Whether a verdict accepts: what it states is final, else its score decides, else None."""
+    """Whether a verdict accepts: `passed` if set, else by its score, else None."""
     if verdict.passed is not None:
         return verdict.passed
     return None if verdict.score is None else verdict.score >= success_score
 
 
 def together(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | None, float | None]:
-    """What all verdicts decide, one refusal refusing, and the mean of their scores."""
+    """The combined decision, in which one rejection is enough, and the mean of the scores."""
     decisions = [accepts for verdict in verdicts if (accepts := decided(verdict, success_score)) is not None]
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     mean = sum(scores) / len(scores) if scores else None
@@ -259,7 +259,7 @@ def together(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | 
 
 
 def with_contradiction(verdict: Verdict, success_score: float) -> Verdict:
-    """The verdict, with a note if what it states contradicts its score. The statement counts."""
+    """The verdict, with a note if `passed` contradicts its score. `passed` counts."""
     if verdict.passed is None or verdict.score is None or verdict.passed == (verdict.score >= success_score):
         return verdict
     states = "accepts" if verdict.passed else "refuses"
@@ -268,7 +268,7 @@ def with_contradiction(verdict: Verdict, success_score: float) -> Verdict:
 
 
 def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
-    """Everything the checks said: overall, each issue, each dimension. Refusals come first, and a cut says so."""
+    """All feedback of the checks: overall, each issue, each dimension. Rejections come first. A cut is marked."""
     refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
     others = [verdict for verdict in verdicts if decided(verdict, success_score) is not False]
     lines = []
@@ -287,14 +287,14 @@ def _remarks(verdict: Verdict) -> list[str]:
 
 
 def mistakes(verdicts: Sequence[Verdict], success_score: float) -> list[str]:
-    """What the refusing verdicts say, one mistake a line; empty if they only refuse."""
+    """The feedback of rejecting verdicts, one mistake per line. Empty if they give no reason."""
     refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
     lines = [line.strip() for verdict in refusing for text in _remarks(verdict) for line in text.splitlines()]
     return list(dict.fromkeys(filter(None, lines)))
 
 
 def cut(verdict: Verdict) -> Verdict:
-    """The verdict with its overlong texts cut."""
+    """The verdict with overlong texts truncated."""
     sides = verdict.dimensions
     texts = [verdict.feedback, *verdict.issues, *(side.feedback for side in sides.values())]
     if sum(map(len, texts)) <= LONGEST_COMPLAINT:

@@ -1,4 +1,4 @@
-"""A worker: whatever makes an answer to a task, how it is called, and how many model calls it may make."""
+"""A trial's worker: how it is called, how its answer is read, and how many model calls it may make."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class WorkerError(Exception):
 
 
 class CallBudget:
-    """Counts the model calls of one attempt, and refuses the one after the last, or after the last token."""
+    """Counts the model calls of one attempt, and refuses a call beyond the limit of calls or tokens."""
 
     def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
         self.most, self.taken = most, 0
@@ -53,14 +53,15 @@ class CallBudget:
 
     @property
     def is_over(self) -> bool:
-        """Whether one more was asked for than there are."""
+        """Whether a call beyond the limit was requested."""
         return self.taken > self.most
 
     def step(self, tags: Sequence[str] | None, name: str | None) -> None:
-        """Count a call that is about to be made, or refuse it."""
+        """Count a call before it is made, or refuse it."""
         if self._tokens is not None and self.meter.spent[2] >= self._tokens:
             raise WorkerError("the token budget was spent before it had an answer")
-        # An agent's calls to reflect or to judge are no steps of it; under `json` its decisions are silent too.
+        # An agent's calls for reflections or judges are not steps. Under `json` its decisions are tagged `nostream`
+        # too.
         if "nostream" in (tags or ()) and name != "decide":
             return
         self.taken += 1
@@ -101,20 +102,20 @@ class _CountedAsync(AsyncCallbackHandler):
 
 
 class WorkerReply(NamedTuple):
-    """What a worker gave."""
+    """The result of a worker."""
 
     answer: str
     message: AIMessage | None
     """The message that holds the answer, if there is one."""
     steps: list[AnyMessage]
-    """What it said and did on the way."""
+    """Its messages before the answer."""
     outcome: Outcome | None
-    """How it ended, if it is an agent of ours."""
+    """Its outcome, if it is an agent of this package."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker, and what it takes: messages, a state that holds messages, or the prompt as text."""
+    """A worker and its input format: messages, a state with messages, or the prompt as text."""
 
     name: str
     runnable: Runnable[Any, Any]
@@ -131,7 +132,7 @@ class Worker:
 
     @property
     def model(self) -> Model | None:
-        """The worker's chat model, which can reflect too; None if it has none."""
+        """The worker's chat model, which can also reflect. None if it has none."""
         try:
             model = plain(self.runnable)
         except ValueError:
@@ -139,7 +140,7 @@ class Worker:
         return model if all(isinstance(leaf, BaseChatModel) for leaf in leaves(model)) else None
 
     def given(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
-        """What it is called with."""
+        """Its input."""
         if self.input is not None:
             return (yield call_function(repr(self.input), self.input, text, view))
         if self.takes == "text":
@@ -147,7 +148,7 @@ class Worker:
         return {"messages": prompt} if self.takes == "state" else prompt
 
     def called(self, given: Any, config: RunnableConfig, seconds: float | None, allowed: CallBudget) -> Waits[Any]:
-        """What it returns, within so many seconds and model calls."""
+        """Its result, within a limit of seconds and model calls."""
         runnable = self.runnable
 
         def sync() -> Any:
@@ -184,7 +185,7 @@ class Worker:
         return [m for m in messages or [] if isinstance(m, AIMessage) and m.id not in known_ids]
 
     def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[WorkerReply]:
-        """Its answer, and how it came about; `known` are the messages it was given."""
+        """Its answer and the messages before it. `known` are the messages of its input."""
         messages = _messages_in(final)
         known_ids = {message.id for message in known} - {None}
         new = [message for message in messages or () if message.id not in known_ids]
@@ -213,12 +214,12 @@ def _messages_in(final: Any) -> list[BaseMessage] | None:
         return None
     try:
         return convert_to_messages(found)
-    except (NotImplementedError, ValueError, TypeError, KeyError):  # a field of its own with that name
+    except (NotImplementedError, ValueError, TypeError, KeyError):  # its own field with that name
         return None
 
 
 def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker:
-    """The worker in any form a caller may give it; what cannot work is an error here."""
+    """The worker from any value that a caller may pass. An invalid value is an error here."""
     for name, mapper, given_to in (("input", input, ("prompt", "state")), ("output", output, ("final_state",))):
         if mapper is not None and (not callable(mapper) or not accepts(mapper, *given_to)):
             raise ValueError(f"`{name}` must be a function of ({', '.join(given_to)}), got {mapper!r}")
@@ -240,11 +241,11 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
 
 
 def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runnable[Any, Any]:
-    """A function as LangGraph calls one, with what it asks for by name; it adds no trace of its own."""
+    """A function as LangGraph calls one, with injected arguments. It adds no trace."""
 
     @wraps(given)
     async def later(*args: Any, **kwargs: Any) -> Any:
-        # A loop's own pool is small, and twenty trials at once may all be waiting in this function.
+        # The loop's pool is small, and twenty trials at once may all be waiting in this function.
         return await await_result(in_thread(lambda: given(*args, **kwargs), own=True).later())
 
     return RunnableCallable(None if only_async else given, given if only_async else later, name=name, trace=False)
@@ -268,7 +269,7 @@ def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal[
 
 
 def _core(given: Any) -> Any:
-    """What a binding binds."""
+    """The runnable inside a binding."""
     while not isinstance(given, BaseChatModel) and isinstance(bound := getattr(given, "bound", None), Runnable):
         given = bound
     return given

@@ -1,4 +1,4 @@
-"""Wrap up: the last word of a run that cannot go on: the fallback's best answer, or why it stopped."""
+"""Wrap up: end a run that cannot continue, with the fallback's answer or the reason why it stopped."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ REASONS: dict[StopReason, str] = {
     "model_error": "the model could not be asked",
 }
 NO_REPLY = "The run could not be finished."
-"""What the user reads after a `model_error`; the provider's own words are in `outcome.reason` and the log."""
+"""The text for the user after a `model_error`. The provider's error is in `outcome.reason` and the log."""
 
 
 def wrap_up(
     fallback: Model | None, actor: Actor, budget: Budget, state: State, config: RunnableConfig
 ) -> Waits[Update]:
-    """The decision a run ends with, and the work since the last answer as an attempt of its own."""
+    """The decision that ends a run. The work since the last answer becomes one more attempt."""
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _sentence(budget, state, stop)
-    # What the user reads never holds a provider's error text.
+    # The text for the user never has a provider's error text.
     shown = NO_REPLY if stop == "model_error" else reason
     best = best_of(state["attempts"])
     update: Update = {"stop": stop, "reason": reason}
@@ -52,7 +52,7 @@ def wrap_up(
     if fallback is not None:
         prompt = yield from _prompt(actor, budget, state, config, best, shown)
         try:
-            # It may be asked after the deadline: then it gets that time once more at most, so it cannot hang.
+            # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
             reply = yield from ask(
                 fallback, prompt, config, seconds=budget.limits.deadline, retries=budget.limits.model_retries
             )
@@ -84,7 +84,7 @@ def wrap_up(
 
 
 def wrap_up_without_model(budget: Budget, state: State) -> Update:
-    """The same without a model call, for a run whose last step LangGraph's own limit leaves to `finish`."""
+    """The same without a model call, for a run whose last step under LangGraph's limit is `finish`."""
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _sentence(budget, state, stop)
     text = _explanation(NO_REPLY if stop == "model_error" else reason, best_of(state["attempts"]))
@@ -93,7 +93,7 @@ def wrap_up_without_model(budget: Budget, state: State) -> Update:
 
 
 def _stop_reason(budget: Budget, state: State) -> StopReason:
-    """Why a run ended without an accepted answer; the routes decided by the same facts."""
+    """Why a run ended without an accepted answer. The routes use the same facts."""
     if (stop := state.get("stop")) is not None:
         return stop
     failure = state.get("failure")
@@ -110,7 +110,7 @@ def _stop_reason(budget: Budget, state: State) -> StopReason:
 
 
 def _without_calls(reply: AIMessage) -> AIMessage:
-    """The fallback's answer; calls it still asks for, if it came bound to tools, will never run."""
+    """The fallback's answer. If it has bound tools, its calls will never run."""
     if not reply.tool_calls and not reply.invalid_tool_calls:
         return reply
     rest = {key: value for key, value in reply.additional_kwargs.items() if key != "tool_calls"}
@@ -119,7 +119,7 @@ def _without_calls(reply: AIMessage) -> AIMessage:
 
 
 def has_unfinished_work(state: State) -> bool:
-    """Whether there was work after the last answer."""
+    """Whether anything was done after the last answer."""
     return state["tally"]["spent"] != state["tally"]["mark"]["spent"] or not state["attempts"]
 
 
@@ -152,5 +152,5 @@ def _prompt(
 
 
 def _as_prose(message: AIMessage) -> str:
-    """A turn as text: a fallback has no tools bound, and some providers then refuse calls in the conversation."""
+    """A turn as text. A fallback has no bound tools, and some providers then refuse calls in the conversation."""
     return "\n".join([message.text, *(f"Calls {call['name']}({call['args']})." for call in message.tool_calls)]).strip()

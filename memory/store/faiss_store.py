@@ -1,4 +1,4 @@
-"""FaissStore: a LangGraph store in one SQLite file, found by vectors, by words, or by both."""
+"""FaissStore: a LangGraph store in one SQLite file, searched by vectors, by words, or by both."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CHECKED_ON_LOOP = 32
-"""Operations that are checked on the event loop itself, which takes under 1 ms; more go to the store's thread."""
+"""Operations that are checked on the event loop, which takes under 1 ms. More go to the store's thread."""
 
 EMBEDDED_AT_ONCE = 256
-"""Items that are embedded again together: what providers take in one request."""
+"""Items per embedding request, as providers accept them."""
 
 
 Stale = list[tuple[int, int, str, tuple[str, ...]]]
-"""Items that have to be embedded: id, number of the last write, fields and texts."""
+"""Items to embed: id, number of the last write, fields and texts."""
 
 
 class _StaleError(Exception):
-    """Leaves a search that needs items embedded first."""
+    """Ends a search because items must be embedded first."""
 
     def __init__(self, stale: Stale) -> None:
         super().__init__(len(stale))
@@ -53,12 +53,12 @@ class _StaleError(Exception):
 class FaissStore(BaseStore):
     """Keeps items in the SQLite file at `path`, or in memory for `":memory:"`.
 
-    Any number of threads, tasks and processes may use one file at once. A batch is written whole or not at all, and its
-    reads see what was there before it. With `durability="process"` an acknowledged write outlives the process, with
-    `"power"` also a loss of power. `index` is LangGraph's `IndexConfig` with two more keys, `distance_type` (`cosine`,
-    `inner_product`, `l2`) and `rank` (`vectors`, `words`, `fused`); without an index, words find items. `ttl` is
-    LangGraph's `TTLConfig`: what has expired is never returned, and reading an item lets its time begin again unless
-    `refresh_on_read` is false. In a search by vectors, items that are not indexed come last and have no score.
+    Any number of threads, tasks and processes may use one file at once. A batch is written completely or not at all,
+    and its reads see the state before it. With `durability="process"` a finished write survives the end of the process,
+    with `"power"` also a power failure. `index` is LangGraph's `IndexConfig` with two more keys, `distance_type`
+    (`cosine`, `inner_product`, `l2`) and `rank` (`vectors`, `words`, `fused`); without an index, it searches by words.
+    `ttl` is LangGraph's `TTLConfig`: expired items are never returned, and reading an item restarts its time to live
+    unless `refresh_on_read` is false. In a search by vectors, items that are not indexed come last and have no score.
     """
 
     supports_ttl = True
@@ -93,7 +93,7 @@ class FaissStore(BaseStore):
         self._finalizer = weakref.finalize(self, self._database.close)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do all of these or none; the results stand in the order of the operations."""
+        """Run all operations or none. The results are in the order of the operations."""
         return run_sync(self._batch(list(ops)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -113,7 +113,7 @@ class FaissStore(BaseStore):
         return await self._in_thread(lambda: self.changes(namespace, since))
 
     def sweep_ttl(self) -> int:
-        """Delete what has expired, and say how many items that were."""
+        """Delete expired items and return their number."""
         with self._database.writing() as connection:
             return items.sweep(connection)
 
@@ -122,7 +122,7 @@ class FaissStore(BaseStore):
         return await self._in_thread(self.sweep_ttl)
 
     def settle(self) -> None:
-        """Leave nothing of what was deleted in memory or in the log, as far as no other process reads just now."""
+        """Overwrite deleted data in memory and in the log, unless another process is reading it."""
         with self._index_lock:
             if self._vectors is not None and self._vectors.outdated:
                 self._vectors = None
@@ -135,7 +135,7 @@ class FaissStore(BaseStore):
         await self._in_thread(self.settle)
 
     def close(self) -> None:
-        """Let go of the file. Closing twice is fine; anything else afterwards is a `StoreError`."""
+        """Close the file. Closing twice is fine. Any other use after closing is a `StoreError`."""
         if self._database.closed:
             return
         threads, self._threads = self._threads, None
@@ -144,7 +144,7 @@ class FaissStore(BaseStore):
         self._finalizer()
 
     def setup(self) -> None:
-        """Nothing to do: the file is ready once it is open. Other stores have this method."""
+        """Do nothing, because the file is ready once it is open. Other stores have this method."""
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +218,7 @@ class FaissStore(BaseStore):
         vectors = words = None
         with self._index_lock:
             if self._settings.by_vectors:
-                # FAISS and numpy take longer to import than all else, and many programs search by words alone.
+                # FAISS and numpy take longest to import, and many programs search only by words.
                 from langgraph_reflexion.memory.store.vectors import VectorIndex
 
                 vectors = self._vectors = self._vectors or VectorIndex(self._settings)
@@ -269,13 +269,13 @@ class FaissStore(BaseStore):
         with self._database.writing() as connection:
             next_seq = last_seq(connection) + 1
             for item, seq, fields, texts in stale:
-                # An item that was changed meanwhile is left to whoever searches next.
+                # An item that was changed meanwhile is left to the next search.
                 changed = connection.execute("UPDATE items SET seq = ? WHERE id = ? AND seq = ?", (next_seq, item, seq))
                 if changed.rowcount:
                     items.write_vectors(connection, item, fields, (vectors[text] for text in texts))
 
     def _check_index(self) -> None:
-        """Compare the index with that of the file, and remember it for whoever opens the file without one."""
+        """Compare the index with that of the file, and save its settings for opening the file without an index."""
         settings = self._settings
         fields = None if settings.fields is None else json.dumps(settings.fields)
         named = {"dims": settings.dims, "model": settings.model, "fields": fields}

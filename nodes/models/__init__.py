@@ -1,1 +1,1 @@
-"""Ask a model: which one, with what prompt, under which protocol, and what its reply means."""
+"""Call a model: choose it, build the prompt, use its protocol, and parse the reply."""

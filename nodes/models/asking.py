@@ -1,4 +1,4 @@
-"""Ask a model: what comes back, how it ended, and what it cost."""
+"""Call a model: its reply, how the reply ended, and its cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Spent = list[int]
 
 
 class Reply(NamedTuple):
-    """What came back, and what it cost."""
+    """A reply and its cost."""
 
     message: AIMessage
     spent: Spent
@@ -43,11 +43,11 @@ def ask(
     retries: int = 0,
     aside: str | None = None,
 ) -> Waits[Reply]:
-    """Ask for one reply. With `aside`, a name for traces, its tokens never reach the user."""
+    """Ask for one reply. With `aside`, a name for traces, its tokens are not streamed to the user."""
     config = config if aside is None else quiet(config, aside)
     prompt, inner, kwargs = [with_whole_text(message) for message in messages], model, cast("Mapping[str, Any]", {})
     if type(model) is RunnableBinding and not model.config and not model.config_factories:
-        inner, kwargs = model.bound, model.kwargs  # asked itself, which spares merging an empty config
+        inner, kwargs = model.bound, model.kwargs  # called directly, which avoids merging an empty config
     message = yield from wait_for_reply(
         lambda: inner.invoke(prompt, config, **kwargs),
         lambda: inner.ainvoke(prompt, config, **kwargs),
@@ -60,7 +60,7 @@ def ask(
 def wait_for_reply(
     sync: Callable[[], Any], later: Callable[[], Awaitable[Any]], *, seconds: float | None, retries: int
 ) -> Waits[Any]:
-    """Wait at most so long; a lost connection is tried again, with backoff, whatever the client has tried."""
+    """Wait at most `seconds`. A lost connection is retried with backoff, in addition to the client's retries."""
     started = time.monotonic()
     for attempt in range(retries + 1):
         left = None if seconds is None else seconds - (time.monotonic() - started)
@@ -77,7 +77,7 @@ def wait_for_reply(
 
 
 def _cut_reply(error: Exception) -> AIMessage | None:
-    """The reply inside an exception: under a schema, OpenAI's client raises one where the length limit cuts a reply."""
+    """The reply inside an exception. With a schema, OpenAI's client raises one if the length limit cuts a reply."""
     completion = getattr(error, "completion", None)
     if type(error).__name__ != "LengthFinishReasonError" or completion is None:
         return None
@@ -90,23 +90,23 @@ def _cut_reply(error: Exception) -> AIMessage | None:
 
 
 def reply_of(message: AIMessage) -> Reply:
-    """The message and its cost, fit to be kept and sent again, whatever its client made of it."""
+    """The message and its cost. The message is cleaned so that it can be stored and sent again."""
     calls, invalid = _proper_calls(message) if message.tool_calls or message.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": message.additional_kwargs}
     return Reply(with_whole_text(message, **fields), spent_on(message))
 
 
 def with_whole_text(message: M, **fields: Any) -> M:
-    """The message with these fields and without lone surrogates, which no provider takes."""
+    """The message with these fields and without lone surrogates, which no provider accepts."""
     if not fields and isinstance(message.content, str) and message.content.isascii():
-        return message  # most messages: the whole conversation comes by before each decision
+        return message  # most messages: the whole conversation is read before each decision
     whole = {name: _whole_in(value) for name, value in {"content": message.content, **fields}.items()}
     changed = {name: value for name, value in whole.items() if getattr(message, name) != value}
     return message.model_copy(update=changed) if changed else message
 
 
 def _proper_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
-    """The calls with a name, arguments as a dict and an id as text; what cannot be read is an invalid call."""
+    """The calls with a name, arguments as a dict and an id as text. Anything else is an invalid call."""
     calls, invalid = list[Any](), list[Any]()
     for cut in cast("list[dict[str, Any]]", message.invalid_tool_calls):
         invalid.append({**cut, "id": None if (call_id := cut.get("id")) is None else str(call_id)})
@@ -134,12 +134,12 @@ def _whole_in(value: Any) -> Any:
 
 
 def quiet(config: RunnableConfig, name: str) -> RunnableConfig:
-    """A config whose model call has a name of its own in traces and streams nothing to the user."""
+    """A config whose model call has its own name in traces and streams nothing to the user."""
     return cast("RunnableConfig", {**config, "tags": [*(config.get("tags") or []), "nostream"], "run_name": name})
 
 
 def raise_control_flow(error: Exception) -> None:
-    """Raise what is LangGraph's own control flow."""
+    """Raise the exception if it is LangGraph's own control flow."""
     if isinstance(error, GraphBubbleUp):
         raise error
 
@@ -147,18 +147,18 @@ def raise_control_flow(error: Exception) -> None:
 # ---------------------------------------------------------------- how a reply ended
 
 _ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
-"""Where providers say why a reply ended."""
+"""Fields in which providers say why a reply ended."""
 _CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
 _WITHHELD = frozenset(
     {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
 )
-"""Endings by which a provider refuses in the model's place."""
+"""Finish reasons by which a provider itself refuses."""
 _MEDIA = ("image", "audio", "video", "file")
 """Kinds of content that are an answer without any text."""
 
 
 def refusal_in(reply: AIMessage) -> str | None:
-    """A refusal, given by the provider apart from the text, or by how the reply ended."""
+    """A refusal, in the provider's own field or as a finish reason."""
     refusal = reply.additional_kwargs.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
         return refusal
@@ -171,20 +171,21 @@ def refusal_in(reply: AIMessage) -> str | None:
 
 
 def withheld(reply: AIMessage) -> str:
-    """The provider's word for stopping the reply because of what it says; empty if it did not."""
+    """The provider's finish reason if it stopped the reply because of its content. Else empty."""
     return min(_endings(reply) & _WITHHELD, default="")
 
 
 def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
-    """Why a reply is not whole, or None: it ran into its length limit, or lacks the ending its provider always gives.
+    """Why a reply is incomplete, or None: it reached its length limit, or has no finish reason although one is
+    expected.
 
-    `langchain-openai` gives an ending with every reply; of another provider that is known once an earlier message of
-    its conversation has one.
+    `langchain-openai` gives every reply a finish reason. From another provider it is expected once an earlier message
+    of the conversation has one.
     """
     endings = _endings(reply)
     if endings & _CUT:
         return "the reply was cut off at its length limit"
-    if endings or reply.response_metadata.get("status") == "completed":  # the word of OpenAI's Responses API
+    if endings or reply.response_metadata.get("status") == "completed":  # as in OpenAI's Responses API
         return None
     provider = reply.response_metadata.get("model_provider")
     if provider == "openai" or any(
@@ -199,12 +200,12 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
 
 
 def media_in(reply: AIMessage) -> list[str]:
-    """The kinds of content that a reply holds beside text."""
+    """The kinds of content in a reply other than text."""
     return [block["type"] for block in reply.content_blocks if block["type"] in _MEDIA]
 
 
 def _endings(reply: BaseMessage) -> set[str]:
-    """Why the reply ended, in whatever place a provider says it."""
+    """Why the reply ended, from the field that the provider uses."""
     metadata = reply.response_metadata or {}
     details = metadata.get("incomplete_details")
     names = [details.get("reason") if isinstance(details, dict) else None, *(metadata.get(name) for name in _ENDINGS)]
@@ -215,19 +216,19 @@ def _endings(reply: BaseMessage) -> set[str]:
 
 
 def spent_on(message: AIMessage) -> Spent:
-    """What one reply cost."""
+    """The cost of one reply."""
     usage: dict[str, Any] = dict(message.usage_metadata or {})
     read, written, total = (int(usage.get(name) or 0) for name in ("input_tokens", "output_tokens", "total_tokens"))
     return [read, written, total or read + written, 1]
 
 
 def add_spent(left: Spent, right: Spent) -> Spent:
-    """Two costs together."""
+    """The sum of two costs."""
     return [a + b for a, b in zip(left, right, strict=True)]
 
 
 class Meter:
-    """Tokens and calls so far, of model calls that are made inside somebody else's code."""
+    """Tokens and calls of model calls that the caller's code makes."""
 
     def __init__(self) -> None:
         self.spent: Spent = [0, 0, 0, 0]
@@ -246,11 +247,11 @@ class _Count(BaseCallbackHandler):
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:
-    """A config under which the meter counts the tokens of each model call, and others listen too."""
+    """A config under which the meter counts the tokens of each model call. Other callbacks stay."""
     known = config.get("callbacks")
     if not isinstance(known, BaseCallbackManager):
         return {**config, "callbacks": [*(known or []), _Count(meter), *others]}
-    # LangChain's `merge_configs` would go through all that a config holds, and this is done for every call.
+    # LangChain's `merge_configs` would read the whole config, and this runs for every call.
     manager = known.copy()
     for handler in (_Count(meter), *others):
         manager.add_handler(handler)
@@ -259,7 +260,7 @@ def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) 
 
 @contextmanager
 def default_config(config: RunnableConfig) -> Iterator[None]:
-    """Within it, a model that is called without a config has this one."""
+    """A context in which a model that is called without a config gets this one."""
     token = var_child_runnable_config.set(config)
     try:
         yield
@@ -276,11 +277,11 @@ def call_silently(
     context: bool = True,
     seconds: float | None = None,
 ) -> Wait:
-    """Call a graph inside a node, so that no stream of the run shows anything of it."""
+    """Call a graph inside a node, without showing it in the run's streams."""
     inside = silent(config, recursion_limit=recursion_limit, context=context)
 
     def sync() -> Any:
-        with default_config(inside):  # LangGraph merges the callbacks that surround a call into those it is given
+        with default_config(inside):  # LangGraph merges the callbacks around a call into its own
             return graph.invoke(given, inside)
 
     async def later() -> Any:

@@ -1,4 +1,4 @@
-"""The chat model that is asked: made from what a caller gives, bound to tools, and chosen for each run."""
+"""The chat model: created from the caller's value, bound to tools, and selected for each run."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def model_named(name: str) -> BaseChatModel:
             f"The model {name!r} needs `pip install langchain` and its provider's package; "
             "`openai:<name>` works without, with OPENAI_BASE_URL for servers that speak the same"
         ) from None
-    except Exception as error:  # each provider's client has exceptions of its own
+    except Exception as error:  # each provider's client has its own exceptions
         raise ModelError(f"The model {name!r} cannot be made: {error}") from error
 
 
 class Choice:
-    """The models of an agent, prepared once with its tools; `chosen` says which one a run asks."""
+    """The models of an agent, prepared once with its tools. `chosen` selects the one for a run."""
 
     def __init__(
         self, model: Any, tools: Offer | None = (), form: Form | None = None, known: Collection[str] = ()
     ) -> None:
-        """`tools` are bound to whichever model it is; None takes each model as it comes."""
+        """`tools` are bound to the selected model. With None nothing is bound."""
         self._tools, self._form, self._known = tools, form, known
         self._function: Callable[..., Any] | None = None
         self._models: dict[str, Model] = {}
@@ -79,13 +79,13 @@ class Choice:
 
     @property
     def example(self) -> Model | None:
-        """The first model, by which `protocol="auto"` decides; None if a function chooses."""
+        """The first model, by which `protocol="auto"` decides. None if a function selects the model."""
         return next(iter(self._models.values()), None)
 
     def named_in(self, context: Any) -> str:
-        """Which model a context names, the first by default; a name that no model has is refused.
+        """The model that the context names, by default the first. An unknown name is refused.
 
-        A parent's own context may well have a field of that name: where no model here has one, it means another.
+        A parent's context may have a field `model` too. If the models here have no names, it means another model.
         """
         name = field_of(context, "model")
         if name is None or (list(self._models) == [""] and not isinstance(context, Context)):
@@ -96,13 +96,13 @@ class Choice:
         return name
 
     def binds_form(self, model: Model) -> bool:
-        """Whether the response form goes with each request of this model, its provider enforcing it."""
+        """Whether the response format is part of each request of this model, because its provider enforces it."""
         return self._form is not None and "response_format" in self._form(model)
 
     def chosen(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[tuple[Model, Model]]:
-        """The model of this run: with its tools, for a decision, and alone, for anything else.
+        """The model of this run: with its tools for decisions, and without them for anything else.
 
-        `view` gives the state as a function of the caller's is to see it.
+        `view` returns the state for the caller's function.
         """
         runtime = runtime_of(config)
         if self._function is None:
@@ -119,7 +119,7 @@ class Choice:
 
 
 class Only(Choice):
-    """The one model there is, whatever model the context names: that is for the worker to say."""
+    """The only model. The context's `model` is for the worker."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model, None)
@@ -136,18 +136,18 @@ def _made(model: Any) -> Model:
     return model
 
 
-# ---------------------------------------------------------------- the chat models inside what a caller gives
+# ---------------------------------------------------------------- the chat models inside the caller's value
 
 Model = Runnable[Any, Any]
 Offer = Sequence[BaseTool | dict[str, Any]]
 Form = Callable[[Model], Mapping[str, Any]]
-"""What else is bound to a model, by what it can do: the schema of its answers."""
+"""Binds more to a model if it supports it: the schema of its answers."""
 
 _TOOL_SETTINGS = ("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call")
 
 
 def leaves(model: Any) -> Iterator[Any]:
-    """The chat models inside, fallbacks too."""
+    """The chat models inside, including fallbacks."""
     if isinstance(model, RunnableSequence):
         yield from leaves(model.steps[_place(model)])
     elif isinstance(model, RunnableWithFallbacks):
@@ -162,7 +162,7 @@ def leaves(model: Any) -> Iterator[Any]:
 
 
 def rebuilt(model: Model, change: Callable[[Model], Model]) -> Model:
-    """The same runnable with a change made of each chat model in it, or of the binding that gives it its tools."""
+    """The same runnable with each chat model in it changed, or the binding that gives it its tools."""
     if isinstance(model, RunnableSequence):
         steps, at = list(model.steps), _place(model)
         steps[at] = rebuilt(steps[at], change)
@@ -176,7 +176,7 @@ def rebuilt(model: Model, change: Callable[[Model], Model]) -> Model:
 
 
 def _place(sequence: RunnableSequence[Any, Any]) -> int:
-    """Which step of a sequence is the model; a prompt may stand before it and a parser behind."""
+    """The index of the model in a sequence. A prompt may come before it and a parser after it."""
     for at, step in enumerate(sequence.steps):
         if any(isinstance(leaf, BaseChatModel) or _binds_tools(leaf) for leaf in leaves(step)):
             return at
@@ -197,7 +197,7 @@ def _binds_tools(model: Any) -> bool:
 
 
 def knows_schemas(model: Any, *, beside_tools: bool = False) -> bool:
-    """Whether its profile says that the provider enforces schemas; with fallbacks, whether all of them do."""
+    """Whether its profile says that the provider enforces schemas. With fallbacks, all must."""
     return all(
         (_profile(leaf) or {}).get("structured_output") and not (beside_tools and _is_either_or(leaf))
         for leaf in leaves(model)
@@ -205,7 +205,7 @@ def knows_schemas(model: Any, *, beside_tools: bool = False) -> bool:
 
 
 def _is_either_or(model: Any) -> bool:
-    """Gemini before its third series takes tools or a schema, never both, and its profile does not say so."""
+    """Whether it is Gemini 2 or older, which takes tools or a schema but not both. Its profile does not say so."""
     name = str(getattr(model, "model_name", None) or getattr(model, "model", "")).lower()
     return "gemini" in name and "gemini-3" not in name
 
@@ -213,12 +213,12 @@ def _is_either_or(model: Any) -> bool:
 def _profile(model: Any) -> Mapping[str, Any] | None:
     try:
         return getattr(model, "profile", None)
-    except (ImportError, ValueError):  # a configurable model makes its default to look, and may lack what it needs
+    except (ImportError, ValueError):  # a configurable model creates its default for this check, which may fail
         return None
 
 
 def bound_names(model: Any) -> set[str] | None:
-    """The names of the tools that a model came bound with, or None."""
+    """The names of the tools that are bound to the caller's model, or None."""
     found: list[set[str]] = []
 
     def look(inner: Model) -> Model:
@@ -232,20 +232,20 @@ def bound_names(model: Any) -> set[str] | None:
 
 
 def tool_name(tool: BaseTool | dict[str, Any]) -> str | None:
-    """The name of a tool, also of one given as a provider's dict."""
+    """The name of a tool, which may be a provider's dict."""
     if not isinstance(tool, dict):
         return tool.name
     function = tool.get("function")
     return (function.get("name") if isinstance(function, dict) else None) or tool.get("name")
 
 
-# ---------------------------------------------------------------- with tools, without, and as the run wants it
+# ---------------------------------------------------------------- with tools, without, and as the run's config says
 
 
 def offering(model: Model, tools: Offer, known: Collection[str] = (), form: Form | None = None) -> Model:
-    """The model with these tools bound; one that came bound with them is taken as it is.
+    """The model with these tools bound. If the caller has bound them already, the model is unchanged.
 
-    `known` are the names of all tools, those too that are not offered.
+    `known` are the names of all tools, including those that are not offered.
     """
     wanted = {name for tool in tools if (name := tool_name(tool))}
 
@@ -255,7 +255,7 @@ def offering(model: Model, tools: Offer, known: Collection[str] = (), form: Form
         if already is not None:
             _check_bound(already, wanted, {*known, *wanted})
         elif isinstance(inner, DynamicRunnable):
-            # Its own `bind_tools` is its default's, and would forget what can be configured.
+            # Its `bind_tools` is that of the default model and would lose the configurable fields.
             bound = bind(inner.default)
             more = cast("Any", bound).kwargs if isinstance(bound, RunnableBindingBase) else {}
         elif tools:
@@ -284,7 +284,7 @@ def _check_bound(already: set[str], wanted: set[str], known: set[str]) -> None:
 
 
 def plain(model: Model) -> Model:
-    """The model alone, to be asked for anything but a decision: no tools, no prompt before it, no parser behind."""
+    """The model for everything except decisions: without tools, prompt or parser."""
     if isinstance(model, RunnableSequence):
         return plain(model.steps[_place(model)])
     return rebuilt(model, _without_tools)
@@ -298,7 +298,7 @@ def _without_tools(model: Model) -> Model:
 
 
 def configured(model: Model, config: RunnableConfig) -> Model:
-    """The model that the run's config chooses."""
+    """The model that the run's config selects."""
     while isinstance(model, DynamicRunnable):
         model, _ = model.prepare(config)
     return model

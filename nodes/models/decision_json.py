@@ -1,4 +1,4 @@
-"""Read what a model wrote under the JSON protocol: one decision, or the reason why it cannot stand."""
+"""Parse a reply under the JSON protocol: one decision, or the reason why it is invalid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FIELD = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
 
 @dataclass(frozen=True)
 class Invalid:
-    """Why a reply cannot stand, in words that help the model correct it."""
+    """Why a reply is invalid, in words that help the model correct it."""
 
     signal: Signal
     message: str
@@ -42,18 +42,18 @@ class Invalid:
 
 
 class _UnreadableError(Exception):
-    """A reply that cannot be read, with what is said about it."""
+    """A reply that cannot be parsed, with the reason."""
 
     def __init__(self, message: str, signal: Signal = "parse_error") -> None:
         self.invalid = Invalid(signal, message)
 
 
 def read_object(text: str, *, controls: Collection[str] = CONTROL_ACTIONS) -> Decision | Invalid:
-    """Return the one decision in a reply, or what is wrong with it; never raises.
+    """Return the only decision in a reply, or what is wrong with it. Never raises.
 
-    Prose, fences, comments, trailing commas and Python's spelling are read past. A reply that could be meant in two
-    ways is refused: two different decisions, a key given twice, a decision in or after an object that cannot be read.
-    The call of a decision has no id yet.
+    Prose, fences, comments, trailing commas and Python's spelling are ignored. An ambiguous reply is refused: two
+    different decisions, a key given twice, a decision in or after an object that cannot be read. The call of a decision
+    has no id yet.
     """
     try:
         return _decision(_only_decision(after_thinking(whole(text))), controls)
@@ -64,14 +64,14 @@ def read_object(text: str, *, controls: Collection[str] = CONTROL_ACTIONS) -> De
 
 
 def read_json(text: str) -> Any | Invalid:
-    """Return the JSON value in a reply, read as leniently as a decision, or why there is none; never raises.
+    """Return the JSON value in a reply, parsed as leniently as a decision, or why there is none. Never raises.
 
-    A reply that is nothing but one value gives that value, of any shape. Otherwise the largest object in a fence
-    counts, else the largest object side by side with prose, else the largest list. A key given twice is refused.
+    If a reply is only one value, that value counts, whatever its type. Otherwise the largest object in a fence counts,
+    else the largest object next to prose, else the largest list. A key given twice is refused.
     """
     text = whole(text)
     try:
-        # An escape may write half a character, and `int` refuses NaN: the lenient reader sees to both.
+        # An escape may be half a character, and `int` refuses NaN. The lenient parser handles both.
         if "\\u" not in text and text.count("[") + text.count("{") <= DEPTH:
             return json.loads(text, object_pairs_hook=_object, parse_constant=int)
     except ValueError:
@@ -95,7 +95,7 @@ def read_json(text: str) -> Any | Invalid:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of plain JSON; a key given twice is left to the lenient reader, which says so."""
+    """Return an object of plain JSON. A duplicate key is left to the lenient parser, which reports it."""
     made = dict(pairs)
     if len(made) < len(pairs):
         raise ValueError("a key is given twice")
@@ -103,7 +103,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def names_a_field(text: str) -> bool:
-    """Say whether something in a reply is written as a decision's field."""
+    """Return whether something in a reply is written as a field of a decision."""
     return _FIELD.search(text) is not None or _ACTION.search(text) is not None
 
 
@@ -123,7 +123,7 @@ def _fenced(text: str) -> Iterator[Whole]:
 
 
 def _largest(found: Iterator[Whole]) -> Whole | None:
-    """Return the longest object, or where there is none the longest list."""
+    """Return the longest object, else the longest list."""
     return max(
         (value for value in found if isinstance(value.value, dict | list)),
         key=lambda value: (isinstance(value.value, dict), value.end - value.start),
@@ -132,9 +132,9 @@ def _largest(found: Iterator[Whole]) -> Whole | None:
 
 
 def _only_decision(text: str) -> dict[str, Any]:
-    """Return the only decision in a reply: repeated ones count once, examples of the form not at all."""
+    """Return the only decision in a reply. Repeated ones count once, and examples of the format do not count."""
     candidates = _candidates(text)
-    # A lone object is judged for what it is; beside others, data and examples are kept apart from decisions.
+    # A single object is checked as it is. Among several, data and examples are separated from decisions.
     meant = [value for value in candidates if _looks_like_a_decision(value.value)] or candidates
     meant = [value for value in meant if not _is_example(value.value)] or meant
     for value in meant:
@@ -149,8 +149,7 @@ def _only_decision(text: str) -> dict[str, Any]:
 def _candidates(text: str) -> list[Whole]:
     """Return the objects that hold at least one of a decision's fields.
 
-    A reply with a decision that is cut off, or with a field outside of any object, is refused: nobody can say which
-    decision is meant.
+    A reply with a truncated decision, or with a field outside any object, is refused, because the decision is unclear.
     """
     found: list[Whole] = []
     at, beside = 0, ""
@@ -186,7 +185,7 @@ def _looks_like_a_decision(value: dict[str, Any]) -> bool:
 
 
 def _is_example(value: dict[str, Any]) -> bool:
-    """Say whether the object shows the form only, its values being placeholders."""
+    """Return whether the object is only an example, with placeholders as values."""
     action = value.get("action")
     if isinstance(action, str) and "|" in action:
         return True

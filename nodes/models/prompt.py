@@ -1,7 +1,7 @@
-"""What a prompt holds beside the conversation: the caller's instructions, the block of lessons, and failure turns.
+"""The parts of a prompt in addition to the conversation: the caller's instructions, lessons, and failure turns.
 
-A failure adds one user turn to the prompt, right after the failed turn. It keeps its place, so the prompt grows only at
-its end, and what the model did about the failure stands after it.
+A failure adds one user message to the prompt, right after the failed turn. It keeps its place, so the prompt grows only
+at its end, and the model's next steps come after it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Prompt = str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None
 
 
 class Instructions:
-    """The caller's prompt in any of the forms a LangGraph agent takes."""
+    """The caller's prompt, in any format that a LangGraph agent accepts."""
 
     def __init__(self, prompt: Prompt) -> None:
         self._system: SystemMessage | None = None
@@ -62,7 +62,7 @@ class Instructions:
     def around(
         self, conversation: Sequence[AnyMessage], view: Callable[[], Any], config: RunnableConfig
     ) -> Waits[list[AnyMessage]]:
-        """What the model is to see of the conversation, the caller's instructions included."""
+        """The conversation for the model, with the caller's instructions."""
         if self._runnable is None:
             return [self._system, *conversation] if self._system is not None else list(conversation)
         runnable, state = self._runnable, view()
@@ -74,7 +74,7 @@ class Instructions:
 
 
 def as_messages(given: Any) -> list[AnyMessage]:
-    """What a prompt gave, as messages: whatever a model may be asked."""
+    """The result of a prompt function as messages."""
     if isinstance(given, PromptValue):
         return cast("list[AnyMessage]", given.to_messages())
     if isinstance(given, str):
@@ -87,7 +87,7 @@ def as_messages(given: Any) -> list[AnyMessage]:
 
 
 def under_system(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMessage]:
-    """The messages with these sections at the end of their one system message, which comes first."""
+    """The messages with these sections at the end of the system message, which comes first."""
     added = "\n\n".join(section for section in sections if section)
     if not added:
         return list(messages)
@@ -100,7 +100,7 @@ def under_system(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMess
 
 
 LONGEST_CAUSE = 400
-"""Characters of the failure's evidence in the block: its first lines; the whole stands in the failure's turn."""
+"""Characters of the failure's evidence in the block: its first lines. The failure turn has all of it."""
 
 _SAYS_WHEN = re.compile(r"(?:when|whenever|if|while)\b|[当若]|如果", re.IGNORECASE)
 
@@ -114,13 +114,13 @@ HEADINGS = {
 
 
 def at_start(recalled: Sequence[Recalled], words: Prompts) -> str:
-    """The lessons recalled before the first decision, or nothing."""
+    """The lessons recalled before the first decision, or an empty text."""
     lessons = [found.lesson for found in recalled if found.shown and found.step == 0]
     return words.render("lessons", lessons=_list(lessons)) if lessons else ""
 
 
 def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence[Failure]) -> str:
-    """The lessons recalled after a failure, under the failure that called for them."""
+    """The lessons recalled after a failure, with that failure."""
     lessons = [found.lesson for found in recalled if found.shown and found.step > 0]
     if not lessons:
         return ""
@@ -129,7 +129,7 @@ def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence
 
 
 def by_kind(texts: Sequence[tuple[str, str]]) -> str:
-    """Texts, each with its kind, as a list under a heading for each kind."""
+    """Texts with their kinds, as a list with a heading for each kind."""
     lines: list[str] = []
     for kind, heading in HEADINGS.items():
         of_kind = [f"- {text}" for of, text in texts if of == kind]
@@ -148,22 +148,22 @@ def _line(lesson: Lesson) -> str:
 
 
 def _occasion(text: str, label: str, shorter: str) -> str:
-    """When a lesson holds, or not, under its label; a text that begins with `when` needs a shorter one."""
+    """When a lesson applies, or not, with its label. A text that begins with `when` needs a shorter label."""
     text = one_line(text).rstrip(" .。")
     return f" {shorter if _SAYS_WHEN.match(text) else label}{text}." if text else ""
 
 
 def one_line(text: str) -> str:
-    """Somebody else's text on one line, unable to open or close a tag of a prompt."""
+    """Foreign text on one line, which cannot open or close a tag of a prompt."""
     return fenced(" ".join(text.split()))
 
 
 # ---------------------------------------------------------------- failure turns
 
 KEPT_TURNS = 3
-"""Failure turns that stay whole; older ones keep only what their reflections want remembered."""
+"""Failure turns that stay complete. Older ones keep only what their reflections ask to remember."""
 LONGEST_MEMO = 300
-"""Characters of a memo in the prompt, as long as a lesson may be."""
+"""Characters of a memo in the prompt, as many as a lesson may have."""
 
 
 def with_failure_turn(state: State, number: int, **changes: Any) -> list[FailureTurn]:
@@ -183,21 +183,21 @@ def failure_number(state: State) -> int:
 
 
 def is_shown(state: State, text: str) -> bool:
-    """Whether the prompt says this already: in a lesson shown to this run, or in an earlier memo of it."""
+    """Whether the prompt already says this, in a lesson or in an earlier memo of the run."""
     lessons = [found.lesson.text for found in state["recalled"] if found.shown]
     memos = [memo["text"] for turn in state["patch"] for memo in turn["memos"]]
     return any(same(shown, text) for shown in (*lessons, *memos))
 
 
 def shown_reflection(state: State, reflection: Reflection) -> Reflection:
-    """A reflection without the memos that were set aside: it is shown to a model again."""
+    """A reflection without quarantined memos, because it is shown to a model again."""
     kept = {memo["text"] for turn in state["patch"] for memo in turn["memos"]}
     memos = [memo for memo in reflection.memory_to_write if memo.text in kept]
     return reflection.model_copy(update={"memory_to_write": memos})
 
 
 def older_memos(state: State, prompts: Prompts) -> str:
-    """What the reflections before the last few want remembered, for the next attempt of a trial; may be empty."""
+    """The memos of older reflections, for the next attempt of a trial. May be empty."""
     memos = [memo for turn in state["patch"][:-KEPT_TURNS] for memo in turn["memos"]]
     return prompts.render("learned", lessons=_memo_list(memos)) if memos else ""
 
@@ -211,7 +211,7 @@ def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: 
     for i in range(len(messages) + 1):
         for turn in (turn for turn, place in zip(state["patch"], places, strict=True) if place == i):
             text = _render(turn, state, prompts)
-            # An answer that a person put into the conversation is there already.
+            # An answer from a person is already in the conversation.
             out += turn["shown"] if not out or not isinstance(out[-1], AIMessage) else []
             out += [HumanMessage(text)] if text else []
         out += messages[i : i + 1]
@@ -219,7 +219,7 @@ def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: 
 
 
 def _place(messages: Sequence[AnyMessage], after: str | None) -> int:
-    """The position after this message and the answers to its turn's calls; the end, if the message is gone."""
+    """The position after this message and the answers to its calls. If the message is gone, the end."""
     at = next((i for i in range(len(messages)) if after is not None and messages[i].id == after), len(messages)) + 1
     while at < len(messages) and isinstance(messages[at], ToolMessage):
         at += 1

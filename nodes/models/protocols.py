@@ -1,7 +1,7 @@
-"""Two ways of speaking to a model, and a third of the caller's own: one `Decision` comes out of each.
+"""The protocols for a model: two of ours, and the caller's own. Each returns a `Decision`.
 
-`Native` uses the provider's tool calling, `Json` one object in text, `Reader` a caller's function. Each puts a
-conversation in its form, reads a reply, says what of it is kept in `messages`, and shows a reply that cannot stand.
+`Native` uses the provider's tool calling, `Json` one object in text, `Reader` a caller's function. Each formats the
+conversation, parses a reply, decides what of it to keep in `messages`, and shows an invalid reply.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 
 QUOTED = 4_000
-"""Characters of a reply that cannot stand, shown again to the model that wrote it."""
+"""Characters of an invalid reply that are shown to the model again."""
 
 CONTROLS = {
     "replan": ("Write a new plan before going on. Call it alone.", "plan", "The new plan."),
     "ask_user": ("Ask the user a question and wait. Call it alone.", "question", "The question."),
 }
-"""The two control tools: what each is for, its argument, and what the argument holds."""
+"""The two control tools: the purpose of each, its argument, and the description of the argument."""
 
 
 class Native:
-    """Native tool calling: several calls in one turn, text beside them is a thought, text alone the answer."""
+    """Native tool calling, with several calls in one turn. Text with calls is a thought, text alone is the answer."""
 
     binds = True
     rules = ""
-    """What the system message says of the form of a reply."""
+    """The part of the system message about the format of a reply."""
 
     def __init__(self, controls: Sequence[str], form: dict[str, Any] | None = None) -> None:
-        """`form` is the JSON schema of an answer that the model gives by calling it, named by its title."""
+        """`form` is the JSON schema of an answer that the model gives as a tool call, named by its title."""
         self.controls = tuple(controls)
         self.form = form
         self._form_name = None if form is None else form["title"]
 
     def offered(self) -> list[BaseTool]:
-        """The tools that are bound beside the caller's."""
+        """The tools that are bound in addition to the caller's."""
         controls = [_control_tool(name) for name in self.controls]
         if self.form is None:
             return controls
@@ -55,7 +55,7 @@ class Native:
         return [*controls, _read_tool(self.form["title"], about, self.form)]
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-        """The conversation in the protocol's form."""
+        """The conversation in the protocol's format."""
         return list(messages)
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
@@ -91,15 +91,15 @@ class Native:
         return Decision(thought=reply.text, action=cast("Action", name), final=text)
 
     def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
-        """The reply as `messages` keep it; a call without an id gets one that begins with `stem`."""
+        """The reply for `messages`. A call without an id gets one that starts with `stem`."""
         if decision.action != "finish" or not reply.tool_calls:
             return reply
-        # The answer came as a call, which nothing would ever answer.
+        # The answer came as a call, which would never get an answer.
         rest = {name: value for name, value in reply.additional_kwargs.items() if name != "tool_calls"}
         return reply.model_copy(update={"content": decision.final, "tool_calls": [], "additional_kwargs": rest})
 
     def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
-        """An invalid reply, as the model that wrote it is shown it."""
+        """An invalid reply as it is shown to the model again."""
         if not calls_in(reply):
             return [reply] if reply.text.strip() else []
         shown = _presentable(reply)
@@ -118,7 +118,7 @@ def _control_tool(name: str) -> BaseTool:
 
 
 def _read_tool(name: str, description: str, schema: dict[str, Any]) -> BaseTool:
-    """What is offered to the model: read where it is called, never run."""
+    """A control tool for the model. Its calls are read, never run."""
     return StructuredTool(name=name, description=description, args_schema=schema, func=_never)
 
 
@@ -132,7 +132,7 @@ _WRITTEN_CALL = re.compile(
 
 
 def written_call(text: str, tools: Sequence[str]) -> str | None:
-    """The tool that an answer calls in text, as `Action: Search[x]`, where it should have called it natively."""
+    """The tool that an answer calls in text, as in `Action: Search[x]`, instead of natively."""
     if not (calls := list(_WRITTEN_CALL.finditer(text))) or "final answer:" in text.casefold():
         return None
     names = {_letters(name): name for name in tools}
@@ -148,7 +148,7 @@ def _letters(name: str) -> str:
 
 
 def _presentable(reply: AIMessage) -> AIMessage:
-    """A turn that could not stand as its provider takes it back: valid names, and nothing endless."""
+    """An invalid turn in a form that its provider accepts again: with valid names and bounded arguments."""
     calls = [{**call, "name": _valid_name(call["name"]), "args": _short(call["args"])} for call in reply.tool_calls]
     cut = [
         {**call, "name": _valid_name(call["name"] or "unknown"), "args": bounded(call["args"] or "", QUOTED)}
@@ -168,7 +168,7 @@ def _short(args: dict[str, Any]) -> dict[str, Any]:
 
 
 class InText:
-    """What is asked and answered in text: nothing is bound."""
+    """A protocol with requests and replies as text, with nothing bound to the model."""
 
     binds = False
     rules = ""
@@ -182,7 +182,7 @@ class InText:
 
 
 class Json(InText):
-    """One JSON object a turn, for models without tool calling: calls and results are shown as text."""
+    """One JSON object per turn, for models without tool calling. Calls and results are shown as text."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Json(InText):
         *,
         plain_words: bool = False,
     ) -> None:
-        """With `plain_words` an answer may also be prose: where nothing can be called it can be nothing else."""
+        """With `plain_words` an answer may also be prose, because without tools it can be nothing else."""
         self.controls = tuple(controls)
         self._plain_words = plain_words
         specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
@@ -220,7 +220,7 @@ class Json(InText):
 
 
 class Reader(InText):
-    """A caller's own reader: no rules are added, the model's words stay as they are."""
+    """A caller's own parser. No rules are added, and replies are unchanged."""
 
     def __init__(self, function: Callable[[AIMessage], Decision], controls: Sequence[str]) -> None:
         self._function = function
@@ -245,7 +245,7 @@ class Reader(InText):
 
 
 def _in_native_form(reply: AIMessage, decision: Decision, text: str, stem: str) -> AIMessage:
-    """The reply as LangChain would hold it had the model called tools natively."""
+    """The reply as if the model had called tools natively."""
     calls = decision.calls
     if decision.action == "replan":
         calls = [ToolCall(name="replan", args={"plan": decision.final}, id="", type="tool_call")]
@@ -255,15 +255,15 @@ def _in_native_form(reply: AIMessage, decision: Decision, text: str, stem: str) 
 
 
 ModelProtocol = Native | Json | Reader
-"""A way of speaking to a model."""
+"""How to talk to a model."""
 
 # ---------------------------------------------------------------- a conversation as text
 
 
 def as_text(messages: Sequence[AnyMessage], turn_text: Callable[[AIMessage], str]) -> list[AnyMessage]:
-    """The conversation without calls: turns as text, results as the user's turn, neighbours of the user joined.
+    """The conversation without calls: turns as text, results as user messages, adjacent user messages joined.
 
-    A turn without an id is a reply that could not stand, shown as it came.
+    A turn without an id is an invalid reply, shown unchanged.
     """
     out: list[AnyMessage] = []
     for message in messages:
@@ -288,7 +288,7 @@ def _join(out: list[AnyMessage], message: HumanMessage) -> None:
 
 
 def object_of(message: AIMessage) -> str:
-    """A turn as the JSON object its model wrote, or would have written."""
+    """A turn as the JSON object that the model wrote or would have written."""
     if not message.tool_calls:
         return _object("", "finish", final=message.text)
     return "\n".join(_call_object(message.text, call) for call in message.tool_calls)

@@ -1,4 +1,4 @@
-"""The response format: an answer is read from the model's text, or put into shape by one more call."""
+"""The response format: parse an answer from the model's text, or convert it with one more call."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from langgraph_reflexion.prompts import Prompts
 
 
 class ResponseForm:
-    """A pydantic model, TypedDict, dataclass, union of these, or JSON schema; with a prompt of its own if one is given.
+    """A pydantic model, TypedDict, dataclass, union of these, or JSON schema, optionally with its own prompt.
 
-    LangChain's strategies say how it is asked for: a `ProviderStrategy` is bound to each request whatever the model's
-    profile says, a `ToolStrategy` is a tool that the model calls to answer.
+    LangChain's strategies say how to ask for it: a `ProviderStrategy` is bound to each request regardless of the
+    model's profile, and a `ToolStrategy` is a tool that the model calls to answer.
     """
 
     def __init__(self, given: Any) -> None:
@@ -67,21 +67,21 @@ class ResponseForm:
 
     @property
     def kinds(self) -> tuple[type, ...]:
-        """The classes its values may be of."""
+        """The classes of its values."""
         members = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
         return tuple(member for member in members if isinstance(member, type))
 
     @property
     def is_object(self) -> bool:
-        """Whether its values are objects of one kind: providers take no other schema, for answers or for tools."""
+        """Whether its values are objects of one kind, because providers accept no other schema for answers or tools."""
         return self.json_schema.get("type", "object") == "object" and "properties" in self.json_schema
 
     def bound(self) -> dict[str, Any]:
-        """What binds the form to a request of a provider that enforces schemas."""
+        """The arguments that bind the schema to a request, if the provider enforces schemas."""
         return as_format(self.name, {"title": self.name, **self.json_schema}, strict=self._strict)
 
     def is_bound_to(self, model: Model, *, beside_tools: bool) -> bool:
-        """Whether it goes with each request of this model."""
+        """Whether it is part of each request of this model."""
         if not self.is_object:
             return False
         return self.forced or (not self.is_tool and knows_schemas(model, beside_tools=beside_tools))
@@ -94,7 +94,7 @@ class ResponseForm:
         return self.fitted(value)
 
     def fitted(self, value: Any) -> tuple[Any, str]:
-        """Data as the form's own type, or what is wrong with it."""
+        """Data as a value of the response format, or what is wrong with it."""
         if self._adapter is None:
             fault = self._fault_in(value)
             return (None, fault) if fault else (value, "")
@@ -118,9 +118,9 @@ class ResponseForm:
         config: RunnableConfig,
         seconds: Callable[[], float | None] = lambda: None,
     ) -> Waits[tuple[Any, str, Spent]]:
-        """An answer put into the form by one more call, in the model's own way and else in words.
+        """Convert an answer with one more call, with the model's structured output or else with a prompt.
 
-        `seconds` tells how long it may take.
+        `seconds` returns how long it may take.
         """
         instruction = words.render("shape", answer=answer)
         asking: list[AnyMessage] = [*messages, HumanMessage(instruction)]
@@ -155,7 +155,7 @@ class ResponseForm:
         return value, wrong, reply.spent
 
     def _structured(self, model: Model) -> Model | None:
-        """The model as its own class gives structured values; None if it cannot."""
+        """The model with its class's structured output. None if it has none."""
         is_model = isinstance(self.type, type) and issubclass(self.type, BaseModel)
         schema = self.type if is_model else {**self.json_schema, "title": self.name}
         try:

@@ -1,4 +1,4 @@
-"""The agent's tools: what is offered, what a person must approve, and a call run by LangGraph's `ToolNode`."""
+"""The agent's tools: which are offered, which need approval, and how LangGraph's `ToolNode` runs a call."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from langgraph_reflexion.nodes.tools.arguments import Arguments
 
 Result = ToolMessage | Command[Any]
 DECISIONS = ("approve", "edit", "reject", "respond")
-"""What a person may decide about a call, in the words of LangChain's `HumanInTheLoopMiddleware`."""
+"""A person's possible decisions about a call, as in LangChain's `HumanInTheLoopMiddleware`."""
 
 
 @dataclass(frozen=True)
 class Approval:
-    """How a person is asked about a tool's calls: LangChain's `InterruptOnConfig`."""
+    """The approval settings of a tool, as in LangChain's `InterruptOnConfig`."""
 
     decisions: tuple[str, ...] = DECISIONS
     description: str | Callable[..., str] | None = None
     when: Callable[[ToolCallRequest], bool] | None = None
 
     def applies_to(self, call: ToolCall, state: Any) -> bool:
-        """Whether a person is asked about this call. `when` sees the call and the messages, as the routes do."""
+        """Whether this call needs approval. `when` sees the call and the messages, like the routes."""
         if self.when is None:
             return True
         runtime = ToolRuntime(
@@ -44,7 +44,7 @@ class Approval:
         return bool(self.when(ToolCallRequest(tool_call=call, tool=None, state=state, runtime=runtime)))
 
     def describe(self, call: ToolCall, state: Any, config: RunnableConfig) -> str:
-        """What the person reads."""
+        """The description for the person."""
         if callable(self.description):
             return str(self.description(call, state, runtime_of(config)))
         return self.description or f"May {call['name']} run?"
@@ -52,12 +52,12 @@ class Approval:
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Everything the agent may call, by name; made once with the agent."""
+    """Everything that the agent may call, by name. Created once with the agent."""
 
     node: ToolNode
     offered: tuple[BaseTool | dict[str, Any], ...]
     client: frozenset[str]
-    """Tools given as OpenAI function dicts: offered, and run by the caller after the run."""
+    """Tools given as OpenAI function dicts, which are offered to the model and run by the caller after the run."""
     denied: frozenset[str]
     approve: Mapping[str, Approval]
     direct: frozenset[str]
@@ -69,7 +69,7 @@ class Toolbox:
         return [*(name for name in self.node.tools_by_name if name not in self.denied), *sorted(self.client)]
 
     def has(self, name: str) -> bool:
-        """Whether there is a tool of this name that runs here, denied ones included."""
+        """Whether a tool of this name runs here, including denied tools."""
         return name in self.node.tools_by_name
 
     def must_leave(self, controls: Sequence[str]) -> None:
@@ -81,13 +81,13 @@ class Toolbox:
                 )
 
     def needs_state(self, name: str) -> bool:
-        """Whether the call has a use for the state: reading it costs a copy of every channel."""
+        """Whether the call needs the state, because reading it copies every channel."""
         injected = self.node._injected_args.get(name)
         wrapped = self.node._wrap_tool_call is not None or self.node._awrap_tool_call is not None
         return wrapped or injected is None or bool(injected.state or injected.runtime)
 
     def must_be_given(self, name: str, state: Any, config: RunnableConfig) -> None:
-        """Refuse to run a tool that asks for what this run does not have: other arguments would not help."""
+        """Raise if a tool needs a store or state field that this run does not have. The model cannot fix that."""
         injected = self.node._injected_args.get(name)
         if injected is None:
             return
@@ -102,7 +102,7 @@ class Toolbox:
                 )
 
     def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
-        """Wait for one call. Its exceptions come as they are; a tool that exits the process fails like any other."""
+        """Wait for one call. Its exceptions are raised unchanged. A tool that exits the process counts as failed."""
         runtime = runtime_of(config)
         given = ToolRuntime(
             state=state,
@@ -116,7 +116,7 @@ class Toolbox:
             server_info=runtime.server_info,
         )
 
-        # `ToolNode.invoke` starts a thread pool for each call; what it runs in that pool is this.
+        # `ToolNode.invoke` starts a thread pool for each call. This is what it runs in that pool.
         def sync() -> Any:
             try:
                 return self.node._run_one(call, "tool_calls", given)
@@ -135,7 +135,7 @@ class Toolbox:
 def toolbox_of(
     tools: Iterable[Any] | ToolNode | None, controls: Sequence[str] = (), approve: Any = (), deny: Sequence[str] = ()
 ) -> Toolbox:
-    """The caller's tools, checked: a name twice, a tool without a description, or an unknown name is an error here."""
+    """The caller's tools. A duplicate name, a missing description or an unknown name is an error."""
     node, dicts = _node_of(tools)
     client = {str(tool_name(tool)): _parameters(tool) for tool in dicts if _is_function(tool)}
     _refuse_twice([*node.tools_by_name, *client])
@@ -157,7 +157,7 @@ def toolbox_of(
 
 
 def _node_of(tools: Iterable[Any] | ToolNode | None) -> tuple[ToolNode, list[dict[str, Any]]]:
-    """The tools that run here, and those given as dicts."""
+    """The tools that run here, and those that are dicts."""
     if isinstance(tools, ToolNode):
         return tools, []
     if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, NoneType)):
@@ -184,7 +184,7 @@ def _tool_of(thing: Any) -> BaseTool:
 
 
 def _is_function(tool: dict[str, Any]) -> bool:
-    """Whether a dict describes a function of the caller's, and no tool that the provider itself runs."""
+    """Whether a dict describes the caller's function, not a tool that the provider runs."""
     return tool.get("type") == "function" and tool_name(tool) is not None
 
 
@@ -200,7 +200,7 @@ def _refuse_twice(names: Sequence[str]) -> None:
 
 
 def _known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
-    """Names of tools that there are."""
+    """The names in a setting, all of which must be tools."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise ValueError(f"`{setting}` must be a list of tool names, got {names!r}")
     given = list(names)
@@ -211,7 +211,7 @@ def _known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
 
 
 def _approvals(approve: Any, known: Sequence[str]) -> dict[str, Approval]:
-    """What a person must approve, given as names or in LangChain's form: a mapping of names to settings."""
+    """The calls that need approval, given as names or as LangChain's mapping of names to settings."""
     names = _known("approve", approve, known)
     if not isinstance(approve, Mapping):
         return dict.fromkeys(names, Approval())
@@ -235,7 +235,7 @@ def _approval(name: str, settings: Any) -> Approval:
 
 
 def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:
-    """The parameters that `ToolNode` fills in, `runtime` by its name alone."""
+    """The parameters that `ToolNode` injects. `runtime` is recognized by its name only."""
     return {
         name: frozenset(param for param in (*injected.state, injected.store, injected.runtime) if param is not None)
         for name, injected in node._injected_args.items()

@@ -151,7 +151,7 @@ def test_a_lesson_that_was_shown_and_failed_is_told_to_the_reflection_and_has_lo
     seen = run(model, [shy.search], task=LIKE, store=store, checks=[lambda *_: True])
     assert seen.outcome.status == "success"
     [asked] = reflected(model)
-    assert f"this failure came back all the same:\n\n<lessons>\n- {TEXT}" in asked.text
+    assert f"this failure happened again anyway:\n\n<lessons>\n- {TEXT}" in asked.text
     (lesson,) = LessonBook(store, PLACE).lessons(kind="rule")
     assert (lesson.wins, lesson.losses) == (0, 1)
 
