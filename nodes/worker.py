@@ -33,7 +33,7 @@ from langgraph_reflexion.nodes.calling import (
     within,
 )
 from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered
+from langgraph_reflexion.nodes.models.asking import Meter, cut_off, default_config, metered, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model, leaves, model_named, plain
 from langgraph_reflexion.schemas import Outcome
 
@@ -200,6 +200,11 @@ class Worker:
             given = to_json(value).decode()  # the last message says only that there is a value
         else:
             given = final if messages is None else last
+        if self.output is None and outcome is None and isinstance(given, AIMessage) and not given.tool_calls:
+            if refusal := refusal_in(given):
+                given = last = given.model_copy(update={"content": refusal})
+            elif cut := cut_off(given, cast("list[AnyMessage]", [*known, *new])):
+                raise WorkerError(cut)
         answer = _text_of(given, self.name)
         message = given if isinstance(given, AIMessage) and not given.tool_calls else None
         if isinstance(last, AIMessage) and last.text.strip() == answer.strip():

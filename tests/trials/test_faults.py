@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.testing import RoleModel
@@ -67,6 +68,27 @@ def test_a_worker_that_always_raises_ends_as_a_model_error_that_names_what_it_ra
     assert (len(seen.prompts), check.answers, seen.outcome.answer) == (2, [], None)
     assert "it fell over" in seen.outcome.reason
     assert "it fell over" not in seen.result["messages"][-1].text, "what a user reads holds no error text"
+
+
+@pytest.mark.req("K1", "C11")
+@pytest.mark.parametrize("plan", [f"{PLAN}.", ""])
+def test_a_worker_that_raised_is_called_again_though_there_is_no_new_plan(tried, student, scores, thinker, plan):
+    replies = [*[RuntimeError("it fell over")] * 3, "good"]
+    same = thinker(*[plan] * 9)
+    seen = tried(student(*replies), checks=[scores(True)], reflector=same, limits={"max_attempts": 4})
+    assert seen.ending == ("success", "accepted")
+
+
+@pytest.mark.req("B13", "K1")
+def test_a_reply_that_was_cut_is_not_judged_and_a_refusal_is_an_answer(tried, student, scores):
+    cut = AIMessage("Bell, because", response_metadata={"finish_reason": "length"})
+    refusal = AIMessage("", additional_kwargs={"refusal": "I cannot say that."})
+    check = scores(True)
+    seen = tried(student(cut, refusal), checks=[check], limits={"max_attempts": 2})
+    assert check.answers == ["I cannot say that."]
+    assert [attempt.answer for attempt in seen.outcome.attempts] == [None, "I cannot say that."]
+    assert seen.result["messages"][-1].text == "I cannot say that."
+    assert "cut off at its length limit" in seen.outcome.failures[0].evidence
 
 
 @pytest.mark.req("K2")
