@@ -188,6 +188,16 @@ class Plan(BaseModel):
     hour: str
 
 
+@pytest.mark.req("M1", "A9")
+def test_the_message_that_says_why_a_run_ended_verifies_no_lesson():
+    store, model = InMemoryStore(), RoleModel(say(""), ADVICE[0])
+    limits = Limits(max_reflections=1, decision_retries=0)
+    result = agent_with(model, limits=limits, store=store).invoke(TASK)
+    assert result["outcome"].stop_reason == "invalid_decisions"
+    (lesson,) = LessonBook(store).lessons()
+    assert lesson.origin == "observed"
+
+
 @pytest.mark.req("M1", "A7")
 def test_an_error_in_a_tools_command_is_a_failure_of_the_tool():
     @tool

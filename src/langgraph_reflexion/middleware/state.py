@@ -151,10 +151,11 @@ def as_it_stands(state: State) -> State:
     waiting, reply = state["decision"], reply_in(state)
     if waiting is None:
         return state
-    if reply is None:  # a run that was wrapped up
+    if reply is None:  # a run that was wrapped up: its last message is no decision of the model
         end = end_message(state, waiting, None).id
         text = next((message.text for message in state["messages"] if message.id == end), waiting["text"])
-        return cast("State", {**state, "decision": {**waiting, "text": text}})
+        messages = [message for message in state["messages"] if message.id != end]
+        return cast("State", {**state, "messages": messages, "decision": {**waiting, "text": text}})
     before, attempts = cast("AIMessage", waiting["message"]).text, state["attempts"]
     if reply.text != before and not reply.tool_calls:
         attempts = [*attempts[:-1], attempts[-1].model_copy(update={"answer": reply.text})]
