@@ -141,19 +141,9 @@ def build_graph(
     for source, route, targets in branches:
         if source in there:
             labels = {target: label for target, label in targets.items() if target in there}
-            named = Route(f"after_{source}", _labelled(route, labels), shapes.crossing)
+            named = Route(f"after_{source}", route, labels, shapes.crossing)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     return graph
-
-
-def _labelled(route: Callable[[Any], Any], labels: Mapping[str, str]) -> Callable[[Any], Any]:
-    """The route, returning the label of the next node, because LangGraph draws what a route returns."""
-
-    def labelled(state: Any) -> Any:
-        chosen = route(state)
-        return labels[chosen] if isinstance(chosen, str) else chosen
-
-    return labelled
 
 
 def bound(store: BaseStore | None, function: Callable[..., Any], *parts: Any) -> Callable[[Any, RunnableConfig], Any]:

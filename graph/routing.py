@@ -77,13 +77,14 @@ class Routes:
 
     def _sent(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
         """One task per call, so that a pause or a failure in one call never runs another one twice."""
-        return [Send("tool", self._payload(state, call)) for call in calls]
-
-    def _payload(self, state: RouteState, call: ToolCall) -> Sent:
-        edited = state["edits"].get(str(call["id"]))
-        runs = edited or call
-        blocked = state["blocked"].get(key_of(runs["name"], runs["args"])) if state["blocked"] else None
-        return Sent(call=runs, edited=edited is not None, blocked=blocked["result"] if blocked else None)
+        sent = []
+        for call in calls:
+            edited = state["edits"].get(str(call["id"]))
+            runs = edited or call
+            blocked = state["blocked"].get(key_of(runs["name"], runs["args"])) if state["blocked"] else None
+            result = blocked["result"] if blocked else None
+            sent.append(Send("tool", Sent(call=runs, edited=edited is not None, blocked=result)))
+        return sent
 
     def after_ask(self, state: RouteState) -> str | list[Send]:
         """Approved calls run. An answered question goes back to the model. With nobody to ask, the run ends."""

@@ -49,8 +49,10 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     if feedback and not (given and isinstance(given[-1], HumanMessage)):
         conversation = [*given, HumanMessage(feedback, id=f"{run}-feedback")]
     task = next((message for message in reversed(conversation) if isinstance(message, HumanMessage)), None)
+    outcome = state.get("outcome")
     update: Update = {
-        **_cleared(state),
+        # What an earlier run left in channels of their own; a field that was never written stays unwritten.
+        **{name: value for name, value in BLANK.items() if name not in HELD and state.get(name)},
         "tally": new_tally(now),
         "resumed_at": now,
         "progress": {"node": "begin", "run_id": run},
@@ -60,7 +62,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
             task_id=task.id if task is not None else None,
             started=now,
             namespace=memory.namespace_for(config),
-            before=_run_before(state) if feedback else None,
+            before=outcome.run_id if feedback and outcome is not None else None,
         ),
     }
     if not was_paired:
@@ -77,16 +79,6 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     if state.get("structured_response") is not None:
         update["structured_response"] = None
     return update
-
-
-def _cleared(state: State) -> Update:
-    """Blanks for the channels that an earlier run has written. A field that was never written stays unwritten."""
-    return {name: value for name, value in BLANK.items() if name not in HELD and state.get(name)}
-
-
-def _run_before(state: State) -> str | None:
-    outcome = state.get("outcome")
-    return outcome.run_id if outcome is not None else None
 
 
 def run_id(config: RunnableConfig) -> str:

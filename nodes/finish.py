@@ -259,16 +259,14 @@ def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Com
     gotos: list[Any] = []
     for handoff in state["handoffs"]:
         for key, value in handoff["update"]:
-            fields[key] = _joined(fields.get("messages", []), _messages_of(value)) if key == "messages" else value
+            if key == "messages":  # in whatever form `add_messages` takes them
+                given = convert_to_messages(value if isinstance(value, list) else [value])
+                value = _joined(fields.get("messages", []), cast("list[AnyMessage]", given))
+            fields[key] = value
         goto = handoff["goto"]
         gotos += [goto] if isinstance(goto, str) or not isinstance(goto, (list, tuple)) else list(goto)
     update = {**fields, "messages": _merged(fields.get("messages", []), ours), "outcome": outcome}
     return Command(graph=Command.PARENT, goto=gotos, update=update)
-
-
-def _messages_of(value: Any) -> list[AnyMessage]:
-    """The messages of an update, in any format that `add_messages` takes."""
-    return cast("list[AnyMessage]", convert_to_messages(value if isinstance(value, list) else [value]))
 
 
 def _joined(first: list[AnyMessage], more: list[AnyMessage]) -> list[AnyMessage]:

@@ -43,7 +43,7 @@ def with_store(config: RunnableConfig, store: BaseStore | None) -> RunnableConfi
 
 def silent(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
     """The config for a graph called inside a node, so that no stream of messages or events shows it."""
-    runtime = replace(runtime_of(config), stream_writer=_discard)
+    runtime = replace(runtime_of(config), stream_writer=lambda _event: None)
     inside = {**conf(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
     tags, callbacks = [*(config.get("tags") or []), "nostream"], _without_message_streams(config.get("callbacks"))
     changes = {"configurable": inside, "tags": tags, "callbacks": callbacks, "recursion_limit": recursion_limit}
@@ -64,10 +64,6 @@ def _without_message_streams(callbacks: Any) -> Any:
 def streams_messages(handler: Any) -> bool:
     """Whether a callback handler feeds LangGraph's stream of messages."""
     return type(handler).__name__.startswith("StreamMessagesHandler")
-
-
-def _discard(_event: Any) -> None:
-    """Do nothing."""
 
 
 def checkpoints(config: RunnableConfig) -> bool:

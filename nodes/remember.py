@@ -128,14 +128,12 @@ def _is_borne_out(evaluator: Evaluator, budget: Budget, state: State, count: int
         # A call that ran had passed the validator, whatever its result.
         return any(failure.signal == "schema_error" or message.status != "error" for message in later)
     if failure.signal in DECISION_SIGNALS:
-        return any(isinstance(m, AIMessage) for m in _messages_after(state, count)) or _has_answer(state)
+        return any(isinstance(m, AIMessage) for m in _messages_after(state, count)) or any(
+            attempt.answer is not None for attempt in state["attempts"]
+        )
     # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
     origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True)
     return accepted and origin == "verified" and failure.signal != "feedback"
-
-
-def _has_answer(state: State) -> bool:
-    return any(attempt.answer is not None for attempt in state["attempts"])
 
 
 def _messages_after(state: State, count: int) -> list[AnyMessage]:

@@ -7,7 +7,7 @@ its result. `invoke` and `ainvoke` differ only in how they wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -60,16 +60,20 @@ class Step(Runnable[Any, Any]):
 
 
 class Route(Runnable[Any, Any]):
-    """A conditional edge: a pure function of the few fields that `reads` names."""
+    """A conditional edge: a pure function of the few fields that `reads` names.
 
-    def __init__(self, name: str, choose: Callable[[Any], Any], reads: type) -> None:
+    It returns the label of the next node, because LangGraph draws what a route returns.
+    """
+
+    def __init__(self, name: str, choose: Callable[[Any], Any], labels: Mapping[str, str], reads: type) -> None:
         self.name = name
         self.choose = choose
+        self.labels = labels
         # LangGraph reads here which fields a route needs. Without it, every route would get the whole state.
         self.__annotations__ = {"state": reads}
 
     def __call__(self, state: Any) -> Any:
-        return self.choose(read_channels(state))
+        return self.invoke(state)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         state = read_channels(input)
@@ -77,7 +81,8 @@ class Route(Runnable[Any, Any]):
             raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
         if not is_running(config or {}):  # as in `update_state`: the remaining steps are those of the next run
             state["remaining_steps"] = STEPS_OF_A_RUN
-        return self.choose(state)
+        chosen = self.choose(state)
+        return self.labels[chosen] if isinstance(chosen, str) else chosen
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         return self.invoke(input, config)

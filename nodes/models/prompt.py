@@ -173,7 +173,10 @@ def with_failure_turn(state: State, number: int, **changes: Any) -> list[Failure
         return [*turns[:-1], cast("FailureTurn", {**turns[-1], **changes})]
     turn = FailureTurn(failure=number, after=last_id(state), shown=[], cause="", patch="", lessons=[], memos=[])
     turns = [*turns, cast("FailureTurn", {**turn, **changes})]
-    return [*map(_shortened, turns[:-KEPT_TURNS]), *turns[-KEPT_TURNS:]]
+    older: list[FailureTurn] = [
+        {**turn, "shown": [], "cause": "", "patch": "", "lessons": []} for turn in turns[:-KEPT_TURNS]
+    ]
+    return [*older, *turns[-KEPT_TURNS:]]
 
 
 def failure_number(state: State) -> int:
@@ -224,10 +227,6 @@ def _place(messages: Sequence[AnyMessage], after: str | None) -> int:
     while at < len(messages) and isinstance(messages[at], ToolMessage):
         at += 1
     return min(at, len(messages))
-
-
-def _shortened(turn: FailureTurn) -> FailureTurn:
-    return {**turn, "shown": [], "cause": "", "patch": "", "lessons": []}
 
 
 def _render(turn: FailureTurn, state: State, prompts: Prompts) -> str:
