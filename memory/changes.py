@@ -1,4 +1,4 @@
-"""Changes: a lesson's status moves, by the evidence or by what a person says, and each move is recorded.
+"""Changes: update a lesson's status, by evidence or by a person's decision, and record each change.
 
 What a change makes of a lesson lies in its record; the lesson's own item is written in the same batch, so that recall
 need not read the evidence of all. Two writers who read the same item overwrite each other: so each reads once more
@@ -79,7 +79,7 @@ def moved(
     words: tuple[str, ...] = (),
     after: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan[Lesson]:
-    """Move a lesson, and return it as it is then."""
+    """Change a lesson's status, and return the updated lesson."""
     ops = moving(shelf, found, status, action, by=by, why=why, words=words, after=after)
     now = yield from write(shelf, ops)
     return now[found.lesson.id].lesson if now else found.lesson.model_copy(update={"status": status})
@@ -189,7 +189,7 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     held = [found.evidence.born, *(change.status for change in found.evidence.standing if change.status is not None)]
     stood = next(
         (status for status in reversed(held) if status not in (None, *ASIDE)), "candidate"
-    )  # it may be retired twice
+    )  # it may have been retired twice
     status: LessonStatus = "active" if stood == "active" else "candidate"
     return (yield from moved(shelf, found, status, "restored", by="person", why=f"it was {status_now}"))
 
@@ -205,7 +205,7 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
 
 
 def forget_named(shelf: Shelf, name: str) -> Plan[int]:
-    """Remove all that was ever kept under a name."""
+    """Delete all entries that ever had a name."""
     items = yield from every(shelf.lessons)
     meant = [item.key for item in items if item.value.get("name") == name]
     yield from forget_all(shelf, meant)

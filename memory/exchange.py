@@ -35,13 +35,13 @@ _UNSEEN = re.compile(r"[^\n -~]")
 
 
 def export(lessons: Sequence[Lesson], place: Place) -> Plan[int]:
-    """Write one lesson a line and return their number; under an event loop, in a thread."""
+    """Write one lesson per line and return their number. In async code, this runs in a thread."""
     count: int = yield Wait(lambda: write_lines(lessons, place), lambda: to_thread(write_lines, lessons, place))
     return count
 
 
 def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
-    """Write one lesson a line and return their number."""
+    """Write one lesson per line and return their number."""
     lines = [legible(json.dumps(_short(lesson), ensure_ascii=False)) + "\n" for lesson in lessons]
     if hasattr(place, "write"):
         cast(TextIO, place).writelines(lines)
@@ -51,7 +51,7 @@ def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
 
 
 def legible(text: str) -> str:
-    """JSON in which nothing is hidden: what is not seen, or obeyed by a terminal, is written as an escape."""
+    """JSON in which invisible and control characters are escaped."""
     return text if text.isascii() and "\x7f" not in text else _UNSEEN.sub(_code, text)
 
 
@@ -68,7 +68,7 @@ def read_lines(place: Place) -> list[str]:
 
 
 def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrusted: bool = False) -> Plan[Loaded]:
-    """Keep all the lessons of a file that are new here, or none; under `strict` a bad line is named and raised.
+    """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it.
 
     Under `update` a lesson that is known by its id takes the words of the file; its record stays.
     """
@@ -172,7 +172,7 @@ def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a line. A key given twice is refused: one of its values would be lost."""
+    """The object in a line. A duplicate key is refused, because one of its values would be lost."""
     names = [name for name, _ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"it gives {twice[0]!r} twice")
@@ -184,7 +184,7 @@ def _editable(value: dict[str, Any]) -> list[Any]:
 
 
 def _short(lesson: Lesson) -> dict[str, Any]:
-    """The fields that are not empty, in their order."""
+    """The fields that are not empty, in order."""
     return {name: value for name, value in lesson.model_dump(mode="json").items() if value not in (None, "", [], {})}
 
 

@@ -1,4 +1,4 @@
-"""Findings: what an error auditor says went wrong in a run, as it is kept, grouped, counted and put in a prompt."""
+"""Findings of the error auditor: validate, group and count them, and format them for a prompt."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from langgraph_reflexion.text.secrets import mask_secrets
 from langgraph_reflexion.text.tokens import tokens
 
 Finding = dict[str, Any]
-"""A finding of the auditor's form, with its id, session, score, time and group beside it."""
+"""A finding in the auditor's format, with its id, session, score, time and group."""
 
 MAX_TEXT = 500
-"""Characters of each text of a finding that are kept: a few sentences."""
+"""Characters of each text of a finding that are saved: a few sentences."""
 
 MAX_EVIDENCE = 20
 MAX_ID = 200
@@ -37,7 +37,7 @@ SEVERITIES: tuple[str, ...] = get_args(Severity)
 
 
 def finding_of(given: Any) -> Finding:
-    """The fields of an auditor's finding, tidied; what cannot be kept is a `ValueError` that says why."""
+    """The cleaned fields of an auditor's finding. An invalid finding is a `ValueError` that says why."""
     if not isinstance(given, Mapping):
         raise ValueError(f"a finding is a dictionary of the auditor's form, got {given!r:.200}")
     category, severity = given.get("category"), given.get("severity") or "medium"
@@ -60,7 +60,7 @@ def finding_of(given: Any) -> Finding:
 
 
 def is_sound(value: Any) -> bool:
-    """Whether a stored value is a finding as it was written here."""
+    """Whether a stored value is a valid finding."""
     return (
         isinstance(value, dict)
         and value.get("category") in CATEGORIES
@@ -85,7 +85,7 @@ def concerns(finding: Finding, tool: str) -> bool:
 
 
 def group_of(finding: Finding, known: Iterable[Finding]) -> str:
-    """The group of a new finding: that of the same mistake, on whatever instance and in whatever words, or its own."""
+    """The group of a new finding: that of the same mistake, or a new one."""
     own = fingerprint("finding", finding["tool"], finding["description"])
     first: dict[str, Finding] = {}
     for other in known:
@@ -99,7 +99,7 @@ def group_of(finding: Finding, known: Iterable[Finding]) -> str:
 
 
 def statistics(findings: Sequence[Finding], sessions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How many findings there are, of what sort, and whether the later half of the runs scored better."""
+    """The number of findings by category, severity and tool, and whether the later half of the runs scored better."""
     scored = sorted(
         (session for session in sessions if session["score"] is not None), key=lambda session: str(session["at"])
     )
@@ -120,7 +120,7 @@ def statistics(findings: Sequence[Finding], sessions: Sequence[Mapping[str, Any]
 
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """The findings that were not set aside, by group, each in the order given."""
+    """The findings that are not quarantined, by group, each in the given order."""
     groups: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         if finding["status"] == "kept":
@@ -129,7 +129,7 @@ def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def repetitions(group: Sequence[Finding]) -> int:
-    """In how many runs a mistake was found; a finding of no session counts as a run of its own."""
+    """In how many runs a mistake was found. A finding without a session counts as a separate run."""
     return len({finding["session"] or finding["id"] for finding in group})
 
 
@@ -158,7 +158,7 @@ def _rule(group: Sequence[Finding]) -> str:
 
 
 def _fit(finding: Finding, asked: set[str]) -> float:
-    """How well a finding fits a task, up to 3: two shared words make up for being found a fourth as often."""
+    """How well a finding fits a task, up to 3: two shared words outweigh being found four times as often."""
     return 1.5 * min(len(asked & _words(finding)), 2)
 
 

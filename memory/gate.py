@@ -67,12 +67,12 @@ _INTENTION = lazy_pattern(
     r"|我(?:应该|应|该|要|必须|需要|会|得)([^。；！？]*)",
     re.IGNORECASE,
 )
-"""What a text in the first person sets itself to do."""
+"""An intention in the first person."""
 
 _PAST = lazy_pattern(
     r"^\W*(?:it|this|that|they|there|(?:the|a) [\w-]+(?: [\w-]+)?) (?:was|were|had|did|gave|came|\w{2,}ed)\b", re.I
 )
-"""A sentence about something that is over."""
+"""A sentence about something in the past."""
 
 FILLER = word_set(
     """
@@ -104,7 +104,7 @@ _FILLER_CHINESE = lazy_pattern(
 _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LATIN_WORD = lazy_pattern(r"[a-z][a-z'’]*")
 _FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
-"""A number that says what to do, and not how often or how much."""
+"""A number that is part of the advice itself, not a count or an amount."""
 
 
 def tidy(lesson: Lesson) -> Lesson:
@@ -114,13 +114,13 @@ def tidy(lesson: Lesson) -> Lesson:
         value, most = getattr(lesson, name), LENGTHS.get(name, MAX_LENGTH)
         if isinstance(value, list):
             tidied[name] = list(dict.fromkeys(filter(None, (_line(text, most) for text in value))))[:MAX_TAGS]
-        elif value and (name != "text" or len(value) <= MAX_READ):  # a longer one is refused as it is
+        elif value and (name != "text" or len(value) <= MAX_READ):  # a longer one is refused unchanged
             tidied[name] = _line(value, most) or (None if name == "topic" else "")
     return lesson.model_copy(update=tidied)
 
 
 def malformed(lesson: Lesson) -> str | None:
-    """Why a tidied lesson cannot be kept at all: it is empty or too long."""
+    """Why a cleaned lesson cannot be saved: it is empty or too long."""
     return "it is empty" if not any(map(str.isalnum, lesson.text)) else overlong(lesson.text)
 
 
@@ -130,7 +130,7 @@ def overlong(text: str) -> str | None:
 
 
 def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) -> str | None:
-    """Why a tidied lesson is not worth keeping, or `None`.
+    """Why a cleaned lesson is not worth saving, or `None`.
 
     A fact, a preference or a named entry is about one thing by nature; any other lesson must hold for other tasks.
     """
@@ -152,7 +152,7 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
 
 
 def concrete(text: str) -> bool:
-    """Whether a text says something that can be done, more than `be careful` in whatever words."""
+    """Whether a text says something concrete to do, more than `be careful`."""
     words = [word for word in _LATIN_WORD.findall(text.casefold()) if word not in FILLER]
     unspaced = _FILLER_CHINESE.sub("", "".join(_UNSPACED.findall(text)))
     others = [letter for letter in text if letter.isalpha() and not letter.isascii() and not _UNSPACED.match(letter)]

@@ -1,4 +1,4 @@
-"""History: what happened to lessons and runs, why a run was shown what it was, and taking changes back."""
+"""History: the changes of lessons and runs, why a run was shown its lessons, and undo."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ FOR_COMPARISON = "left out to compare runs with it and without"
 
 
 def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
-    """What one run was shown and why; the latest run without an id. An unknown run is a `KeyError`."""
+    """Which lessons one run was shown and why. Without an id, the latest run. An unknown run is a `KeyError`."""
     if run_id is None:
         episode = next(iter((yield from episodes(shelf, 1))), None)
     else:

@@ -81,7 +81,7 @@ def wording(model: Any, lessons: Sequence[Lesson]) -> Plan[str | None]:
 
 
 def must_answer(model: Any) -> None:
-    """Refuse what could word nothing."""
+    """Refuse a value that cannot write a text."""
     if model is not None and not callable(model) and not hasattr(model, "invoke"):
         raise ValueError(f"`model` must be a chat model or a function of a prompt, got {model!r}")
 
@@ -107,7 +107,8 @@ def _as_data(lesson: Lesson) -> str:
 
 
 def _objection_in(reply: str) -> str | None:
-    """What a model answered: `KEEP` (or a word like it), or `SET ASIDE:` and the reason. All else is an objection."""
+    """Parse a model's answer: `KEEP` (or a similar word), or `SET ASIDE:` and the reason. Anything else is an
+    objection."""
     verdict, _, reason = reply.partition(":")
     if verdict.strip(" .*!").upper() in ("KEEP", "OK", "SAFE", "NONE"):
         return None

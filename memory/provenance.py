@@ -1,4 +1,4 @@
-"""Know whose words a text is made of: what a tool, file, page or error said is nobody's lesson.
+"""Provenance: find text that was copied from a tool, file, page or error.
 
 Foreign texts are compared sentence by sentence and clause by clause: a text copies one when most of its words stand
 near each other there too. So a lead-in, fillers, left-out words, other sentence breaks and another order of the pieces
@@ -84,7 +84,7 @@ class Foreign:
         self._own = self._index(own)
 
     def copied(self, text: str) -> str | None:
-        """Why a text is not its author's: a foreign sentence stands in it; or `None`."""
+        """Why a text is a copy: the foreign sentence in it, or `None`."""
         if not self._said.units or not text.strip():
             return None
         plain = visible(text)
@@ -140,7 +140,7 @@ class Foreign:
         return found >= (EQUAL if heavier <= BESIDE else WHOLE) * weight
 
     def _is_own(self, weight: float, unit: Sequence[str]) -> bool:
-        """Whether the user said a foreign sentence, too."""
+        """Whether a foreign sentence is also in the user's own texts."""
         return any(
             self._holds([own[place] for place in _shared_run(own, unit)], weight) or self._equals(own, weight, unit)
             for _, own in self._near(unit, self._own)
@@ -160,7 +160,7 @@ class Foreign:
 
 
 def as_foreign(texts: Foreign | Iterable[str], own: Iterable[str] = ()) -> Foreign:
-    """Foreign texts, read if they are not yet."""
+    """Foreign texts, indexed if they are not yet."""
     return texts if isinstance(texts, Foreign) else Foreign(texts, own)
 
 

@@ -1,4 +1,4 @@
-"""Find text that poses as somebody else or hides what it says.
+"""Find text that imitates another role or hides its content.
 
 Only structure is looked at: role markers, orders to drop earlier instructions, forged boundaries, control marks, links
 to call, encodings and invisible characters. What a plain sentence means is judged by `guard` or a person.
@@ -86,7 +86,8 @@ def suspicion(text: str) -> str | None:
 
 
 def suspicion_of(lesson: Lesson) -> str | None:
-    """Why a lesson must not be shown, or `None`: every field that a model may read is checked, and `when` with `text`."""
+    """Why a lesson must not be shown, or `None`. Checks every field that a model may read, and `when` together with
+    `text`."""
     together = [f"{lesson.when} {lesson.text}"] if lesson.when else []
     return next(filter(None, map(suspicion, [*shown_texts(lesson), *together])), None)
 

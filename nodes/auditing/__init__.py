@@ -1,1 +1,1 @@
-"""Auditing: what is asked about a finished run, what is made of the replies, and what an auditor may read."""
+"""Auditing: the prompts and replies of the auditors of a finished run, and the files they may read."""

@@ -1,6 +1,6 @@
-"""Two auditors of a finished run: one finds errors, one finds what to remember. Each asks, reads and keeps for itself.
+"""The two auditors of a finished run: one finds errors, one finds what to remember. They work independently.
 
-Whatever goes wrong with one is reported, and costs the other and the answer nothing.
+If one fails, this is reported and does not affect the other or the answer.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from langgraph_reflexion.text.tokens import tokens
 logger = logging.getLogger(__name__)
 
 GRACE = 5.0
-"""Seconds beyond its deadline in which an auditor can report that it is over."""
+"""Seconds after its deadline in which an auditor can report the timeout."""
 STEPS_PER_TURN = 4
-"""Steps of LangGraph that one turn of an auditor takes at most: decide, tool, observe, check."""
+"""Most LangGraph steps of one turn of an auditor: decide, tool, observe, check."""
 REPEATED = 3
-"""Runs in which a mistake is found before it is offered as a lesson: two may be chance."""
+"""Runs with a mistake before it is proposed as a lesson. Two may be chance."""
 MOST_SOURCES = 20
 _FORGET = re.compile(
     r"\b(?<!\bi )(?<!never )(?<!not )(?<!n['’]t )"
@@ -57,7 +57,7 @@ _FORGET = re.compile(
 
 @dataclass(frozen=True)
 class Books:
-    """Where one run's findings and memories are kept; either may be missing."""
+    """Where one run's findings and memories are saved. Either may be missing."""
 
     notebook: ErrorNotebook | None = None
     lessons: LessonBook | None = None
@@ -65,7 +65,7 @@ class Books:
 
 @dataclass(frozen=True)
 class Auditor:
-    """An agent that looks at finished runs."""
+    """An agent that audits finished runs."""
 
     agent: Runnable[Any, Any]
     prompts: Prompts
@@ -73,12 +73,12 @@ class Auditor:
     deadline: float
     books: Callable[[Any, RunnableConfig], Books]
     uses_context: bool = False
-    """Whether the run's context chooses the model that it asks."""
+    """Whether the run's context selects its model."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An auditor's answer, what its tools showed it, and what it was refused."""
+    """An auditor's answer, what its tools showed it, and what they refused."""
 
     text: str
     tool_texts: list[str]
@@ -87,11 +87,11 @@ class Reply:
 
 
 class _NoAnswerError(Exception):
-    """Why an auditor has nothing to say."""
+    """Why an auditor gave no result."""
 
 
 def audit_errors(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[Update]:
-    """Find what went wrong in the run, and keep it in the notebook."""
+    """Find what went wrong in the run, and save it in the notebook."""
     messages, start, session = state["messages"], state["start"], state["session"]
     try:
         question = errors_question(auditor.prompts, messages, start, session, state["failures"])
@@ -106,7 +106,7 @@ def audit_errors(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[
 
 
 def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[Update]:
-    """Find what is worth remembering of the user and the project, and keep it in the lesson book."""
+    """Find what is worth remembering about the user and the project, and save it in the lesson book."""
     messages, start, session = state["messages"], state["start"], state["session"]
     try:
         book = auditor.books(state, config).lessons
@@ -124,7 +124,7 @@ def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Wait
 
 
 def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _config: RunnableConfig) -> Waits[Update]:
-    """Put together what both found, and give it to `on_done`."""
+    """Combine both results and pass them to `on_done`."""
     errors, memories = state.get("errors") or {}, state.get("memories") or {}
     parts = {"errors": errors, "memories": memories}
     learned: dict[str, Any] = {
@@ -154,7 +154,7 @@ def _call(on_done: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> 
     async def later() -> None:
         await on_done(learned)
 
-    # Under `invoke` it gets a loop of its own, in a thread that has none.
+    # Under `invoke` it gets its own event loop, in a thread without one.
     return Wait(lambda: start_thread(lambda: asyncio.run(later())).result(), later)
 
 
@@ -162,7 +162,7 @@ def _call(on_done: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> 
 
 
 def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply]:
-    """The auditor's reply, if it has one that can be read."""
+    """The auditor's reply, if it can be parsed."""
     result = yield call_silently(
         auditor.agent,
         {"messages": [HumanMessage(question)]},
@@ -204,7 +204,7 @@ def _failure(who: str, fault: Exception) -> dict[str, Any]:
 def _keep_findings(
     books: Books, session: str, report: Report, foreign: Foreign, task: str
 ) -> Waits[list[dict[str, Any]]]:
-    """The findings as they are kept; a mistake that is found often becomes a candidate lesson."""
+    """Save the findings and return them. A mistake that is found often becomes a candidate lesson."""
     notebook, lessons = books.notebook, books.lessons
     if notebook is None:
         return report.findings
@@ -237,7 +237,7 @@ def _lesson_of(group: Sequence[dict[str, Any]]) -> Lesson:
 def _keep_memories(
     book: LessonBook | None, session: str, found: Memories, user: Sequence[str], foreign: Sequence[str]
 ) -> Waits[list[dict[str, Any]]]:
-    """Keep each memory under its name, and say what became of it."""
+    """Save each memory under its name, and return the result for each."""
     if book is None:
         return [dict(memory) for memory in found.memories]
     kept: list[dict[str, Any]] = []
@@ -260,7 +260,7 @@ def _keep_memories(
 
 
 def _origin(text: str, user: Sequence[str], foreign: Sequence[str]) -> Origin:
-    """Whose words a memory is made of: the user's, a tool's, or the auditor's own."""
+    """The origin of a memory: the user's words, a tool's, or the auditor's own."""
     if _is_said_by(text, user):
         return "told"
     words = set(tokens(text))
@@ -272,25 +272,25 @@ def _origin(text: str, user: Sequence[str], foreign: Sequence[str]) -> Origin:
 
 
 def _is_said_by(text: str, user: Sequence[str]) -> bool:
-    """Whether each sentence of a text stands in one of the user's own messages."""
+    """Whether each sentence of a text is in one of the user's messages."""
     sentences = [words for part in re.split(r"[.!?。！？\n]+", text) if (words := _words(part))]
     return bool(sentences) and all(any(_holds(message, sentence) for message in user) for sentence in sentences)
 
 
 def _holds(text: str, words: str) -> bool:
-    """Whether a text holds these words, one after the other."""
+    """Whether a text has these words, one after the other."""
     return f" {words} " in f" {_words(text)} " if words.isascii() else words in _words(text)
 
 
 def _words(text: str) -> str:
-    """The words of a text in one case, with single spaces and no punctuation."""
+    """The words of a text in lower case, with single spaces and without punctuation."""
     return " ".join(re.sub(r"[\W_]+", " ", normalize(text)).split())
 
 
 def _forget(
     book: LessonBook | None, known: Sequence[Lesson], names: Sequence[str], user: Sequence[str]
 ) -> Waits[list[str]]:
-    """Retire the memories that the user asked to forget, naming them; a person can restore them."""
+    """Retire the memories that the user asked by name to forget. A person can restore them."""
     forgotten: list[str] = []
     for memory in known:
         if book is not None and memory.name and memory.name in names and _asks_to_forget(memory.name, user):

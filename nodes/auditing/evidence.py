@@ -1,4 +1,4 @@
-"""What an auditor is shown of a finished run, and how its reply is read: item by item, without what is malformed."""
+"""The prompt of an auditor, and how its reply is parsed: item by item, without malformed items."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from langgraph_reflexion.text.normalize import known_word
 
 TRANSCRIPT_TOKENS = 8_000
 EARLIER_TOKENS = 1_000
-"""Tokens of the run and of what came before it: together they fit a small model's context of 16,000."""
+"""Tokens of the run and of earlier messages. Together they fit a small model's context of 16,000."""
 LONGEST_TEXT = 4_000
 MOST_KNOWN = 100
 MOST_FAILURES = 20
 MOST_ITEMS = 20
-"""Findings or memories of one run; a longer list is no selection."""
+"""Most findings or memories of one run. A longer list is not a selection."""
 KINDS = ("rule", "project", "preference")
 LONGEST_NAME = 64
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -46,7 +46,7 @@ class Memories(NamedTuple):
 
 
 def as_messages(given: Any) -> list[AnyMessage]:
-    """A transcript in any form that LangChain takes, or the state that holds it; an empty one is an error."""
+    """A transcript in any format that LangChain accepts, or a state with messages. An empty one is an error."""
     if isinstance(given, Mapping):
         given = given.get("messages")
     if isinstance(given, BaseMessage):
@@ -60,7 +60,7 @@ def as_messages(given: Any) -> list[AnyMessage]:
 
 
 def failures_of(outcome: Any) -> list[str]:
-    """The failures in an outcome of ours, as text; none in anything else."""
+    """The failures in our outcome, as text. Empty for any other value."""
     given = outcome.get("failures") if isinstance(outcome, Mapping) else getattr(outcome, "failures", None)
     failures = given if isinstance(given, list) else []
     fields = [failure if isinstance(failure, Mapping) else vars(failure) for failure in failures]
@@ -68,7 +68,7 @@ def failures_of(outcome: Any) -> list[str]:
 
 
 def errors_question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, failures: Any) -> str:
-    """The question to the error auditor."""
+    """The prompt of the error auditor."""
     failed = [message for message in messages[start:] if isinstance(message, ToolMessage) and message.status == "error"]
     lines = [*failures, *(f"tool_error {message.name or ''}: {message.text}" for message in failed)]
     listed = "\n".join(f"- {bounded(line, 500)}" for line in dict.fromkeys(lines[:MOST_FAILURES]))
@@ -79,7 +79,7 @@ def errors_question(prompts: Prompts, messages: Sequence[AnyMessage], start: int
 def memories_question(
     prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, known: Sequence[Lesson]
 ) -> str:
-    """The question to the memory auditor, with the names that are known."""
+    """The prompt of the memory auditor, with the known names."""
     listed = "\n".join(
         f"- {memory.kind} {memory.name}: {' '.join(memory.text.split())}" for memory in known[-MOST_KNOWN:]
     )
@@ -106,7 +106,7 @@ def _question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, sess
 
 
 def labels_of(messages: Sequence[AnyMessage], start: int) -> dict[str, str]:
-    """What a message of the run may be cited by, and what is kept of it: its id, else its label."""
+    """The labels by which messages of the run may be cited, with what is saved: the id, else the label."""
     labels = {f"m{i}": message.id or f"m{i}" for i, message in enumerate(messages[start:], 1)}
     return {**labels, **{message.id: message.id for message in messages[start:] if message.id}}
 
@@ -118,7 +118,7 @@ def tools_called(messages: Sequence[AnyMessage]) -> list[str]:
 
 
 def fault_in(text: str, key: str) -> str | None:
-    """Why a reply cannot be read at all, in words that help correct it, or `None`."""
+    """Why a reply cannot be parsed, in words that help to correct it, or `None`."""
     data = read_json(text)
     if isinstance(data, Invalid):
         return data.message
@@ -128,7 +128,7 @@ def fault_in(text: str, key: str) -> str | None:
 
 
 def read_report(text: str, labels: Mapping[str, str], tools: list[str]) -> Report:
-    """The findings of a reply that can be read; evidence that does not exist is dropped."""
+    """The valid findings of a reply. Evidence that does not exist is dropped."""
     data = _object(text)
     found, left_out = _each(data["findings"], lambda given: _finding(given, labels, tools))
     score = data.get("score")
@@ -138,7 +138,7 @@ def read_report(text: str, labels: Mapping[str, str], tools: list[str]) -> Repor
 
 
 def read_memories(text: str) -> Memories:
-    """The memories of a reply that can be read."""
+    """The valid memories of a reply."""
     data = _object(text)
     found, left_out = _each(data["memories"], _memory)
     forget = data.get("forget")
@@ -154,7 +154,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _each(items: list[Any], read: Callable[[Any], dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The items that can be read, and why the others cannot."""
+    """The valid items, and what is wrong with the others."""
     found, left_out = list[dict[str, Any]](), list[str]()
     for item in items[:MOST_ITEMS]:
         try:
@@ -181,7 +181,7 @@ def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[st
 
 
 def _tool(given: Mapping[str, Any], tools: list[str]) -> str | None:
-    """The tool of the run that a finding is about: the one in its field, else one that its words name."""
+    """The tool that a finding is about: the one in its field, else one that its text names."""
     if given.get("tool") in tools:
         return str(given["tool"])
     words = " ".join(str(given.get(name) or "") for name in ("description", "suggestion"))[:2_000]

@@ -1,7 +1,7 @@
-"""`read_file` and `grep`: what auditors may read under one folder. Paths are opened step by step, following no link.
+"""`read_file` and `grep`: the auditors' tools for one folder. Paths are opened step by step, following no link.
 
-So a path cannot lead out by `..`, a link or an absolute name, and not by a link that is put in its place meanwhile.
-Secrets are masked in a whole file before anything of it is cut or searched.
+So a path cannot leave the folder through `..`, a link or an absolute path, even if a link replaces it meanwhile.
+Secrets are masked in the whole file before it is cut or searched.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph_reflexion.text.secrets import mask_secrets
 
 PAGE = 20_000
-"""Characters of a file that one call shows: some 5,000 tokens."""
+"""Characters of a file that one call shows: about 5,000 tokens."""
 MOST_NAMES = 200
 MOST_MATCHES = 50
 LONGEST_LINE = 300
 LONGEST_PATTERN = 200
 LARGEST_FILE = 500_000
-"""Bytes of a file that are read: masking them takes a third of a second. A search reads ten times as many at most."""
+"""Bytes of a file that are read. Masking them takes a third of a second. A search reads at most ten times as many."""
 SECONDS = 5.0
 """Seconds of a search."""
 DEEPEST = 40
-"""Folders inside one another that a search enters."""
+"""Depth of folders that a search enters."""
 
 
 class RefusedError(Exception):
-    """Why a path is not read, in words for the auditor."""
+    """Why a path is refused, for the auditor."""
 
 
 class ReadingTools:
-    """One folder that can be read and never written."""
+    """One folder that can be read but never written."""
 
     def __init__(self, root: str | Path) -> None:
         if not root or not isinstance(root, (str, os.PathLike)):
@@ -46,7 +46,7 @@ class ReadingTools:
         self.root = Path(root).resolve()
 
     def tools(self) -> list[BaseTool]:
-        """The tools for an agent; each answers with text, whatever it is asked."""
+        """The tools for an agent. Each always answers with text."""
         return [StructuredTool.from_function(self.read_file), StructuredTool.from_function(self.grep)]
 
     def read_file(self, path: str, offset: int = 0) -> str:
@@ -93,7 +93,7 @@ class ReadingTools:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        """Open a file or folder below the root, and say what it is. Anything else is refused."""
+        """Open a file or folder below the root, and return its type. Anything else is refused."""
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in _parts(path):
@@ -141,7 +141,7 @@ def _open(name: str, folder: int) -> int:
 
 
 def _text_file(name: str, folder: int) -> bytes | None:
-    """What a file of a folder holds, if it is a plain file of text."""
+    """The content of a file in a folder, if it is a plain text file."""
     try:
         file = _open(name, folder)
     except OSError:
@@ -174,7 +174,7 @@ def _listing(path: str, folder: int) -> str:
 
 
 def _pieces(pattern: str) -> list[list[str]]:
-    """What a line must hold: one of these, each a list of pieces in order. No pattern can take long."""
+    """The alternatives of a pattern, each a list of parts that a line must have in order. This is always fast."""
     plain = pattern[:LONGEST_PATTERN].casefold().replace("\\", "")
     found = [[piece for piece in choice.split(".*") if piece] for choice in plain.split("|")]
     return [pieces for pieces in found if pieces]

@@ -1,6 +1,6 @@
-"""The self-check on the way: after some steps, and after the first failed call, whether the run gets anywhere.
+"""The self-check during a run: after some steps, and after the first failed call, check whether it makes progress.
 
-It may leave a note for the next decision, ask for another plan, or end a run without hope. It writes no memory.
+It may leave a note for the next decision, ask for another plan, or end a hopeless run. It writes no memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STOPS = ("stop", "stop the run", "give up", "abort")
 
 
 class SelfCheck(BaseModel):
-    """What a look back says of a run on its way."""
+    """The result of a self-check."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -43,7 +43,7 @@ class SelfCheck(BaseModel):
 
     @property
     def hopeless(self) -> bool:
-        """Whether it asks for the end."""
+        """Whether it asks to end the run."""
         return not self.on_track and self.next_action.strip().strip(".!").lower() in STOPS
 
 
@@ -56,7 +56,7 @@ def observe_and_look_back(
     state: State,
     config: RunnableConfig,
 ) -> Waits[Update]:
-    """What came of the turn's calls, and when it is time for it, what a self-check says of the run."""
+    """Observe the turn's calls and, if it is time, add a self-check."""
     update = observe(tools, budget, prompts, state, config)
     after: State = {**state, **update}  # type: ignore[typeddict-item] # an update holds fields of the state
     if not _is_due(budget, state, update) or after["decision"] is not None or state["handoffs"]:
@@ -84,7 +84,7 @@ def _is_due(budget: Budget, state: State, update: Update) -> bool:
 
 
 def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfCheck) -> Update:
-    """What follows for the run: nothing, a note, a call for another plan, or its end."""
+    """The update after a self-check: nothing, a note, a request for another plan, or the end of the run."""
     issues = [bounded(" ".join(issue.split()), LONGEST) for issue in check.issues[:MOST_ISSUES] if issue.strip()]
     if check.hopeless:
         why = " ".join(issues) or "No way to an answer is left."
@@ -111,7 +111,7 @@ def _steps_left(budget: Budget, state: State) -> int:
 def _asked(
     prompts: Prompts, budget: Budget, state: State, config: RunnableConfig, model: Model
 ) -> Waits[tuple[SelfCheck | None, Spent]]:
-    """One question. A reply that cannot be read is no reason to ask again: the run goes on without it."""
+    """Ask once. If the reply cannot be parsed, the run continues without it."""
     question = prompts.render(
         "self_check",
         task=fenced(bounded(task_in(state), 4_000)),

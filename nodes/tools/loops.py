@@ -23,7 +23,7 @@ from langgraph_reflexion.text.tokens import tokens
 
 
 class Search(TypedDict):
-    """The search of a turn, and how many turns in a row have asked the same and brought nothing new."""
+    """The search of a turn, and how many turns in a row asked for the same without new results."""
 
     tool: str
     words: list[str]
@@ -33,7 +33,7 @@ class Search(TypedDict):
 
 
 class Results(TypedDict):
-    """The calls that brought each recent result, and how many turns brought this one by other calls."""
+    """The calls that returned each recent result, and how many turns returned this one with other calls."""
 
     seen: dict[str, list[str]]
     failed: int
@@ -42,7 +42,7 @@ class Results(TypedDict):
 
 
 class Turn(TypedDict):
-    """A turn by its hashes, and the counts up to it; those of older turns are left out."""
+    """The hashes of a turn, and the counts up to it. Older turns have no counts."""
 
     turn: str
     calls: list[str]
@@ -54,7 +54,7 @@ class Turn(TypedDict):
 
 
 Trail = list[Turn]
-"""The last turns, oldest first. On an empty one counting starts anew."""
+"""The last turns, oldest first. With an empty trail, counting starts again."""
 
 KINDS: Mapping[str, tuple[Signal, str]] = MappingProxyType(
     {
@@ -66,32 +66,32 @@ KINDS: Mapping[str, tuple[Signal, str]] = MappingProxyType(
         "failed_in_words": ("no_progress", "Again a result says that the call failed"),
     }
 )
-"""Each kind of loop: the signal of its failure, and what happened, as the evidence begins."""
+"""Each kind of loop: the signal of its failure, and the first sentence of the evidence."""
 
 LONGEST_CYCLE = 3
 """Calls in a cycle: a repeat within three calls is a loop, a longer one may be a plan."""
 REWORDED = 3
-"""Searches in a row, the first one included, that ask the same and bring nothing new: one rewording is usual."""
+"""Searches in a row, including the first, for the same thing without new results: one rewording is normal."""
 SAME_RESULT = 3
-"""Turns with other calls and the same result, the first one included: a second look at one page is harmless."""
+"""Turns with other calls and the same result, including the first: looking at a page twice is harmless."""
 FAILED_IN_WORDS = 2
-"""Turns with a result that says in words that its call failed: the agent has seen the first and gone on as before."""
+"""Turns with a result whose text says that the call failed: after the first, the agent went on as before."""
 SAYS_NOTHING = 5
-"""Turns with the same short result that says there is nothing: looking through a few days or rooms is no failure."""
+"""Turns with the same short "nothing found" result: checking a few days or rooms is not a failure."""
 LEAST_RESULT = 20
-"""Characters; other shorter results (`ok`, `stored`) are the answer to many different calls."""
+"""Characters. Shorter results (`ok`, `stored`) are the answer to many different calls."""
 MOST_RESULTS = 5
-"""Results that are remembered: the trail is kept in each checkpoint, and what comes again soon comes within five."""
+"""Results to remember. The trail is in each checkpoint, and repetitions usually come within five results."""
 ALIKE = 2 / 3
-"""The share of words that two wordings of one search have in common: one word in three changed is still the same."""
+"""The share of common words in two wordings of the same search: one changed word in three is still the same."""
 MOST_WORDS = 24
-"""Arguments with more words are no search: real queries have fewer than ten."""
+"""Arguments with more words are not a search: real queries have fewer than ten."""
 LONGEST_SEARCH = 2_000
-"""Nor are arguments of more characters: a file has few words where it is written without a space."""
+"""Arguments with more characters are not a search either: a file without spaces has few words."""
 MOST_LINES = 12
 """A longer result is compared as a whole, so that the trail stays short."""
 DEEPEST = 50
-"""Arguments are looked into so deep: Python recurses to 1,000, JSON readers refuse far less."""
+"""Depth to which arguments are read: Python recurses to 1,000, and JSON parsers allow far less."""
 
 _WORD = re.compile(r"\w+")
 _FAILED = re.compile(
@@ -107,19 +107,19 @@ _FAILED = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""How tools that return their errors as text begin: the wordings of common toolkits, of HTTP and of Python."""
+"""How results of tools that return errors as text begin: wordings of common toolkits, of HTTP and of Python."""
 
 _NOTHING_THERE = re.compile(
     r"\s*\[\s*\]\s*$|[\W_]*(?:nothing|no|not|empty|zero|0)\b|[\W_]*(?:没有|未|无)", re.IGNORECASE
 )
-"""How a short result says that there is nothing. `null`, which a function without a result gives, is no sign."""
+"""How a short result says that nothing was found. `null`, the result of a function without one, does not count."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A call that was answered; `error` is the fingerprint of what went wrong, if something did."""
+    """An answered call. `error` is the fingerprint of its error, if any."""
 
     name: str
     args: Mapping[str, Any]
@@ -134,7 +134,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Loop:
-    """What comes again, how many times by now, and the keys of the calls that bring it."""
+    """What repeats, how often, and the keys of the calls that cause it."""
 
     kind: str
     """One of `KINDS`."""
@@ -143,7 +143,7 @@ class Loop:
 
 
 def canonical(name: str, args: Mapping[str, Any]) -> str:
-    """Return a call's one spelling: arguments sorted at every depth, white space folded, 2.0 written as 2."""
+    """Return a call's canonical form: arguments sorted at every depth, white space folded, 2.0 written as 2."""
     return _encode([name, _folded(args, 0)])
 
 
@@ -153,12 +153,12 @@ def key_of(name: str, args: Mapping[str, Any]) -> str:
 
 
 def reads_as_failed(result: str) -> bool:
-    """Whether a result that came back as a normal one says in words that the call failed."""
+    """Whether the text of a normal result says that the call failed."""
     return _FAILED.match(result[:200]) is not None
 
 
 def extend(trail: Sequence[Turn], turn: Sequence[Seen]) -> Trail:
-    """Return the trail with one turn more, all its calls together: their order says nothing."""
+    """Return the trail with one more turn. The order of its calls does not matter."""
     if not turn:
         return list(trail)
     last: Turn = trail[-1] if trail else {"turn": "", "calls": []}
@@ -212,7 +212,7 @@ def loop_in(trail: Sequence[Turn], threshold: int) -> Loop | None:
 
 
 def _errors(before: Mapping[str, int], turn: Sequence[Seen]) -> dict[str, int]:
-    """Count the turns in a row that failed in the same way; one call that went well ends the row."""
+    """Count the turns in a row that failed in the same way. A successful call ends the row."""
     if not all(seen.error for seen in turn):
         return {}
     return {error: before.get(error, 0) + 1 for error in {_hash(seen.error) for seen in turn}}
@@ -246,7 +246,7 @@ def _result_hash(seen: Seen) -> str:
 
 
 def _search(last: Turn, turn: Sequence[Seen], calls: list[str]) -> Search:
-    """Count the turns in a row that ask one tool for the same in other words, and bring nothing new."""
+    """Count the turns in a row that ask one tool for the same in other words, without new results."""
     tools = {seen.name for seen in turn}
     words, names = _query(turn) if len(tools) == 1 else ([], [])
     if not words:
@@ -263,7 +263,7 @@ def _search(last: Turn, turn: Sequence[Seen], calls: list[str]) -> Search:
 
 
 def _query(turn: Sequence[Seen]) -> tuple[list[str], list[str]]:
-    """Return the words of the arguments, and apart those that name one thing: numbers, names, switches."""
+    """Return the words of the arguments, and separately those that name something: numbers, names, switches."""
     words: set[str] = set()
     names: set[str] = set()
     leaves = [leaf for seen in turn for leaf in _leaves(seen.args, "", 0)]
@@ -274,7 +274,7 @@ def _query(turn: Sequence[Seen]) -> tuple[list[str], list[str]]:
             names.add(f"{path}={value}")
             continue
         words.update(tokens(value))
-        # The first word of a sentence has its capital from there.
+        # The first word of a sentence has a capital anyway.
         named = [word for at, word in enumerate(_WORD.findall(value)) if _is_name(word, first=at == 0)]
         names.update(tokens(" ".join(named)))
     if len(words) + len(names) > MOST_WORDS:
@@ -287,11 +287,11 @@ def _is_name(word: str, *, first: bool) -> bool:
 
 
 def _alike(query: Search, other: Search) -> bool:
-    """Say whether two sets of words ask for the same: another name or number asks for something else."""
+    """Return whether two sets of words ask for the same. Another name or number asks for something else."""
     mine, theirs = set(query["words"]), set(other["words"])
     if not mine or not theirs:
         return False
-    # A name that both hold may be written small in one of them.
+    # A common name may be in lower case in one of them.
     named = set(query["names"]) | set(other["names"])
     switches = {name for name in set(query["names"]) ^ set(other["names"]) if "=" in name}
     if (mine ^ theirs) & named or switches:
@@ -300,7 +300,7 @@ def _alike(query: Search, other: Search) -> bool:
 
 
 def _lines(seen: Seen) -> set[str]:
-    """Return a hash for each line of a result, without the words of the question it echoes."""
+    """Return a hash for each line of a result, without words that repeat the question."""
     if seen.error:
         return {_hash(seen.error, size=4)}
     lines = [" ".join(line.split()) for line in seen.result.splitlines() if line.strip()]

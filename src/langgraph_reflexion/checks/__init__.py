@@ -1,4 +1,4 @@
-"""Checks, ready to use: each gives a verdict on an answer, in an agent, in trials, or called on its own."""
+"""Built-in checks. Each returns a verdict on an answer, in an agent, in trials, or on its own."""
 
 from langgraph_reflexion.checks.check import contains_all, exact, matches, rule
 from langgraph_reflexion.checks.coding import test_cases

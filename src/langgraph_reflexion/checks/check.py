@@ -1,4 +1,4 @@
-"""Checks that ask nobody (a function of your own, a pattern or schema, an expected answer), and what all checks are."""
+"""Checks without a model (your own function, a pattern or schema, an expected answer), and the base of all checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPERATION = re.compile(r"(?<!\S)(?:\w|[\d.]+) [-+*/=<>] (?:\S*\d\S*|\w)(?!\S)")
 
 
 def rule(function: Callable[..., Any], name: str | None = None) -> Check:
-    """A function of the answer, or of (answer, run), sync or async, under a name of its own."""
+    """Accept what a function of the answer, or of (answer, run), accepts. It may be async."""
     if not callable(function):
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
     if name is not None and not isinstance(name, str):
@@ -41,7 +41,7 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
 
 
 def _with_run(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function itself, or one of (answer, run) around a function of the answer alone."""
+    """The function itself or, if it takes only the answer, a wrapper that takes (answer, run)."""
     if accepts(function, None, None):
         return function
     if not accepts(function, None):
@@ -56,7 +56,7 @@ def _with_run(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def matches(form: Any) -> Check:
-    """The answer holds a regular expression, or is a value of a JSON schema or pydantic model."""
+    """Accept an answer that matches a regular expression, or fits a JSON schema or pydantic model."""
     if isinstance(form, (str, re.Pattern)):
         return _matches_pattern(form)
     try:
@@ -88,9 +88,9 @@ def _matches_pattern(form: str | re.Pattern[str]) -> Check:
 
 
 def exact(expected: Any) -> Check:
-    """The answer is the expected one; case, articles, punctuation and space do not count.
+    """Accept the expected answer, ignoring case, articles, punctuation and spaces.
 
-    The verdict never shows the expected answer, so that a second attempt has to find it.
+    The verdict never shows the expected answer, so a second attempt must find it.
     """
     if expected is None or (isinstance(expected, str) and not expected.strip()):
         raise ValueError(f"`exact` takes the expected answer, got {expected!r}")
@@ -105,7 +105,7 @@ def exact(expected: Any) -> Check:
 
 
 def contains_all(words: Iterable[str]) -> Check:
-    """The answer holds each of these texts, in any case; a number does not count within a longer one."""
+    """Accept an answer that contains each of these texts, ignoring case. A number must not be part of a longer one."""
     listed = isinstance(words, Iterable) and not isinstance(words, (str, bytes))
     given = tuple(words) if listed else ()
     if not given or not all(isinstance(word, str) and word.strip() for word in given):
@@ -125,7 +125,7 @@ def _casefold(text: str) -> str:
 
 
 def _as_pattern(text: str) -> str:
-    """A pattern of the text that does not match a part of a longer number."""
+    """A pattern of the text that does not match part of a longer number."""
     before = r"(?<![\d])(?<!\d[.,])" if text[0].isdigit() else ""
     after = r"(?!\d)(?![.,]\d)" if text[-1].isdigit() else ""
     return f"{before}{re.escape(text)}{after}"
@@ -163,25 +163,25 @@ def _has_meaning(text: str, at: int) -> bool:
     return char in ".+*^=<>#@&" and before.isalnum() and after.isalnum()
 
 
-# ---------------------------------------------------------------- what every check of this package is
+# ---------------------------------------------------------------- the base of every check in this package
 
 Judge = Callable[[Any, Run], Waits[Any]]
-"""A generator of (answer, run) that yields what it waits for, and returns what any check may return."""
+"""A generator of (answer, run) that yields what it waits for and returns a check's result."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A check of this package: call it with (answer, run), or await `acall` with the same."""
+    """A check of this package. Call it with (answer, run), or await `acall` with the same arguments."""
 
     name: str
     judge: Judge
     asks_model: bool = False
     wants_model: bool = False
-    """Whether it asks the agent's own model, which it finds in `run.model`."""
+    """Whether it uses the agent's model, `run.model`."""
     asks_person: bool = False
     """Whether a person gives its verdicts."""
     in_place: bool = False
-    """Whether a trial calls it in the step that made the answer."""
+    """Whether a trial calls it in the same step as the attempt."""
 
     def __call__(self, answer: Any, run: Run | None = None) -> Verdict:
         """Judge the answer."""
@@ -196,17 +196,17 @@ class Check:
 
 
 def sync_check(name: str, judge: Callable[[Any, Run], Any], *, asks_person: bool = False) -> Check:
-    """A check that waits for nothing."""
+    """A check that never waits."""
 
     def judging(answer: Any, run: Run) -> Waits[Any]:
         return judge(answer, run)
-        yield  # makes it a generator, as a check that waits is
+        yield  # makes it a generator, like a check that waits
 
     return Check(name, judging, asks_person=asks_person)
 
 
 def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
-    """The checks that the check `name` is made of, those that ask a model last unless `as_given`."""
+    """The checks that the check `name` combines, with those that ask a model last unless `as_given`."""
     if not checks:
         raise ValueError(f"`{name}` needs one check or more, got none")
     try:
@@ -216,7 +216,7 @@ def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> t
 
 
 def text_of(answer: Any) -> str:
-    """The answer as text; a value of a response format as JSON."""
+    """The answer as text. A value of a response format becomes JSON."""
     if isinstance(answer, str):
         return answer
     if isinstance(answer, BaseModel):

@@ -1,4 +1,4 @@
-"""`test_cases`: run the Python code of an answer on expressions whose values are known."""
+"""`test_cases`: run the Python code in an answer and compare the values of expressions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: int = 512) -> Check:  # noqa: PT028
     """Runs the answer's Python code on expressions and their expected values: `[("add(1, 2)", 3), …]`.
 
-    Each case has a process of its own with so many seconds and so much memory (see `sandbox.py` for what else is kept
-    from it). A value must equal the expected one and be of its type. The score is the share of cases that pass, and
-    only all of them are accepted.
+    Each case runs in its own process with limits on time and memory (see `sandbox.py` for other restrictions). A value
+    must equal the expected one and have the same type. The score is the share of cases that pass, and the answer is
+    accepted only if all pass.
     """
     wanted = [_case(case) for case in _case_list(cases)]
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 86_400:
@@ -43,7 +43,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
         isolation = yield from isolation_here()
         ran: Ran | None = None
         for expression, expected in wanted:
-            if ran is None or ran.loaded:  # code that does not load fails every other case the same way
+            if ran is None or ran.loaded:  # code that does not load fails every case in the same way
                 ran = yield from run_code(code, expression, float(timeout), memory_mb, isolation)
             if ran.fault or not same_value(ran.value, expected):
                 got = bounded(ran.fault, SHOWN * 3) if ran.fault else bounded(ran.shown, SHOWN)
@@ -88,9 +88,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def same_value(encoded: Any, expected: Any) -> bool:
-    """Whether a value that a process reported equals the expected one, types included; floats to nine digits.
+    """Whether a value that a process reported equals the expected one, including its type. Floats to nine digits.
 
-    Both are compared in their encoded form, where nothing of the process's own making is hashed or compared.
+    Both are compared in encoded form, so that no object made by the process is hashed or compared.
     """
     try:
         encode: Callable[[Any], str] = make_encoder()  # type: ignore[no-untyped-call]

@@ -16,12 +16,12 @@ from langgraph_reflexion.text.task import topic_of
 
 
 def all_of(*checks: Any) -> Check:
-    """Accepts what every check accepts. All are asked, those without a model first, and all complaints are kept."""
+    """Accept an answer that every check accepts. All run, those without a model first, and all feedback is kept."""
     return _in_turn("all_of", members_of("all_of", checks), stop_at_refusal=False)
 
 
 def first_failing(*checks: Any) -> Check:
-    """Like `all_of`, in the order given, and no check is asked after the first refusal."""
+    """Like `all_of`, but in the given order, and no check runs after the first rejection."""
     return _in_turn("first_failing", members_of("first_failing", checks, as_given=True), stop_at_refusal=True)
 
 
@@ -38,7 +38,7 @@ def _in_turn(name: str, members: Sequence[NamedCheck], *, stop_at_refusal: bool)
 
 
 def any_of(*checks: Any) -> Check:
-    """Accepts what one check accepts, and asks no more then; those without a model are asked first."""
+    """Accept an answer that one check accepts. Checks without a model run first, and none runs after an acceptance."""
     members = members_of("any_of", checks)
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
@@ -59,10 +59,10 @@ def any_of(*checks: Any) -> Check:
 
 
 def weighted(*pairs: tuple[Any, float], pass_score: float = 80) -> Check:
-    """Accepts where the weighted mean of the scores is enough; a single refusal need not refuse.
+    """Accept an answer if the weighted mean of the scores is high enough, even if a single check rejects it.
 
-    A verdict without a score counts 100 if it accepts and 0 if it refuses; so does a refusal with a passing score. A
-    verdict that says nothing does not count.
+    A verdict without a score counts 100 if it accepts and 0 if it rejects. A rejection with a passing score also counts
+    0. An empty verdict does not count.
     """
     if isinstance(pass_score, bool) or not isinstance(pass_score, (int, float)) or not 0 <= pass_score <= 100:
         raise ValueError(f"`pass_score` must be a number from 0 to 100, got {pass_score!r}")
@@ -92,7 +92,7 @@ def _is_weight(weight: Any) -> bool:
 
 
 def _points(verdict: Verdict, success_score: float, pass_score: float) -> float | None:
-    """What a verdict counts in the mean; None where it says nothing."""
+    """A verdict's score in the mean. None if the verdict is empty."""
     accepts = decided(verdict, success_score)
     if accepts is None:
         return None
@@ -132,7 +132,7 @@ def _combination(name: str, judge: Judge, members: Sequence[NamedCheck]) -> Chec
 
 
 def _merged(judged: Judged, verdicts: Sequence[Verdict], passed: bool | None, score: float | None) -> Verdict:
-    """One verdict with what all of these say, each under the name of its check."""
+    """One verdict with the feedback of all these, each under the name of its check."""
     issues: list[str] = []
     dimensions: dict[str, Dimension] = {}
     for verdict in verdicts:

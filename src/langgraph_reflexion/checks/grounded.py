@@ -95,12 +95,12 @@ _NO_NAMES |= word_set(
 
 
 def grounded(share: float = 0.6) -> Check:
-    """Names, numbers, dates and quotations of the answer must occur in the question or the observations.
+    """Accept an answer whose names, numbers, dates and quotations occur in the question or the observations.
 
-    They may be written differently: 1.2 million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. A
-    number that the question asks to compute may follow from those observed. In an answer of a few words every word
-    must occur. `share` is how many words of a name of three or more must be known. The verdict names what does not
-    occur. No model is asked.
+    They may be written differently: 1.2 million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. If the
+    question asks for a computation, a number may follow from the observed ones. In an answer of a few words every word
+    must occur. `share` is the share of words that must be known in a name of three or more words. The verdict names
+    what does not occur. No model is used.
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
         raise ValueError(f"`share` must be a number above 0 and at most 1, got {share!r}")

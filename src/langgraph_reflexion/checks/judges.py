@@ -1,4 +1,4 @@
-"""Checks that ask a model or a person: a judge of question and answer, the same question asked again, a review."""
+"""Checks that ask a model or a person: a model judge, the same question asked again, a human review."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _KEYS = {"judge": ("passed", "feedback", "issues")}
 _KEYS["judge_satisfaction"] = ("is_satisfactory", "evaluation_reason", "improvement_suggestions")
 
 STEPS_OF_A_GRAPH = 50
-"""LangGraph's limit for a judge that is a graph: some twenty tool calls."""
+"""LangGraph's recursion limit for a judge that is a graph: about twenty tool calls."""
 SHORT_ANSWER = 40
 """Characters up to which an answer may stand inside the sentence of another: a name or a date, not a paragraph."""
 SAME_ANSWER = 0.75
@@ -76,12 +76,12 @@ def llm_judge(
     criteria: str | Sequence[str] | None = None,
     dimensions: str | Sequence[str] | Mapping[str, str] | None = None,
 ) -> Check:
-    """A model judges the answer: it sees the question and the answer, and nothing else.
+    """Let a model judge the answer. It sees only the question and the answer.
 
-    Without a `model` the agent's own is asked; a compiled graph, such as an agent, is a judge too. `criteria` are your
-    own, in words. `dimensions` are `"general"`, `"satisfaction"`, or names of your own with their meaning. A refusal
-    stands whatever the score; acceptance depends on the score, if the judge gave one. A reply that cannot be read says
-    nothing.
+    The default `model` is the agent's model. A compiled graph, such as an agent, can be a judge too. `criteria` are
+    your own, in words. `dimensions` are `"general"`, `"satisfaction"`, or your own names with their meanings. A
+    rejection counts even with a high score. An acceptance with a score also needs a passing score. A reply that cannot
+    be parsed gives no verdict.
     """
     judge = _runnable(model, "llm_judge")
     prompt_name, meanings = _dimensions(dimensions)
@@ -181,10 +181,10 @@ def _ask(
     schema: dict[str, Any] | None = None,
     meter: Meter | None = None,
 ) -> Waits[str]:
-    """The reply of a chat model or a graph; `schema` is bound where the provider enforces schemas."""
+    """The reply of a chat model or a graph. `schema` is bound if the provider enforces schemas."""
     config, message = metered(_current_config(), meter or Meter()), HumanMessage(prompt)
     if _is_graph(model):
-        # A graph with a checkpointer of its own needs a thread, also when the check is called outside of a run.
+        # A graph with its own checkpointer needs a thread, even if the check is called outside a run.
         place = config.get("configurable") or {"thread_id": uuid4().hex}
         named: RunnableConfig = {**config, "run_name": name, "configurable": place}
         final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
@@ -196,12 +196,12 @@ def _ask(
 
 
 def _current_config() -> RunnableConfig:
-    """The config of the run that calls this check; empty outside of a run."""
+    """The config of the run that calls this check. Empty outside a run."""
     return var_child_runnable_config.get() or {}
 
 
 def _record(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault: str | None, meter: Meter) -> None:
-    """The judge's request, reply and cost, as an event in the record of the round."""
+    """The judge's request, reply and cost, as an event."""
     emit_step(
         _current_config(),
         "check",
@@ -225,7 +225,7 @@ def _is_graph(model: Any) -> bool:
 
 
 def _last_words(final: Any) -> str:
-    """What a graph answered: its structured response, else its last message."""
+    """A graph's answer: its structured response, else its last message."""
     if (structured := field_of(final, "structured_response")) is not None:
         return to_json(structured).decode()
     messages = field_of(final, "messages")
@@ -238,7 +238,7 @@ def _last_words(final: Any) -> str:
 
 
 def read_verdict(text: str, success_score: float = 80) -> Verdict:
-    """Read a judge's reply. One that cannot be read, or contradicts itself, gives a verdict that says nothing.
+    """Parse a judge's reply. If it cannot be parsed or contradicts itself, the verdict is empty.
 
     An acceptance with a score below `success_score` gets an issue that says so.
     """
@@ -261,7 +261,7 @@ def _unreadable(why: str) -> Verdict:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields of a verdict under our names; empty where there is neither an acceptance nor a score."""
+    """The fields of a verdict under our names. Empty if there is neither an acceptance nor a score."""
     known = {_folded(name): name for name in (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")}
     given = value if isinstance(value, dict) else {}
     fields = {known[_folded(key)]: item for key, item in given.items() if _folded(key) in known}
@@ -287,7 +287,7 @@ def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
     if stated == {True} and score is not None and score < success_score:
         notes.append(f"it accepts with a score of {score:g}, where {success_score:g} is needed")
     return Verdict(
-        # Acceptance depends on the score, if there is one; a refusal is final.
+        # Acceptance also depends on the score, if there is one. A rejection is final.
         passed=False if stated == {False} else True if score is None else None,
         score=score,
         feedback=" ".join(text for name in FEEDBACK for text in _texts(fields.get(name))),
@@ -340,10 +340,10 @@ def _texts(given: Any) -> list[str]:
 
 
 def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
-    """Asks the question `k` times more, and accepts where at least this share of the answers agree with the one given.
+    """Ask the question `k` more times, and accept if at least the share `agree` of the answers agree with this one.
 
-    The model, the agent's own unless one is given, sees what was observed and not the answer. Short answers agree when
-    they are the same but for case, articles and punctuation; longer ones when they say the same.
+    The model, by default the agent's, sees the observations but not the answer. Short answers agree if they are the
+    same except for case, articles and punctuation. Longer ones agree if they say the same.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 100:
         raise ValueError(f"`k` must be a whole number from 1 to 100, got {k!r}")
@@ -387,9 +387,9 @@ def _agree(reply: str, answer: str) -> bool:
 
 
 def human_review(share: float = 1.0) -> Check:
-    """Pauses for a person, who accepts (`True`), refuses (`{"refuse": reason}`) or edits (`{"edit": text}`).
+    """Pause for a person, who accepts (`True`), rejects (`{"refuse": reason}`) or edits (`{"edit": text}`).
 
-    With a share below 1 a person sees only so many of the answers, the same ones every time; the others get no verdict.
+    With a share below 1, a person sees only this share of the answers, always the same ones. The others get no verdict.
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
         raise ValueError(f"`share` must be a number from 0 to 1, got {share!r}")
@@ -411,7 +411,7 @@ def human_review(share: float = 1.0) -> Check:
 
 
 def _review(reply: Any) -> Verdict | None:
-    """A person's reply as a verdict; None where it has another form."""
+    """A person's reply as a verdict. None if it has another format."""
     if isinstance(reply, bool):
         return Verdict(passed=reply)
     if not isinstance(reply, dict) or len(reply) != 1:

@@ -1,8 +1,8 @@
-"""Runs the code of an answer in a process of its own, kept apart from the machine as far as the system can.
+"""Run the code of an answer in a separate process, isolated from the machine as far as the system allows.
 
-Every case has a fresh process with an empty environment, a session of its own and limits on time, memory, files and
-processes. Where `bwrap` or `unshare` works, it also has its own user, mount, process and network namespaces, in which
-only Python's own folders can be read. The process is told an expression and never its expected value.
+Every case has a new process with an empty environment, its own session and limits on time, memory, files and processes.
+If `bwrap` or `unshare` works, it also has its own user, mount, process and network namespaces, in which only Python's
+own folders can be read. The process gets the expression, never the expected value.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from langgraph_reflexion.nodes.calling import in_thread
 logger = logging.getLogger(__name__)
 
 LONGEST_REPLY = 1_000_000
-"""Characters of a value; what is longer is no answer to a test case."""
+"""Characters of a value. A longer one fails the test case."""
 GRACE = 5.0
 """Seconds for a process to start and end, besides those of the code; on a busy machine Python alone can take two."""
 MOST_PROCESSES = 256
-"""Processes and threads of the code: more than an answer needs, and few enough to end at once."""
+"""Processes and threads of the code: more than an answer needs, and few enough to kill at once."""
 NOBODY = 65534
 """The user id that has no files and no rights on Linux."""
 RUNNER = files("langgraph_reflexion.checks").joinpath("runner.py").read_text(encoding="utf-8")
@@ -74,7 +74,7 @@ class Isolation:
 
 
 class Ran(NamedTuple):
-    """What came of one expression: its value, or what went wrong."""
+    """The result of one expression: its value, or what went wrong."""
 
     value: Any = None
     """The value in the encoding of `runner.make_encoder`, parsed."""
@@ -85,7 +85,7 @@ class Ran(NamedTuple):
 
 
 class _End(NamedTuple):
-    """How a process ended: its output, its status, and whether it was stopped for being late."""
+    """How a process ended: its output, its status, and whether it timed out."""
 
     output: bytes
     status: int | None
@@ -154,7 +154,7 @@ def _why_no_reply(end: _End, timeout: float) -> str:
 
 @cache  # tried once in a process, when code is first run
 def find_isolation() -> Isolation:
-    """Find the best isolation that works here, and warn of what is missing."""
+    """Find the best isolation that works here, and warn about what is missing."""
     for candidate in _candidates():
         if _works(candidate):
             break
@@ -215,7 +215,7 @@ def _hide_memory() -> None:
 
 
 def _options(isolation: Isolation) -> dict[str, Any]:
-    """Nothing of our environment, no folder of ours, no signal meant for us."""
+    """Process settings without our environment, folders and signals."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     if os.name == "nt":
         return {**pipes, "creationflags": 0x08000000}
@@ -275,7 +275,7 @@ async def _run_later(isolation: Isolation, job: bytes, seconds: float) -> _End:
 
 
 def _kill(process: Any) -> None:
-    """Kill the process and whatever it started."""
+    """Kill the process and everything it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "nt":
             process.kill()

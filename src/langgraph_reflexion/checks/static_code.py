@@ -23,7 +23,7 @@ DANGEROUS = (
     "os", "sys.modules", "subprocess", "socket", "shutil", "ctypes", "multiprocessing", "importlib", "pickle",
     "marshal", "signal", "urllib", "http", "requests", "eval", "exec", "compile", "open",
 )  # fmt: skip
-"""What `static_code` forbids unless other names are given."""
+"""What `static_code` forbids by default."""
 SAME_AS = {
     "os": ("posix", "nt"),
     "exec": ("runpy", "code", "codeop", "pdb", "bdb", "timeit", "trace", "profile", "cProfile"),
@@ -42,7 +42,7 @@ _IMPORTERS = ("__import__", "importlib.import_module", "importlib.__import__")
 
 
 def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
-    """The answer's Python code compiles, and imports and uses nothing forbidden. It is read, not run.
+    """Accept an answer whose Python code compiles, and imports and uses nothing forbidden. The code is not run.
 
     `forbid` names modules (`os`), what is in them (`os.system`) and Python's own functions (`eval`).
     """
@@ -106,7 +106,7 @@ def _match(path: str, forbidden: Collection[str]) -> str | None:
 
 
 def _aliases(tree: ast.AST) -> dict[str, str]:
-    """The full names of what is imported, and of variables that are only another name for it."""
+    """The full names of imports, and of variables that are only aliases of them."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -128,7 +128,7 @@ def _aliases(tree: ast.AST) -> dict[str, str]:
 
 
 def _uses_of_arguments(tree: ast.AST, names: Collection[str]) -> Iterator[ast.AST]:
-    """The places where a function uses its own arguments, which may be called what a function of Python is called."""
+    """The nodes where a function uses its own arguments, which may have the name of a built-in function."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -190,7 +190,7 @@ def _text(node: ast.AST | None) -> str | None:
 
 
 def _hidden_name(node: ast.AST, names: dict[str, str], forbidden: Collection[str]) -> str | None:
-    """A way to reach something that the text does not name."""
+    """Code that reaches something whose name is not in the text."""
     word = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     if word in _HIDES:
         return f"it uses {word}"

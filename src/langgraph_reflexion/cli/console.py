@@ -1,4 +1,4 @@
-"""Console: what commands print, by `rich`: lines, tables and JSON, with nothing hidden in the text of strangers."""
+"""Console output with `rich`: lines, tables and JSON, with control characters in foreign text made visible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANSI = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
 
 class WrongUse(Exception):  # noqa: N818 — the user's mistake, not the program's
-    """The command cannot be carried out as given. The message says why, and the way out."""
+    """The command is wrong. The message says why and what to do instead."""
 
 
 def summarize(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Experiments: tasks under ten set-ups, what came of them, and two experiments compared."""
+"""Experiments: run tasks under ten set-ups, evaluate the results, and compare two experiments."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""`ReflexionMiddleware` for LangChain's `create_agent`; LangChain is needed for it alone."""
+"""`ReflexionMiddleware` for LangChain's `create_agent`. Only this package needs LangChain."""
 
 try:
     import langchain.agents.middleware  # noqa: F401 — to say what is missing

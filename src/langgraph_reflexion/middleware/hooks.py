@@ -1,7 +1,7 @@
 """`ReflexionMiddleware`: recall, reflection, checks and credit inside LangChain's `create_agent`.
 
-The thinking is the graph's own nodes and routes. Each hook runs the part of the graph that fits its place, up to the
-node that another hook runs: tools run in LangChain's tool node, and the model is asked through LangChain's handler.
+The logic is the graph's own nodes and routes. Each hook runs its part of the graph, up to a node that another hook
+runs. Tools run in LangChain's tool node, and the model is called through LangChain's handler.
 """
 
 from __future__ import annotations
@@ -90,25 +90,25 @@ from langgraph_reflexion.state import (
 )
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({"max_steps": 1_000_000, "tool_retries": 0, "model_retries": 0})
-"""Limits that hold here only if the caller sets them: LangChain has middlewares for them."""
+"""Limits that apply only if the caller sets them, because LangChain has its own middleware for them."""
 
 
 class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
-    """Lets an agent of `create_agent` learn from its own failures.
+    """Lets an agent built with `create_agent` learn from its own failures.
 
-    It recalls lessons before the first model call, finds failures of tools, calls and answers, reflects once on each,
-    and shows the model what came of it. The result holds an `outcome`. A refused answer does not stay in `messages`.
+    It recalls lessons before the first model call, detects failures of tools, calls and answers, reflects once on each,
+    and adds the reflection to the prompt. The result holds an `outcome`. A rejected answer does not stay in `messages`.
 
     Args:
-        checks: Functions of (answer, run) that give a `Verdict`, bool, number, complaint or None.
-        tool_checks: Functions of (result text, call) by the tool's name. What one refuses is a tool error.
-        reflector: Another model for reflections; without it, the agent's own.
-        memory: What is remembered, how much of it is shown, and where.
-        limits: How far a run may go. `max_steps`, `tool_retries` and `model_retries` hold only if they are set.
-        store: Where lessons live; without one the agent's own store, else memory for the life of this object.
+        checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
+        tool_checks: Functions of (result text, call) by tool name. A rejected result is a tool error.
+        reflector: Another model for reflections. Default: the agent's model.
+        memory: What is remembered, where, and how much of it is shown.
+        limits: Limits of a run. `max_steps`, `tool_retries` and `model_retries` apply only if they are set.
+        store: Where lessons are saved. Default: the agent's store, else an in-memory store of this object.
         prompts: A folder whose files replace the shipped prompts of the same name.
-        name: Names the memory; without it the agent's own name does.
-        clock: Returns the time as an aware datetime.
+        name: The name of the memory. Default: the agent's name.
+        clock: A function that returns the current time as an aware datetime.
     """
 
     state_schema = ReflexionState
@@ -193,16 +193,16 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
     async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> Update | None:
         return await run_async(self._finish(state, get_config()))
 
-    # ------------------------------------------------------------ what they do
+    # ------------------------------------------------------------ the work of the hooks
 
     def _begin(self, values: Mapping[str, Any], config: RunnableConfig) -> Update:
-        """A new run. What follows `begin` needs the model and the tools, which only a request names."""
+        """Start a run. The nodes after `begin` need the model and the tools, which only a request has."""
         parts, memory = self._parts, self._parts.memory
         agent = _agent_name(config)
         if agent is not None and not self._is_named:
             memory = replace(memory, agent=agent)
         update = begin(parts.actor, memory, parts.budget, read_state(values), config)
-        # Another middleware may summarize the message that holds the task.
+        # Another middleware may summarize the message with the task.
         task = update["about"]["task"] or task_of([*(values.get("messages") or []), *update.get("messages", [])])
         update["about"] = {**update["about"], "task": task}
         state = cast("Any", {**read_state({**values, "reflexion": {}}), **update})
@@ -215,7 +215,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
     def _decide(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], config: RunnableConfig
     ) -> Waits[ExtendedModelResponse[Any]]:
-        """What came of the last decision, a reflection if one is due, and the next decision with its verdicts."""
+        """Read the results of the last decision, reflect if needed, and make and check the next decision."""
         values = cast("dict[str, Any]", request.state)
         if not values.get("reflexion"):  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
@@ -227,12 +227,12 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             instructions=Instructions(request.system_message),
         )
         parts = replace(self._parts, actor=actor, tools=self._tools_of(request.tools))
-        # A run that was over, or whose answer another middleware sent back, goes on with a new decision.
+        # A run that was over, or whose answer another middleware sent back, continues with a new decision.
         first = "observe" if node in ("tool", "direct") else "decide" if node in ("check", "finish", OVER) else node
         node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), request.messages)
         if node == "check" and not self._asks_person:
             checked = cast("State", {**state, "structured_response": asked.response.structured_response})
-            # A check that pauses would have the model asked again when it goes on: `after_model` runs it.
+            # If a check paused here, the model would be asked again on resume. So `after_model` runs it.
             with suppress(GraphInterrupt):
                 node, state = yield from run_nodes(parts, config, checked, node, ("reflect", "decide", "finish"))
         if node == "tool" and is_direct(state, parts.tools, asked.response):
@@ -241,7 +241,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         return ExtendedModelResponse(asked.reply(state, _agent_name(config)), command)
 
     def _after_decision(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
-        """A refused answer is taken back and the model asked again; here a person may be asked for a verdict."""
+        """Remove a rejected answer and ask the model again. Checks that ask a person pause here."""
         node = (values.get("reflexion") or {}).get("next", "tool")
         if node in ("tool", "direct"):
             return None
@@ -272,7 +272,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
     def _run_tool(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Waits[ToolMessage | Command[Any]]:
-        """What a call gives; an exception becomes an error message, and a blocked call is not run."""
+        """The result of a call. An exception becomes an error message, and a blocked call does not run."""
         call, parts, config = request.tool_call, self._parts, get_config()
         values = request.state if isinstance(request.state, dict) else {}
         private: RunState | None = values.get("reflexion")
@@ -294,7 +294,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         return cast("ToolMessage | Command[Any]", with_marked_errors(result))
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
-        """The outcome, the episode and the credit; an answer that a tool gave directly is checked first."""
+        """Write the outcome, the episode and the credit. A tool's direct answer is checked first."""
         private = values.get("reflexion")
         if not private or private["next"] == OVER:  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
@@ -334,11 +334,11 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         return cast("State", {**read_state(values), **self._resumed(values["reflexion"], config)})
 
     def _resumed(self, private: RunState, config: RunnableConfig) -> Update:
-        """When the agent was called again, if it was: the time until then counts as waiting for a person."""
+        """When the agent was resumed, if it was. The time until then counts as waiting for a person."""
         return {"resumed_at": self._parts.budget.now()} if was_called_again(private, config) else {}
 
     def _tools_of(self, given: Sequence[Any]) -> Toolbox:
-        """The tools of a request. They are seldom others than in the last one, which are kept."""
+        """The tools of a request. They rarely change, so those of the last request are kept."""
         known, toolbox = self._toolbox
         if len(known) != len(given) or not all(map(is_, known, given)):
             by_name = {tool_name(tool) or id(tool): tool for tool in given}
@@ -355,12 +355,12 @@ def run_nodes(
     until: Collection[str],
     conversation: Sequence[AnyMessage] | None = None,
 ) -> Waits[tuple[str, State]]:
-    """Run the graph's nodes from this one until the next is one of `until`; returns it, and the state by then.
+    """Run the graph's nodes from this one until the next is in `until`. Return that node and the state.
 
-    `conversation` is what the model is asked with, where the middlewares around have changed the messages.
+    `conversation` replaces the messages in the prompt if other middleware has changed them.
     """
     actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
-    # A tool given as a function dict is another middleware's to run, or LangChain's tool node refuses the call.
+    # A tool given as a function dict is run by another middleware, or LangChain's tool node refuses the call.
     routes = Routes(budget, replace(tools, client=frozenset()))
     nodes: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
         "recall": (partial(recall, memory, tools, budget), lambda _: "decide"),
@@ -402,6 +402,6 @@ def _decide_on(
 
 
 def _agent_name(config: RunnableConfig) -> str | None:
-    """The name that `create_agent` was given."""
+    """The name passed to `create_agent`."""
     name = (config.get("metadata") or {}).get("lc_agent_name")
     return str(name) if name else None

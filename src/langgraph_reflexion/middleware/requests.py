@@ -1,4 +1,4 @@
-"""A request of LangChain's agent as our nodes ask it: a model that takes a prompt and gives a message."""
+"""A request of LangChain's agent, wrapped as a model for our nodes: it takes a prompt and returns a message."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from langgraph_reflexion.state import State
 
 
 class RequestedModel(Choice):
-    """The model of the present request: LangChain's handler for a decision, the model alone for anything else."""
+    """The model of the current request: LangChain's handler for a decision, the plain model for anything else."""
 
     example = None
 
@@ -38,12 +38,12 @@ class RequestedModel(Choice):
 
 
 class Handler(Runnable[Any, Any]):
-    """What LangChain does to ask the model, as a model that takes a prompt and gives a message."""
+    """LangChain's handler as a model that takes a prompt and returns a message."""
 
     def __init__(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], stem: str) -> None:
         self._request, self._handler, self._stem = request, handler, stem
         self.response: ModelResponse[Any] = ModelResponse([])
-        """What came back last."""
+        """The last response."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         try:
@@ -58,7 +58,7 @@ class Handler(Runnable[Any, Any]):
             return self._misfit(error)
 
     def reply(self, state: State, name: str | None) -> ModelResponse[Any]:
-        """The model's response as the conversation takes it."""
+        """The model's response for the conversation."""
         waiting, response = state["decision"], self.response
         if state["stop"] and waiting is not None:
             return ModelResponse([end_message(state, waiting, name)])
@@ -68,14 +68,14 @@ class Handler(Runnable[Any, Any]):
         return replace(response, result=[message if isinstance(part, AIMessage) else part for part in response.result])
 
     def _with(self, messages: Sequence[AnyMessage]) -> ModelRequest[Any]:
-        """The request with this prompt. A system message among the messages that were there before stays there."""
+        """The request with this prompt. A system message that was among the messages stays there."""
         first, theirs = messages[0] if messages else None, self._request.messages
         if not isinstance(first, SystemMessage) or (theirs and first is theirs[0]):
             return self._request.override(messages=list(messages))
         return self._request.override(system_message=first, messages=list(messages[1:]))
 
     def _read(self, response: ModelResponse[Any]) -> AIMessage:
-        """The reply to read a decision from: a structured response is an answer, and one that does not fit is none."""
+        """The reply to parse as a decision. A structured response is an answer. One that does not fit is not."""
         at = next(i for i, message in enumerate(response.result) if isinstance(message, AIMessage))
         reply = cast("AIMessage", response.result[at])
         if reply.id is None:
@@ -102,7 +102,7 @@ class Handler(Runnable[Any, Any]):
         return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": wrong})
 
     def _misfit(self, error: StructuredOutputValidationError) -> AIMessage:
-        """An answer that does not fit the response format; a caller who wants the exception gets it."""
+        """Handle an answer that does not fit the response format. If the caller wants the exception, raise it."""
         if isinstance(self._request.response_format, ToolStrategy):
             raise error
         wrong = InvalidToolCall(

@@ -1,4 +1,4 @@
-"""What the middleware adds to an agent's state, and that state as our nodes read and write it."""
+"""The middleware's part of an agent's state, and the state that our nodes read and write."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,31 +34,31 @@ PRIVATE = (*Named.__annotations__, *Held.__annotations__)
 OVER = "over"
 ENDED = "Another part of the agent ended the run."
 TOOL_ERROR = {"error_class": "exception", "exception": "ToolMessage"}
-"""The artifact of an error that a tool returned. An error without one is another middleware's, given in its place."""
+"""The artifact of a tool's error message. An error message without it comes from another middleware."""
 
 
 class LatestOutcome(OutcomeChannel):
-    """Takes the last of several outcomes: agents behind tools may give theirs in the same step."""
+    """Keeps the last of several outcomes, because agents used as tools may write theirs in the same step."""
 
     def update(self, values: Sequence[Any]) -> bool:
         return super().update(values[-1:])
 
 
 class RunState(Named, total=False):
-    """The private fields of a run, in one channel, as plain data."""
+    """The private fields of a run, as plain data in one channel."""
 
     run: Held
     next: str
-    """The node of the graph to go on from; `over` once the run has its outcome."""
+    """The node to continue from, or `over` once the run has its outcome."""
     step: int
-    """The step of the agent's graph in which this was written."""
+    """The step of the agent's graph that wrote this."""
 
 
 class ReflexionState(AgentState[Any], total=False):
     """What `ReflexionMiddleware` adds to an agent's state."""
 
     feedback: NotRequired[Annotated[str | None, OmitFromOutput]]
-    """What the user says of the last run's answer."""
+    """The user's feedback on the last run's answer."""
     outcome: NotRequired[Annotated[Outcome | None, OmitFromInput, LatestOutcome]]
     reflexion: NotRequired[Annotated[RunState, PrivateStateAttr]]
     remaining_steps: NotRequired[Annotated[int, PrivateStateAttr, RemainingStepsManager]]
@@ -76,14 +76,14 @@ def read_state(values: Mapping[str, Any]) -> State:
 
 
 def _marked(message: AnyMessage) -> AnyMessage:
-    """The message; an error without an artifact comes from a person or another middleware, and is no failure."""
+    """The message. An error without our artifact comes from a person or another middleware and is not a failure."""
     if isinstance(message, ToolMessage) and message.status == "error" and message.artifact is None:
         return message.model_copy(update={"artifact": {"rejected": True}})
     return message
 
 
 def with_marked_errors(result: Any) -> Any:
-    """What a tool returned, each error message in it marked as the tool's own, those in a `Command` too."""
+    """A tool's result, with each error message in it marked as the tool's own, also in a `Command`."""
     if isinstance(result, list):
         return [with_marked_errors(part) for part in result]
     if isinstance(result, ToolMessage):
@@ -91,12 +91,12 @@ def with_marked_errors(result: Any) -> Any:
         return with_whole_text(result, **({"artifact": TOOL_ERROR} if is_error else {}))
     if isinstance(result, Command) and isinstance(result.update, dict) and "messages" in result.update:
         update = {**result.update, "messages": with_marked_errors(result.update["messages"])}
-        return replace(result, update=update)  # a dict still: other middleware reads it
+        return replace(result, update=update)  # still a dict, because other middleware reads it
     return result
 
 
 def private_state(state: State, node: str, config: RunnableConfig) -> RunState:
-    """The run as its channel keeps it: what is set, and where to go on."""
+    """The run as its channel stores it: the fields that are set, and the node to continue from."""
     fields = cast("dict[str, Any]", state)
     kept = {name: fields[name] for name in PRIVATE if name in fields and fields[name] != BLANK.get(name)}
     step, _ = steps_of(config) or (0, 0)
@@ -110,7 +110,7 @@ def was_called_again(private: RunState, config: RunnableConfig) -> bool:
 
 
 def reply_in(state: State) -> AIMessage | None:
-    """The answer in the conversation, as the middlewares before have left it."""
+    """The answer in the conversation, as earlier middleware has left it."""
     waiting = state["decision"]
     wanted = waiting["message"].id if waiting is not None and waiting["message"] is not None else None
     found = (message for message in reversed(state["messages"]) if wanted is not None and message.id == wanted)
@@ -126,7 +126,7 @@ def before_reply(state: State, reply: AIMessage) -> State:
 
 
 def removal_of(messages: Sequence[AnyMessage], reply: AIMessage) -> list[BaseMessage]:
-    """What removes an answer from the conversation, a structured one with the answer to its call."""
+    """The messages that remove an answer from the conversation. A structured one goes with the answer to its call."""
     calls = {call["id"] for call in reply.tool_calls}
     return [
         RemoveMessage(id=str(message.id))
@@ -136,7 +136,7 @@ def removal_of(messages: Sequence[AnyMessage], reply: AIMessage) -> list[BaseMes
 
 
 def ended_by_another(budget: Budget, state: State) -> State:
-    """The state of a run that another middleware ended: a limit, for example, or a canned answer."""
+    """The state of a run that another middleware ended, for example with a limit or a fixed answer."""
     last = next((message for message in reversed(state["messages"]) if isinstance(message, AIMessage)), None)
     text = last.text if last is not None else ""
     ending: Update = {"decision": None, "reason": f"{ENDED} Its last message is: {bounded(text, 500)}"}
@@ -147,7 +147,7 @@ def ended_by_another(budget: Budget, state: State) -> State:
 
 
 def as_it_stands(state: State) -> State:
-    """The last message as it stands in the conversation: another middleware may have changed it since."""
+    """The last message in the conversation, which another middleware may have changed since."""
     waiting, reply = state["decision"], reply_in(state)
     if waiting is None:
         return state

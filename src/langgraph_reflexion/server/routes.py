@@ -1,6 +1,6 @@
-"""Memory over HTTP: what an agent of this server has learned, and what a person decides over it.
+"""Memory over HTTP: the lessons of this server's agents, and a person's decisions about them.
 
-Each user of a server that authenticates sees their own lessons, as their runs do; elsewhere `?user=` names one. An
+On a server with authentication, users see their own lessons, like their runs. Otherwise `?user=` names the user. An
 endpoint's docstring is what the server's OpenAPI page says of it.
 """
 

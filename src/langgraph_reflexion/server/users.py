@@ -1,7 +1,7 @@
-"""Users of a LangGraph server: who is asking, and what keeps each of them to their own memory.
+"""Users of a LangGraph server: find the current user, and keep each user to their own memory.
 
-The server has store routes of its own, which know nothing of users: without a handler, everyone who is signed in can
-read and write everyone's lessons through them.
+The server's own store routes do not separate users. Without a handler, everyone who is signed in can read and write
+everyone's lessons through them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from langgraph_reflexion.memory.namespaces import label
 logger = logging.getLogger(__name__)
 
 BY_USER = ("reflexion", "*", "{user_id}")
-"""Where agents with `MemoryPolicy(by_user=True)` and no namespace of their own keep their lessons."""
+"""The default namespace of agents with `MemoryPolicy(by_user=True)`."""
 
 
 async def server_store() -> BaseStore:
@@ -32,7 +32,7 @@ async def server_store() -> BaseStore:
 
 
 def user_of(request: Request) -> str | None:
-    """Who the server says is asking; None where it authenticates nobody."""
+    """The user that the server authenticated. None without authentication."""
     user = request.scope.get("user")
     try:
         identity = getattr(user, "identity", None)
@@ -42,13 +42,13 @@ def user_of(request: Request) -> str | None:
 
 
 def authenticates() -> bool:
-    """Whether the server authenticates its users, be it on these routes or on its own alone."""
+    """Whether the server authenticates its users, on these routes or only on its own."""
     config = importlib.import_module("langgraph_api.config")
     return bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
 
 
 def own_memory(*namespaces: tuple[str, ...]) -> Callable[[Any, Any], Awaitable[bool]]:
-    """A handler for `@auth.on.store`: a user reaches their own memory through the store routes, and nothing else.
+    """A handler for `@auth.on.store`: through the store routes, a user can access only their own memory.
 
     `namespaces` are those of your agents' memories, `("reflexion", "*", "{user_id}")` unless you give others.
     `{user_id}` stands for the user; `*` and any other field for one label of any text.
@@ -82,7 +82,8 @@ def _is_below(wanted: tuple[str, ...], pattern: tuple[str, ...], user: str) -> b
 
 @asynccontextmanager
 async def warning_of_open_store(_app: Any) -> AsyncIterator[None]:
-    """The lifespan of the app: warn at the start where users are told apart and the store is open to all of them."""
+    """The lifespan of the app. Warns at the start if memory is separate per user but the store routes are open to
+    all."""
     try:
         auth = importlib.import_module("langgraph_api.auth.custom").get_auth_instance()
     except ImportError:  # no LangGraph server

@@ -1,4 +1,4 @@
-"""Scripted chat models: they answer in order, or by the role in which they are asked."""
+"""Scripted chat models, which reply in order or by the role of the request."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from typing_extensions import override
 from langgraph_reflexion.testing.script import Question, Reply, Role, ScriptExhausted, chunks_of, read_question, render
 
 Step: TypeAlias = Reply | Callable[[list[BaseMessage]], Reply]
-"""One line of a script: a reply, or a function of the prompt's messages that gives one."""
+"""One line of a script: a reply, or a function of the prompt's messages that returns one."""
 Policy: TypeAlias = Reply | Callable[[Question], Reply] | Sequence[Reply | Callable[[Question], Reply]]
 """How a role answers: one reply, a function of the question, or a list whose last reply is repeated."""
 
 
 class Double(BaseChatModel):
-    """A chat model without a provider; subclasses choose the reply in `_reply`."""
+    """A chat model without a provider. Subclasses choose the reply in `_reply`."""
 
     model_name: str = "scripted"
     delay: float = 0.0
@@ -129,7 +129,7 @@ class Double(BaseChatModel):
 
 
 class ScriptedModel(Double):
-    """A chat model that gives its replies in order, whatever it is asked.
+    """A chat model that gives its replies in order, whatever the request.
 
     A reply is text, an `AIMessage`, `call(…)`, `calls(…)`, `say(…)`, `replan(…)`, `ask(…)`, data (put in
     the requested form), an exception (raised), or a function of the prompt's messages that gives one of

@@ -1,4 +1,4 @@
-"""Text, without a model or a store: tokens, normalizing, literals, secrets, likeness, and JSON as models write it."""
+"""Text functions without a model or store: tokens, normalization, literals, secrets, similarity, lenient JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Find the literals of a text: links, names, ids, dates, numbers, quotations.
 
-Masked, they make the same mistake on another instance recognisable (`fingerprint`). Found again in a lesson, they show
-that it retells its task or gives the answer away (`retold_detail`, `gives_away`).
+With literals masked, the same mistake on another instance has the same fingerprint (`fingerprint`). If a lesson
+contains them, it restates its task or gives the answer away (`retold_detail`, `gives_away`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _GENERAL = lazy_pattern(
     r"|(?:setup|__init__|__main__|conftest|manage|main)\.py|index\.html?|(?:node|vue|next|three|express|react)\.js",
     re.IGNORECASE,
 )
-"""Literals that are of no task in particular: standards, units, small numbers, usual file names."""
+"""Literals that do not belong to a particular task: standards, units, small numbers, usual file names."""
 
 _NAME = lazy_pattern(r"(?:(?<=[\w,;:)] )|(?<=\b(?:Mr|Ms|Dr)\. ))[A-Z][a-z]{2,}(?:[- ][A-Z][a-z]{2,})*\b")
 _NO_NAMES = word_set(
@@ -79,7 +79,7 @@ _NO_NAMES = word_set(
     Use Make Plan The This That What When Yes True False None
     """
 )
-"""Capitalised words that are no name of somebody or something in the task."""
+"""Capitalised words that are not names."""
 
 
 def fingerprint(signal: str, tool: str | None, text: str, literals: Iterable[str] = ()) -> str:
@@ -177,7 +177,7 @@ def _shares_passage(text: str, task: str) -> bool:
 
 
 def _last_line(text: str) -> str:
-    """Of a traceback the last line: the frames above it say where, not what."""
+    """The last line of a traceback, because the frames above it say where, not what."""
     if "Traceback (most recent call last)" in text:
         lines = [line for line in text.strip().splitlines() if line.strip()]
         return lines[-1][:MAX_FINGERPRINTED] if lines else ""
