@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import langgraph_reflexion
+
 ROOT = Path(__file__).parents[1]
 FACE = ROOT / "src" / "langgraph_reflexion"
 NAME = "langgraph_reflexion"
@@ -231,3 +233,13 @@ def test_a_file_that_breaks_the_order_would_be_found(tmp_path):
 def test_the_build_names_every_package():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     assert listed == sorted(name for name, file in modules().items() if file.name == "__init__.py")
+
+
+@pytest.mark.slow
+def test_a_strict_type_checker_finds_every_public_name(tmp_path):
+    mypy = pytest.importorskip("mypy.api")
+    program = tmp_path / "program.py"
+    program.write_text(f"from {NAME} import {', '.join(langgraph_reflexion.__all__)}\n", encoding="utf-8")
+    where = ("--cache-dir", os.devnull, "--config-file", os.devnull, "--follow-imports=skip", "--strict")
+    found, _, status = mypy.run([*where, str(program), str(FACE / "__init__.py")])
+    assert status == 0, found
