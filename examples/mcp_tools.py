@@ -1,4 +1,4 @@
-"""Tools of an MCP server, whose errors the agent learns from. The server is this very file, in a process of its own.
+"""An agent that learns from the errors of an MCP server's tools. The server is this file, run as a separate process.
 
 python examples/mcp_tools.py        (needs `pip install mcp langchain-mcp-adapters`)
 """

@@ -1,4 +1,4 @@
-"""The agent you have: `ReflexionMiddleware` in LangChain's `create_agent`, beside its own middleware.
+"""`ReflexionMiddleware` in an agent of LangChain's `create_agent`, together with other middleware.
 
 python examples/middleware.py        (needs `pip install 'langgraph-reflexion[middleware]'`)
 """

@@ -1,4 +1,4 @@
-"""A plain agent: what it learned in the first run it knows in the second.
+"""A plain agent that uses in its second run what it learned in the first.
 
 python examples/plain_agent.py
 """

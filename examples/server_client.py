@@ -1,4 +1,4 @@
-"""A client of a LangGraph server: the demo agent streams what it does, and tells what it learned.
+"""A client of a LangGraph server: stream a run of the demo agent, and print what it learned.
 
 langgraph dev --no-browser        (in this repository, in another terminal; `pip install 'langgraph-reflexion[studio]'`)
 python examples/server_client.py http://127.0.0.1:2024
@@ -20,7 +20,7 @@ TASK = (
 
 
 async def main(address: str) -> None:
-    """One run on a thread of its own, streamed."""
+    """Stream one run on a new thread."""
     client = get_client(url=address)
     thread = await client.threads.create()
     given = {"messages": [{"role": "user", "content": TASK}]}

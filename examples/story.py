@@ -1,7 +1,8 @@
-"""What the examples share: a calendar that knows weekdays alone, a check, and a script in place of a model.
+"""Shared by the examples: a calendar that knows only weekdays, a check, and a scripted model.
 
-The script makes two mistakes: it asks for a date and proposes an hour that is taken, unless the prompt says better. For
-a real model put its name in place of `MODEL`, as "openai:gpt-4o-mini", and its key into the environment.
+The script makes two mistakes unless the prompt advises against them: it asks for a date, and it proposes an hour that
+is taken. To use a real model, replace `MODEL` with its name, such as "openai:gpt-4o-mini", and set its key in the
+environment.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def busy_times(day: str) -> str:
 
 
 def is_free(answer: Any, _run: Run) -> str | None:
-    """Refuse ten o'clock, which is taken."""
+    """Reject ten o'clock, which is taken."""
     return "10:00 is taken." if "10:00" in str(answer) else None
 
 

@@ -1,4 +1,4 @@
-"""A node of a larger graph: the agent shares `messages`, and the parent that declares it gets `outcome`.
+"""The agent as a node of a larger graph. It shares `messages` and, if the parent declares it, `outcome`.
 
 python examples/sub_graph.py
 """
@@ -20,7 +20,7 @@ class Desk(MessagesState):
 
 
 def report(state: Desk) -> dict[str, list[tuple[str, str]]]:
-    """A node of the parent's own, after the agent."""
+    """A node of the parent, after the agent."""
     outcome = state["outcome"]
     return {"messages": [("ai", f"The planner ended with {outcome.status if outcome else 'nothing'}.")]}
 

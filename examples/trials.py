@@ -1,4 +1,4 @@
-"""Trials around an agent of LangChain's `create_agent`: it tries until a check accepts, with a reflection between.
+"""Trials around an agent of LangChain's `create_agent`: retry with a reflection until a check accepts.
 
 python examples/trials.py        (needs `pip install langchain`)
 """
@@ -12,7 +12,7 @@ from langgraph_reflexion import Limits, create_trial_graph
 from langgraph_reflexion.testing import RoleModel, reflection, say
 
 PLAN = "Take an hour after the one that was refused."
-# A script: for a real model give both its name, as "openai:gpt-4o-mini".
+# A scripted model. To use a real one, pass its name, such as "openai:gpt-4o-mini", in both places.
 model = RoleModel(lambda question: say("11:00" if PLAN in question.text else "10:00"), reflection(PLAN))
 
 worker = create_agent(model, [], system_prompt="You plan meetings.")
