@@ -128,7 +128,7 @@ def _sentence(budget: Budget, state: State, stop: StopReason) -> str:
     if stop == "max_steps" and state["tally"]["steps"] < limits.max_steps:
         return "The run stopped: the graph's `recursion_limit` leaves no room for another step."
     attempts = f"{limits.max_attempts} attempt{'' if limits.max_attempts == 1 else 's'}"
-    return f"The run stopped: {REASONS.get(stop, stop).format(**limits.model_dump(), attempts=attempts)}."
+    return f"The run stopped: {REASONS[stop].format(**limits.model_dump(), attempts=attempts)}."
 
 
 def _explanation(reason: str, best: Attempt | None) -> str:

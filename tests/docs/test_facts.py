@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from langgraph_reflexion import Context, Limits, MemoryPolicy, Outcome, checks
 from langgraph_reflexion.checks import judges
+from langgraph_reflexion.nodes.wrap_up import REASONS
 from langgraph_reflexion.schemas import Signal, Status, StopReason
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +68,11 @@ def test_the_agent_page_names_every_field_of_an_outcome() -> None:
 @pytest.mark.parametrize("words", [Status, StopReason])
 def test_the_agent_page_names_every_way_a_run_ends(words: Any) -> None:
     assert set(get_args(words)) <= set(re.findall(r"`(\w+)`", page("docs/agent.md")))
+
+
+@pytest.mark.req("F11")
+def test_every_way_a_run_gives_up_has_a_sentence() -> None:
+    assert {*REASONS} == {*get_args(StopReason)} - {"accepted", "unchecked", "asked_user", "handed_off"}
 
 
 @pytest.mark.req("E3")
