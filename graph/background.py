@@ -167,7 +167,7 @@ class Audit:
                 yield either(self._saver.delete_thread, self._saver.adelete_thread, self.thread)
                 return
             except Exception as fault:  # noqa: BLE001 - the caller's checkpointer; the audit continues without it
-                logger.warning("An audit in the background goes on without checkpoints: %s", describe(fault))
+                logger.warning("A background audit continues without checkpoints: %s", describe(fault))
         else:
             yield pause
         yield self._run(self._plain, self._given, {})

@@ -25,7 +25,7 @@ class DemoContext(Context):
     """The context of the demo, which Studio shows as a form."""
 
     model: Literal["hasty", "careful"] | None = Field(
-        default=None, description="`hasty` makes a mistake until a lesson tells it better; `careful` makes none."
+        default=None, description="`hasty` makes a mistake until a lesson advises against it; `careful` makes none."
     )
 
 

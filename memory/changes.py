@@ -175,13 +175,13 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
 
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
-    """Keep a lesson with the reason, and show it no more."""
+    """Stop showing a lesson, and keep it with the reason."""
     found = yield from read_one(shelf, lesson)
     return (yield from moved(shelf, found, "retired", "retired", by="person", why=why))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
-    """Put a lesson back to the status it had before it was set aside; one that had none becomes a candidate."""
+    """Restore the status that a lesson had before it was removed from use, or make it a candidate."""
     found = yield from read_one(shelf, lesson)
     status_now = found.lesson.status
     if status_now not in ASIDE:

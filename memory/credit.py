@@ -59,7 +59,7 @@ MENDED = 3
 LONG = 400
 """Characters of a task that are read to find words for a `when`."""
 
-OFFERED = "it mended its failure in two runs of such tasks"
+OFFERED = "it fixed its failure in two runs of such tasks"
 
 TOPIC = "~topic-"
 """Prefix of the labels under which topics' runs are kept, next to those of lessons. No lesson's id holds a `~`."""

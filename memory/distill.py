@@ -49,7 +49,7 @@ HELD = 0.3
 """Likeness that a summary must have with each lesson it sums up."""
 
 GROWN = 1.5
-"""How much larger than its pattern a cluster is when it is summed up anew."""
+"""How much larger than its pattern a cluster must be to be summarized again."""
 
 
 class Cluster(NamedTuple):
@@ -60,7 +60,7 @@ class Cluster(NamedTuple):
 
 
 def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
-    """Keep a pattern for each cluster, worded by the model where there is one and it is faithful."""
+    """Save a pattern for each cluster, written by the model if there is one and its text is faithful."""
     must_answer(model)
     made: list[Lesson] = []
     for cluster in (yield from clusters(shelf)):
@@ -157,13 +157,13 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
 
 
 def may_be_summed_up(lesson: Lesson) -> bool:
-    """Whether it is live advice, and neither a summary itself nor under a name."""
+    """Whether it is live advice, and neither a summary nor a named entry."""
     advice = lesson.kind in ("rule", "pattern", "strategy") and not lesson.name
     return advice and lesson.status in LIVE and not is_summary(lesson)
 
 
 def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: Mapping[str, float]) -> list[Lesson]:
-    """The waiting lessons that say much the same as the first, and the opposite of none that joined before."""
+    """The waiting lessons that are similar to the first and contradict no member."""
     words = set(tokens(first.text))
     sharing = {item.key for _, item in shelf.index.sharing(words, (len(words) + 2) // 3)}
     joined = [first]
@@ -205,7 +205,7 @@ def _pattern(shelf: Shelf, cluster: Cluster, text: str | None) -> Lesson:
 
 
 def _is_faithful(summary: Lesson, members: Sequence[Lesson]) -> bool:
-    """Whether it may be kept, says something of each member, the opposite of none, and little beside."""
+    """Whether it may be saved, covers each member, contradicts none, and says little else."""
     text = summary.text
     if malformed(summary) or suspicion_of(summary) or refusal(summary):
         return False

@@ -15,7 +15,7 @@ from langgraph_reflexion.text.normalize import word_set
 from langgraph_reflexion.text.secrets import mask_secrets
 
 MAX_LENGTH = 300
-"""Characters of a lesson's text; each text beside it is cut to as many."""
+"""Characters of a lesson's text. Its other texts are truncated to the same length."""
 
 MAX_READ = 4_000
 """Characters of a field that are read at all: nothing that long is kept."""
@@ -108,7 +108,7 @@ _FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 
 
 def tidy(lesson: Lesson) -> Lesson:
-    """The lesson with each text on one line, without secrets; what stands beside its text is cut to length."""
+    """The lesson with each text on one line, without secrets, and with all texts but its `text` truncated."""
     tidied: dict[str, Any] = {}
     for name in TEXTS:
         value, most = getattr(lesson, name), LENGTHS.get(name, MAX_LENGTH)
@@ -160,7 +160,7 @@ def concrete(text: str) -> bool:
 
 
 def _advises(text: str) -> bool:
-    """Whether a text says what to do next time: as an intention, or in a sentence of its own that is not a story."""
+    """Whether a text says what to do next time, as an intention or in a sentence that does not tell a story."""
     if any(concrete(found[1] or found[2] or "") for found in _INTENTION.finditer(text)):
         return True
     sentences = (part for part in _SENTENCE.split(text) if part)

@@ -41,7 +41,7 @@ SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1 it takes more from common words. Set on the same."""
 
 ANY = word_set("all always any anything each every everything general generally none whatever whenever")
-"""Words that make a `when` mean any task, if beside them stand only these:"""
+"""Words that make a `when` mean any task, if all its other words are these:"""
 
 IN_ALL_TASKS = word_set(
     """
@@ -83,7 +83,7 @@ class Index:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.turn = 0
-        """How often it was brought up to date."""
+        """How often it was updated."""
         self.seq = -1
         self.notes: Mapping[str, datetime] | None = None
         self._looked = time.monotonic()
@@ -97,7 +97,7 @@ class Index:
         self._always: set[str] = set()
 
     def is_due(self, seconds: float) -> bool:
-        """Whether so long has gone by since this was last true."""
+        """Whether this much time has passed since this was last true."""
         now = time.monotonic()
         if now - self._looked < seconds:
             return False
@@ -176,7 +176,7 @@ class Index:
             return [(n, self.entries[key].item) for key, n in shared.items() if n >= least]
 
     def rarity(self, word: str) -> float:
-        """How telling a word is: 1 if at most one lesson contains it, less the more lessons do."""
+        """How informative a word is: 1 if at most one lesson contains it, and less the more lessons do."""
         known = len(self.entries) + ASSUMED
         holding = max(len(self._holding.get(word, ())), 1)
         rarity = math.log(1 + (known - holding + 0.5) / (holding + 0.5)) / math.log(1 + (known - 0.5) / 1.5)
@@ -225,7 +225,7 @@ def _is_any_task(when: str) -> bool:
 
 
 class Indexes:
-    """The indexes of several namespaces, shared by books that are opened anew for each run."""
+    """The indexes of several namespaces, shared by the books of an agent's runs."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most

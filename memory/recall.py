@@ -163,7 +163,7 @@ def recall(
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
-    """The lessons nearest to a query, whatever their status, with scores from 0 to 1: 0.5 just fits a task."""
+    """The lessons most similar to a query, with any status and with scores from 0 to 1: 0.5 just fits a task."""
     items = yield from stocked(shelf)
     if not items or limit < 1:
         return []
@@ -392,7 +392,7 @@ def _always(items: Iterable[Item], usable: Callable[[Item], bool]) -> list[str]:
 
 
 def _current(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:
-    """The lesson as it is now, where its record is sound and its status a live one."""
+    """The current lesson, if its record is valid and its status is live."""
     known_for = failure is not None and failure.fingerprint in fingerprints(item.value)
     lesson = lesson_in(item, failure.fingerprint if failure is not None and known_for else None)
     if lesson is None:

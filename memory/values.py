@@ -28,7 +28,7 @@ By = Literal["writer", "person", "evidence", "policy"]
 
 @dataclass(frozen=True)
 class Written:
-    """What became of a lesson given to `add`, and why. If it was refused, `lesson` is None."""
+    """The result of `add`, with the reason. If the lesson was refused, `lesson` is None."""
 
     action: WriteAction
     lesson: Lesson | None

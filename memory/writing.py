@@ -1,4 +1,4 @@
-"""Write a lesson: it is refused, set aside, added, or merged with one that says the same."""
+"""Write a lesson: refuse it, quarantine it, add it, or merge it with a lesson that says the same."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOTES_EACH = 50
 """One of so many new lessons removes old notes of changes: a tenth of the notes that a namespace keeps."""
 
 MANY = 3
-"""More lessons than this as near as that say that the model does not tell lessons apart."""
+"""If more lessons than this are that similar, the model cannot tell lessons apart."""
 
 
 def add(
@@ -286,7 +286,7 @@ def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
 
 
 def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
-    """Bring a named entry's former value back, in place of the one that had replaced it."""
+    """Restore a named entry's former value, instead of the one that replaced it."""
     if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
         return False
     run = run_of(new)

@@ -78,7 +78,7 @@ def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool =
         return (yield within(seconds, wait.sync, wait.later))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
         raise_control_flow(fault)
-        logger.warning("%s failed, and the run goes on without: %r", what, fault)
+        logger.warning("%s failed, and the run continues without it: %r", what, fault)
         return None
 
 

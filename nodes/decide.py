@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 LONGEST_NAME = 200
 """Characters of an unknown tool's name that are quoted."""
-REPLAN_NOTED = "Noted. Go on by the new plan."
+REPLAN_NOTED = "Noted. Continue with the new plan."
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,13 @@ def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
 def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
     """The model call failed. The run is recorded and ends, with `deadline` if the time was up."""
     late = budget.overspent(state)
-    logger.warning("The model could not be asked: %s", describe(fault))
+    logger.warning("The model could not be reached: %s", describe(fault))
     return {
         "decision": None,
         "failures": [*state["failures"], *failures],
         "asked_on": last_id(state),
         "stop": late or "model_error",
-        "reason": "" if late else f"The model could not be asked: {as_sentence(fault)}",
+        "reason": "" if late else f"The model could not be reached: {as_sentence(fault)}",
         "tally": budget.tally(state, spent=spent, steps=1),
         "progress": {"node": "decide", "stop": late or "model_error"},
     }

@@ -32,7 +32,7 @@ REASONS: dict[StopReason, str] = {
     "no_plan": "there was no concrete plan for another try",
     "deadline": "the time was up ({deadline} s were allowed)",
     "token_budget": "the token budget was spent ({token_budget} were allowed)",
-    "model_error": "the model could not be asked",
+    "model_error": "the model could not be reached",
 }
 NO_REPLY = "The run could not be finished."
 """The text for the user after a `model_error`. The provider's error is in `outcome.reason` and the log."""
@@ -60,8 +60,8 @@ def wrap_up(
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            logger.warning("The fallback model could not be asked: %s", describe(fault))
-            update["reason"] = f"{reason} The fallback could not be asked either: {as_sentence(fault)}"
+            logger.warning("The fallback model could not be reached: %s", describe(fault))
+            update["reason"] = f"{reason} The fallback model could not be reached either: {as_sentence(fault)}"
             shown = f"{shown} The fallback model did not reply either."
         else:
             spent, text, message = reply.spent, reply.message.text, _without_calls(reply.message)

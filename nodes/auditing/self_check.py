@@ -94,7 +94,7 @@ def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfChec
         return {}
     advice = [f"Next: {action}"] if action else []
     if check.should_replan:
-        advice.append("Make another plan before you go on.")
+        advice.append("Make another plan before you continue.")
     note = prompts.render(
         "on_track",
         left=_steps_left(budget, state),

@@ -21,7 +21,7 @@ MOST_READS = 50
 LONGEST_EVENT = 40
 """Characters of an event that may come in pieces: the key, its colon and the quote behind it."""
 _EVENT = re.compile(r"""final["']?\s*:\s*["']|action["']?\s*:\s*["']\w+["']|</think>|\*/""")
-"""What opens an answer, or shows that one that has come already is one."""
+"""Fields that start an answer, or show that earlier text is an answer."""
 _CHARACTER = re.compile(
     r"[^\\\"'\ud800-\udbff]+|[^\\]|\\u(?:[0-9a-fA-F]{4}|[0-9a-fA-F]{0,3}(?=[^0-9a-fA-F]))|\\[^u]", re.DOTALL
 )
@@ -40,7 +40,7 @@ def ask_for_object(
 ) -> Waits[Reply]:
     """Ask for one object; where somebody listens to tokens, stream those of its `final`.
 
-    The object itself is nobody's to read: whatever listens to the model's own stream finds it tagged `nostream`.
+    The object itself is not for the user, so the model's own stream is tagged `nostream`.
     """
     if not hears_tokens(config):
         return (yield from ask(model, messages, config, seconds=seconds, retries=retries, aside="decide"))
@@ -94,7 +94,7 @@ class FinalText:
         self._looked = 0
         self._reads = 0
         self._at: int | None = None
-        """Where to go on in the string of `final`, once it is open and known to be the answer."""
+        """Where to continue in the string of `final`, once it is open and known to be the answer."""
         self._quote = ""
         self._done = False
 

@@ -108,7 +108,7 @@ def bounded(text: str, most: int = LONGEST_RESULT) -> str:
 
 
 def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False) -> list[AnyMessage]:
-    """Old observations cut, largest first, until the conversation has at most so many tokens.
+    """Truncate old observations, largest first, until the conversation fits the token limit.
 
     The last turn's observations stay whole, unless `harder`: then nothing is spared.
     """
@@ -127,7 +127,7 @@ def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False
 
 
 def transcript(messages: Sequence[AnyMessage], most: int) -> str:
-    """The conversation as text for a reflection or a check, cut to so many tokens, largest observations first."""
+    """The conversation as text for a reflection or a check, cut to a number of tokens, largest observations first."""
     short = shortened(list(messages), most)
     if sum(count_tokens(message.text) for message in short) > most:
         short = shortened(messages, most, harder=True)

@@ -290,7 +290,7 @@ def test_at_a_terminal_it_is_asked_before_a_lesson_goes(ids, told, capsys, monke
     assert main(["memory", "forget", ids[0], "--store", "lessons.db"]) == status
     err = capsys.readouterr().err
     assert WEEKDAY in err
-    assert "Remove it for good? [y/N]" in err
+    assert "Delete it permanently? [y/N]" in err
     assert len(told("list", "--json")) == left
 
 

@@ -140,7 +140,7 @@ def test_nobody_there_is_told_once_and_without_a_traceback(capsys, caplog):
         url = server.url
     assert main(["run", "When?", *MODEL, "--base-url", url]) == 1
     out, err = capsys.readouterr()
-    assert out.count("The model could not be asked") == 1
+    assert out.count("The model could not be reached") == 1
     assert (err, caplog.text) == ("", "")
 
 

@@ -349,7 +349,7 @@ def test_a_lesson_that_mended_its_failure_twice_is_shown_at_the_start_of_such_ta
         book.credit(Episode(id=day, shown=[lesson.id], failures=[REFUSED], **mended))
     assert [one.id for one in book.recall("Plan the press meeting of Monday.")] == [lesson.id]
     assert book.recall("Translate a poem about the sea.") == []
-    assert book.history(lesson.id)[-1].why == "it mended its failure in two runs of such tasks"
+    assert book.history(lesson.id)[-1].why == "it fixed its failure in two runs of such tasks"
     book.undo("Friday")
     assert book.recall("Plan the press meeting of Monday.") == []
 

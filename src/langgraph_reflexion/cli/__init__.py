@@ -6,7 +6,7 @@ from langgraph_reflexion.cli.interrupts import begin_work, end_quietly
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted."""
+    """The exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
     end_quietly()
     try:
         from langgraph_reflexion.cli.commands import main as commands

@@ -27,12 +27,12 @@ COMMANDS = {
     "notebook": ("notebook", "notebook"),
     "profile": ("notebook", "profile"),
 }
-"""The module and the function of each command."""
+"""The module and function of each command."""
 ASYNC = ("run", "eval")
 MAX_TRIALS = 50
-"""Attempts at a task that a table still has columns for."""
+"""Maximum attempts at a task, so that the table has room for them."""
 FILTERS = ("kind", "status", "topic", "tag", "origin")
-"""What lists of lessons can be narrowed by."""
+"""The filters for lists of lessons."""
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 """Errors of the standard output."""
 Commands = Any
@@ -40,7 +40,7 @@ Commands = Any
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted."""
+    """The exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
     parser = build_parser()
     sys.stdin = sys.stdin or io.StringIO()  # closed by the shell, as `<&-` does
     for name in ("stdout", "stderr"):
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         if error.errno not in UNWRITABLE:
             raise
-        if error.errno != errno.EPIPE:  # whoever reads a pipe may leave, as `head` does
+        if error.errno != errno.EPIPE:  # the reader of a pipe may close it, as `head` does
             Page(sys.stderr).command(f"{NAME}: the output cannot be written: {error.strerror}")
         # Python would complain again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -94,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         NAME,
         description="LangGraph agents that learn from their own failures.",
-        epilog="Exit status: 0 done, 1 it went wrong, 2 wrong use, 130 interrupted.",
+        epilog="Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
@@ -108,8 +108,8 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_demo(commands: Commands) -> None:
     commands.add_parser(
         "demo",
-        help="watch an agent fail, learn, and not fail again: no key, no network",
-        description="Two runs of an agent with a scripted model: the first fails and learns, the second knows.",
+        help="watch an agent fail, learn, and succeed; needs no key and no network",
+        description="Two runs of an agent with a scripted model: the first fails and learns, the second succeeds.",
         allow_abbrev=False,
     )
 
@@ -124,16 +124,16 @@ def _add_run(commands: Commands) -> None:
         allow_abbrev=False,
     )
     run.set_defaults(trace_to_stderr=True)
-    run.add_argument("task", metavar="TASK", nargs="?", help="what to do; or the answer to what a thread has asked")
+    run.add_argument("task", metavar="TASK", nargs="?", help="what to do, or the answer to a thread's question")
     run.add_argument("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
     run.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
-    run.add_argument("--tools", metavar="MODULE:NAME", help="a list of tools in a module of yours")
+    run.add_argument("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
     run.add_argument("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
-    run.add_argument("--max-steps", metavar="N", type=positive, help="decisions at most")
-    run.add_argument("--deadline", metavar="SECONDS", type=seconds, help="time at most")
+    run.add_argument("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
+    run.add_argument("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
     run.add_argument("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
     run.add_argument("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to resume it")
-    run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK it goes on where it stopped")
+    run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK it continues where it stopped")
     run.add_argument("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
 
@@ -148,12 +148,12 @@ def _add_eval(commands: Commands) -> None:
     )
     add = eval_.add_argument
     eval_.set_defaults(trace_to_stderr=True)
-    add("tasks", metavar="TASKS.jsonl", help="tasks in our form or HotpotQA's; or the word `shipped`")
+    add("tasks", metavar="TASKS.jsonl", help="a file of tasks in our format or HotpotQA's, or `shipped`")
     add("--setups", metavar="A,B", type=names, default=("all",), help="set-ups by name; all by default")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
-    add("--judge", metavar="NAME", help="a model that judges the answers; else they are compared")
-    add("--check", metavar="MODULE:NAME", help="a check of yours for every answer, of (answer, run)")
-    add("--reflector", metavar="NAME", help="a model for the reflections; else the same")
+    add("--judge", metavar="NAME", help="a model that judges the answers; by default they are compared")
+    add("--check", metavar="MODULE:NAME", help="your own check for every answer, a function of (answer, run)")
+    add("--reflector", metavar="NAME", help="a model for the reflections; by default the same")
     for role in ("", "judge-", "reflector-"):
         server = (
             f"the {role.rstrip('-')}'s server, else --base-url" if role else "a server that speaks OpenAI's protocol"
@@ -161,20 +161,24 @@ def _add_eval(commands: Commands) -> None:
         add(f"--{role}base-url", metavar="URL", type=url, help=server)
     add("--temperature", metavar="T", type=float, help="the model's temperature")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how ReAct set-ups make calls")
-    add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; else a search over each task's passages")
+    add(
+        "--tools",
+        metavar="MODULE:NAME",
+        help="tools of the ReAct set-ups; by default a search over each task's passages",
+    )
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
-    add("--reflection", choices=("structured", "free"), default="structured", help="the form of a reflection")
-    add("--repeats", metavar="N", type=positive, default=1, help="how often each task is done, to see the spread (1)")
-    add("--trials", metavar="N", type=whole(1, MAX_TRIALS), default=5, help="attempts at a task at most (5)")
-    add("--steps", metavar="N", type=positive, default=5, help="steps of a ReAct attempt at most (5)")
-    add("--reflections", metavar="N", type=positive, default=4, help="reflections on a task at most (4)")
+    add("--reflection", choices=("structured", "free"), default="structured", help="the format of a reflection")
+    add("--repeats", metavar="N", type=positive, default=1, help="how often each task is run, to see the spread (1)")
+    add("--trials", metavar="N", type=whole(1, MAX_TRIALS), default=5, help="maximum attempts at a task (5)")
+    add("--steps", metavar="N", type=positive, default=5, help="maximum steps of a ReAct attempt (5)")
+    add("--reflections", metavar="N", type=positive, default=4, help="maximum reflections on a task (4)")
     add("--concurrency", metavar="N", type=positive, default=20, help="tasks at once (20)")
-    add("--limit", metavar="N", type=positive, help="the first N tasks only")
-    add("--no-run-memory", dest="run_memory", action="store_false", help="show a trial nothing of the earlier trials")
+    add("--limit", metavar="N", type=positive, help="only the first N tasks")
+    add("--no-run-memory", dest="run_memory", action="store_false", help="show a trial nothing from earlier trials")
     add("--lessons", action="store_true", help="keep lessons from task to task, separately for each set-up")
-    add("--price", metavar="IN,OUT", type=price, help="dollars for a million tokens, to print the cost")
-    add("--out", metavar="FOLDER", type=Path, help="where the results are kept (eval-TASKS)")
-    add("--dry-run", action="store_true", help="estimate the calls and tokens it would take, and make no call")
+    add("--price", metavar="IN,OUT", type=price, help="dollars per million tokens, to print the cost")
+    add("--out", metavar="FOLDER", type=Path, help="the folder for the results (eval-TASKS)")
+    add("--dry-run", action="store_true", help="estimate the calls and tokens, without making a call")
     add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 
@@ -187,7 +191,7 @@ def _add_compare(commands: Commands) -> None:
     )
     both.add_argument("first", metavar="A", type=Path, help="the folder of a run")
     both.add_argument("second", metavar="B", type=Path, help="the folder of another")
-    both.add_argument("--setups", metavar="A,B", type=names, help="this set-up of the first and that one of the second")
+    both.add_argument("--setups", metavar="A,B", type=names, help="a set-up of the first and one of the second")
     both.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
@@ -196,13 +200,13 @@ def _add_memory(commands: Commands) -> None:
         commands,
         "memory",
         help="list, show, search, approve, retire, forget, export and import lessons",
-        description="Look into the lessons that agents keep in a store, and decide about them.",
-        epilog="An ID may be cut short as long as it says which. "
+        description="Read and manage the lessons that agents save in a store.",
+        epilog="An ID may be shortened if it stays unique. "
         "For example: langgraph-reflexion memory list --store lessons.db --status candidate",
     )
     _add_filters(verb("list", "list the lessons, the oldest first"))
     verb("show", "show all that is known of a lesson", "ID")
-    search = verb("search", "find the lessons nearest to a text, in whatever status", "TEXT")
+    search = verb("search", "find the lessons most similar to a text, with any status", "TEXT")
     search.add_argument("--limit", metavar="N", type=positive, default=10, help="at most this many (10)")
     _add_filters(search)
     verb("namespaces", "name the namespaces that hold lessons")
@@ -210,41 +214,43 @@ def _add_memory(commands: Commands) -> None:
     verb("history", "show what happened to a lesson", "ID")
     runs = verb("runs", "list the recorded runs, the newest first: task, outcome, lessons shown and written")
     runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
-    explain = verb("explain", "show which lessons a run was shown and why, what it wrote, and what came of it")
-    explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id; without it the latest")
+    explain = verb("explain", "say which lessons a run was shown and why, what it wrote, and how it ended")
+    explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id; by default the latest")
     page = verb("page", "show lessons and runs in a browser, and decide there: on this machine alone, until Ctrl-C")
-    page.add_argument(
-        "--port", metavar="N", type=whole(0, 65535), default=0, help="a port; without it any that is free"
-    )
+    page.add_argument("--port", metavar="N", type=whole(0, 65535), default=0, help="a port; by default any free one")
     verb("approve", "make a lesson active, so that no later loss takes it back", "ID")
-    verb("retire", "show a lesson no more, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
+    verb("retire", "stop showing a lesson, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
     verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
-    _add_yes(verb("forget", "remove a lesson with its vectors, evidence and history, for good", "ID"))
+    _add_yes(verb("forget", "delete a lesson with its vectors, evidence and history permanently", "ID"))
     undo = verb("undo", "undo a change, all that a run changed, or all since a time")
     undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
     undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
     distill = verb("distill", "summarize similar lessons in one pattern; they stay")
-    distill.add_argument("--model", metavar="NAME", help="a model that words the patterns; else the best wording")
-    distill.add_argument("--base-url", metavar="URL", type=url, help="where an openai:<name> of your own is served")
+    distill.add_argument(
+        "--model", metavar="NAME", help="a model that writes the patterns; by default the best wording is used"
+    )
+    distill.add_argument("--base-url", metavar="URL", type=url, help="the address of your own openai:<name>")
     verb("sweep", "compact the records of old runs and remove the oldest episodes; runs do most of this themselves")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
-    export.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to; standard output without it")
+    export.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="the file to write; by default standard output"
+    )
     _add_filters(export)
     copy = verb("copy", "copy everything into another store: namespaces, runs, evidence, history; repeat it to resume")
-    copy.add_argument("--to", metavar="FILE", required=True, help="the other store, made if it is not there")
-    load = verb("import", "import the new lessons of such a file; if a line is bad, nothing is imported", "FILE")
-    load.add_argument("--keep-going", action="store_true", help="skip bad lines, and count them")
-    load.add_argument("--untrusted", action="store_true", help="take all as new candidates, whatever the file says")
-    load.add_argument("--update", action="store_true", help="change known lessons to the wording of the file")
-    load.add_argument("--create", action="store_true", help="make the store where there is none yet")
+    copy.add_argument("--to", metavar="FILE", required=True, help="the target store, created if it is missing")
+    load = verb("import", "import the new lessons of such a file; if a line is invalid, nothing is imported", "FILE")
+    load.add_argument("--keep-going", action="store_true", help="skip invalid lines, and count them")
+    load.add_argument("--untrusted", action="store_true", help="import all lessons as new candidates")
+    load.add_argument("--update", action="store_true", help="give known lessons the text in the file")
+    load.add_argument("--create", action="store_true", help="create the store if there is none")
 
 
 def _add_notebook(commands: Commands) -> None:
     verb = _add_store_command(
         commands,
         "notebook",
-        help="list, show and count what auditors found wrong, and read the rules made of it",
-        description="Look into the error notebook that auditors keep of finished runs.",
+        help="list, show and count the auditors' findings, and read the rules made from them",
+        description="Read the error notebook that auditors keep about finished runs.",
     )
     listing = verb("list", "list the findings, the newest first")
     listing.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
@@ -255,7 +261,7 @@ def _add_notebook(commands: Commands) -> None:
     verb("stats", "count the findings, and say whether runs get better")
     rules = verb("rules", "print the rules text, as a prompt is given it")
     rules.add_argument("task", metavar="TASK", nargs="?", default="", help="the task that the rules are for")
-    rules.add_argument("--limit", metavar="N", type=positive, default=10, help="at most this many lines (10)")
+    rules.add_argument("--limit", metavar="N", type=positive, default=10, help="maximum number of lines (10)")
     rules.add_argument(
         "--min-repetitions",
         metavar="N",
@@ -263,11 +269,11 @@ def _add_notebook(commands: Commands) -> None:
         default=1,
         help="only mistakes repeated at least this often (1)",
     )
-    remove = verb("remove", "remove a finding for good, or all that are older than so many days")
-    remove.add_argument("id", metavar="ID", nargs="?", help="the finding's id, which may be cut short")
-    remove.add_argument("--older-than", metavar="DAYS", type=positive, help="all findings made before that")
+    remove = verb("remove", "delete a finding permanently, or all findings older than a number of days")
+    remove.add_argument("id", metavar="ID", nargs="?", help="the finding's id, which may be shortened")
+    remove.add_argument("--older-than", metavar="DAYS", type=positive, help="all findings made before then")
     _add_yes(remove)
-    _add_yes(verb("clear", "remove every finding for good"))
+    _add_yes(verb("clear", "delete all findings permanently"))
 
 
 def _add_profile(commands: Commands) -> None:
@@ -275,22 +281,22 @@ def _add_profile(commands: Commands) -> None:
         commands,
         "profile",
         help="read, edit and delete what is remembered about you and your project",
-        description="What is remembered of a user and a project under a name: rules, facts and preferences.",
+        description="The named memories of a user and a project: rules, facts and preferences.",
     )
     verb("list", "list what is remembered")
     verb("show", "show an entry, and what held before it", "NAME")
     verb("edit", "replace what is remembered by a text", "NAME", "TEXT")
-    _add_yes(verb("forget", "remove an entry and its former values, for good", "NAME"))
+    _add_yes(verb("forget", "delete an entry and its former values permanently", "NAME"))
 
 
 def _add_store_command(
     commands: Commands, name: str, help: str, description: str, epilog: str | None = None
 ) -> Callable[..., argparse.ArgumentParser]:
-    """Add a command on a store; what is returned adds its verbs: name, what it does, names of its arguments."""
+    """Add a command on a store. Returns a function that adds verbs: name, help text, names of arguments."""
     # The options of a store may stand before the verb or after it.
     place = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     place.add_argument("--store", metavar="FILE", help="a store's file, or postgresql://user@host/database")
-    place.add_argument("--namespace", metavar="A/B", help="where in the store; may be left out where there is one")
+    place.add_argument("--namespace", metavar="A/B", help="the namespace; optional if the store has only one")
     place.add_argument("--json", action="store_true", help="print JSON")
     command = commands.add_parser(
         name, parents=[place], help=help, description=description, epilog=epilog, allow_abbrev=False
@@ -317,7 +323,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_yes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", help="do not ask; needed where there is no terminal")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation; required without a terminal")
 
 
 # ------------------------------------------------------------ values
@@ -347,7 +353,7 @@ def seconds(text: str) -> float:
 
 
 def price(text: str) -> tuple[float, float]:
-    """Dollars for a million tokens, input and output."""
+    """Dollars per million tokens, input and output."""
     values = _numbers(text)
     if len(values) != 2 or min(values) < 0:
         raise argparse.ArgumentTypeError(f"must be two amounts of dollars such as 0.15,0.60, got {text!r}")
@@ -355,7 +361,7 @@ def price(text: str) -> tuple[float, float]:
 
 
 def _numbers(text: str) -> list[float]:
-    """Numbers with commas between them; -1 where they are no numbers."""
+    """Comma-separated numbers; -1 for anything else."""
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
@@ -364,7 +370,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def time(text: str) -> datetime:
-    """A moment; without a zone it is this machine's."""
+    """A time. Without a zone, it is local time."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError:
@@ -379,5 +385,5 @@ def url(text: str) -> str:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
+    """Comma-separated names."""
     return tuple(text.replace(",", " ").split())

@@ -42,7 +42,7 @@ def compare(asked: argparse.Namespace, page: Page) -> int:
 
 
 def _measured_speedup(first: Sequence[Timing], second: Sequence[Timing]) -> str:
-    """How much faster one run was than the other, where one did the same number of tasks one at a time."""
+    """How much faster one run was, if the other did the same number of tasks one at a time."""
     if len(first) != 1 or len(second) != 1 or first[0].tasks != second[0].tasks:
         return ""  # a run in several calls was not timed as a whole
     serial, parallel = sorted((first[0], second[0]), key=lambda timing: timing.concurrency)

@@ -20,7 +20,7 @@ ABOUT = (
 
 
 def demo(_asked: object, page: Page, memory: MemoryPolicy = MemoryPolicy(namespace=NAMESPACE)) -> int:  # noqa: B008
-    """Two runs, what was learned, and the graph. The status is 1 where the second run was not better."""
+    """Show two runs, the lesson, and the graph. The status is 1 if the second run was not better."""
     store = InMemoryStore()
     agent = create_reflexion_agent(
         ScriptedPlanner(), [busy_times], checks=[is_free], memory=memory, store=store, name="demo"
@@ -77,7 +77,7 @@ def _show_lesson(page: Page, lesson: Lesson, runs: list[Outcome]) -> None:
 
 
 def _conclude(page: Page, lessons: list[Lesson], first: Outcome, second: Outcome, prompt: str) -> int:
-    """Say whether the second run was better; the status is 0 where it was."""
+    """Say whether the second run was better. If it was, the status is 0."""
     faults = {
         "the first run did not fail": not first.failures,
         "the first run was not accepted": first.status != "success",

@@ -49,7 +49,7 @@ Price = tuple[float, float]
 
 
 def evaluate(asked: argparse.Namespace, page: Page) -> int:
-    """The exit status of an experiment: 1 where a task broke."""
+    """The exit status of an experiment: 1 if a task broke."""
     folder = asked.out or Path(f"eval-{Path(asked.tasks).stem}")
     try:
         if asked.check is not None and asked.judge is not None:
@@ -207,14 +207,14 @@ def _describe_context(tasks: Sequence[Task], choice: str) -> str:
 
 
 class Counts:
-    """How far an experiment is. What an earlier call did counts as done; tokens and cost are of this call alone."""
+    """The progress of an experiment. Tasks of earlier calls count as done. Tokens and cost are only of this call."""
 
     def __init__(self, done: Sequence[Result], price: Price | None) -> None:
         self.done, self.solved, self.broken = len(done), sum(result.solved_at is not None for result in done), 0
         self.price, self.input, self.output = price, 0, 0
 
     def add(self, result: Result) -> None:
-        """One more task is done."""
+        """Count one more finished task."""
         self.done += 1
         self.solved += result.solved_at is not None
         self.broken += result.error is not None
@@ -249,5 +249,5 @@ def progress_bar(counts: Counts, total: int, pace: Pace) -> Iterator[Callable[[R
 
 
 def format_cost(given: int, got: int, price: Price | None) -> str:
-    """What the tokens cost, where the price of a million is known."""
+    """The cost of the tokens, if the price is known."""
     return "" if price is None else f"${(given * price[0] + got * price[1]) / 1e6:,.4f}"

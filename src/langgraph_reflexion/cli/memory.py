@@ -1,4 +1,4 @@
-"""The memory commands: look into the lessons of a store, decide about them, and move them as JSON Lines."""
+"""The memory commands: read and manage the lessons of a store, and export and import them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from langgraph_reflexion.memory.store import copy_store
 
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
 EVIDENCE_RUNS = 3
-"""Runs whose failures are shown beside a lesson: enough to see why it was written."""
+"""Runs whose failures are shown with a lesson: enough to see why it was written."""
 
 
 class BookSession(Session):
@@ -36,7 +36,7 @@ class BookSession(Session):
             return LessonBook(self.store, self.namespace)
 
     def lessons(self) -> list[Lesson]:
-        """The lessons that pass the filters; where there is none, a note says so."""
+        """The lessons that match the filters. If there are none, a note says so."""
         with wrong_values():
             found = self.book.lessons(**self.filters)
         if not found:
@@ -50,7 +50,7 @@ class BookSession(Session):
         return {name: value for name, value in given.items() if value is not None}
 
     def find(self) -> Lesson:
-        """The lesson that an id, the beginning of an id, or a name stands for."""
+        """The lesson with this id, shortened id or name."""
         given: str = self.asked.id
         lessons = self.book.lessons()
         found = next((lesson for lesson in lessons if lesson.name == given), None)
@@ -130,7 +130,7 @@ def _lesson_row(lesson: Lesson) -> tuple[str, ...]:
 
 
 def _share(wins: int, losses: int, of: str) -> str:
-    """The runs won among those that count; nothing where none does."""
+    """The won runs among those that count. Empty if none counts."""
     return f"{wins}{of}{wins + losses}" if wins + losses else ""
 
 
@@ -275,7 +275,7 @@ def _forget(session: BookSession) -> int:
     if not is_damaged:
         lesson = session.find()
         id, text = lesson.id, lesson.text
-    if not may_remove(session.asked, "Remove it for good?", what=text):
+    if not may_remove(session.asked, "Delete it permanently?", what=text):
         return 1
     session.book.forget(id)
     return session.show({"forgotten": id}, f"Forgot {id}: {text}")
@@ -373,7 +373,7 @@ def _copy(session: BookSession, target: BaseStore) -> int:
 
 
 def _in_utf8(stream: TextIO) -> TextIO:
-    """A standard stream in UTF-8, as JSON Lines need it, whatever the terminal's encoding."""
+    """A standard stream in UTF-8, as JSON Lines require, regardless of the terminal's encoding."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(encoding="utf-8")
     return stream

@@ -93,19 +93,19 @@ def _remove(session: NotebookSession) -> int:
         raise WrongUse("`notebook remove` takes the ID of a finding, or --older-than DAYS")
     if asked.id is not None:
         finding = _find(session)
-        if not may_remove(asked, f"{finding['description']} Remove it for good?"):
+        if not may_remove(asked, f"{finding['description']} Delete it permanently?"):
             return 1
         session.notebook.remove(finding["id"])
         return session.show({"removed": 1}, f"Removed {finding['id']}.")
     age = count_of(asked.older_than, "day")
-    if not may_remove(asked, f"Remove the findings of {session.place} older than {age} for good?"):
+    if not may_remove(asked, f"Delete the findings of {session.place} older than {age} permanently?"):
         return 1
     removed = session.notebook.remove_older(timedelta(days=asked.older_than))
     return session.show({"removed": removed}, f"Removed {count_of(removed, 'finding')} older than {age}.")
 
 
 def _clear(session: NotebookSession) -> int:
-    if not may_remove(session.asked, f"Remove all findings of {session.place} for good?"):
+    if not may_remove(session.asked, f"Delete all findings of {session.place} permanently?"):
         return 1
     removed = session.notebook.clear()
     return session.show({"removed": removed}, f"Removed {count_of(removed, 'finding')}.")
@@ -192,7 +192,7 @@ def _edit_entry(session: BookSession) -> int:
 
 def _forget_entry(session: BookSession) -> int:
     entry = _find_entry(session)
-    if not may_remove(session.asked, f"{entry.text} Remove it for good?"):
+    if not may_remove(session.asked, f"{entry.text} Delete it permanently?"):
         return 1
     former = _former(session, entry)
     for lesson in (*former, entry):

@@ -1,4 +1,4 @@
-"""Parts of a run that the command line names: models, tools and checks, the file of checkpoints, the event loop."""
+"""The parts of a run that options name: models, tools, checks and checkpoints. Also the event loop."""
 
 from __future__ import annotations
 
@@ -124,10 +124,10 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """An executor that nobody waits for, so that a tool that hangs does not hold up the end of the process."""
+    """An executor without waiting at exit, so that a hanging tool does not keep the process alive."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call the function in a daemon thread of its own."""
+        """Call the function in its own daemon thread."""
         future: Future[T] = Future()
 
         def work() -> None:

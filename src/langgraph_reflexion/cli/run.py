@@ -68,13 +68,13 @@ async def _run(asked: argparse.Namespace, page: Page, model: Any, tools: Any) ->
 
 
 async def _seconds_stopped(saver: BaseCheckpointSaver[str], thread: str) -> float:
-    """Seconds since a stopped run kept its last step; they do not count towards its deadline."""
+    """Seconds since a stopped run saved its last step, which do not count towards its deadline."""
     last = await saver.aget({"configurable": {"thread_id": thread}})
     return (datetime.now(UTC) - datetime.fromisoformat(last["ts"])).total_seconds() if last is not None else 0.0
 
 
 class _Session:
-    """One run of the agent, and what of it is kept; without a thread nothing is."""
+    """One run of the agent. Without a thread, nothing of it is saved."""
 
     def __init__(self, asked: argparse.Namespace, page: Page, agent: Any, thread: str | None) -> None:
         self.asked, self.page, self.agent, self.thread = asked, page, agent, thread
@@ -82,9 +82,9 @@ class _Session:
         self.trace = Trace(page)
 
     async def run(self) -> int:
-        """Run and show it; how it ended is said last."""
+        """Run the agent and show each step, then how the run ended."""
         page, trace = self.page, self.trace
-        # Each step is kept before the next begins: only then can a stopped run be resumed where it stood.
+        # Each step is saved before the next one starts, so that a stopped run can be resumed there.
         options: Any = {} if self.thread is None else {"durability": "sync"}
         try:
             start = await self._find_start()
@@ -98,7 +98,7 @@ class _Session:
             return 130
         except (WrongUse, BrokenPipeError):  # ours, and of our own output
             raise
-        except Exception as error:  # what only a person can mend comes as it is, of any provider or tool
+        except Exception as error:  # an error that only a person can fix, of any provider or tool
             trace.end_line()
             logger.debug("The run ended with an exception", exc_info=True)
             page.line(f"{type(error).__name__}: {summarize(error)}", "red", lead=INDENT, mark="✗")
@@ -112,7 +112,7 @@ class _Session:
         return 0 if outcome.status in ("success", "unverified") else 1
 
     async def _find_start(self) -> Any:
-        """What the run begins with: a task, the answer to a question, or nothing where it is only resumed."""
+        """The input of the run: a task, the answer to a question, or nothing if it is only resumed."""
         task, place = self.asked.task, f"thread {self.asked.thread!r} in {self.asked.state}"
         before = await self.agent.aget_state(self.config) if self.thread is not None else None
         question = _question_in(before)
@@ -126,7 +126,7 @@ class _Session:
         return None if task is None else {"messages": [("user", task)]}
 
     def _outcome_of(self, snapshot: StateSnapshot) -> Outcome:
-        """The outcome of a run that streamed none: one that had ended before it was resumed, or one that paused."""
+        """The outcome of a run that did not stream one, because it had already ended or has paused."""
         if not snapshot.interrupts and isinstance(ended := snapshot.values.get("outcome"), Outcome):
             return ended
         return Outcome(

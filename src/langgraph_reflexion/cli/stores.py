@@ -1,4 +1,4 @@
-"""Stores: open the store and find the namespace that a command names, with errors that say what is there instead."""
+"""Stores: open the store and find the namespace of a command, with errors that say what exists instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory import resolve_namespace
 
 DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
-"""Where an agent without a name and a namespace keeps its lessons."""
+"""The namespace of an agent without a name and a namespace."""
 NAMESPACES_IN_ERROR = 6
 
 
@@ -122,7 +122,7 @@ class Session:
 
     @classmethod
     def open(cls, store: BaseStore, page: Page, asked: argparse.Namespace) -> Self:
-        """In the namespace that was given, else in the only one that holds something, or the default one."""
+        """The given namespace, else the only one with data, else the default one."""
         given: str | None = getattr(asked, "namespace", None)
         if given is not None:
             parts = given.strip("/").split("/")
@@ -153,7 +153,7 @@ class Session:
         return 0
 
     def note_empty(self, *, any_left: bool, collection: str = "") -> None:
-        """Say that there is nothing to show, and where there is something."""
+        """Say that there is nothing to show, and which namespaces have data."""
         note(f"Nothing in {self.place} fits." if any_left else f"There are {self.describe_empty(collection)}.")
 
     def describe_empty(self, collection: str = "") -> str:
@@ -208,16 +208,16 @@ def find_by_id(given: str, by_id: Mapping[str, T], thing: str) -> T | None:
 
 
 def note(text: str) -> None:
-    """Say something beside what was asked for."""
+    """Print a note in addition to the output."""
     Page(sys.stderr).line(text, "dim")
 
 
 def may_remove(asked: argparse.Namespace, question: str, *, what: str = "") -> bool:
-    """Whether something may be removed for good: by `--yes`, or by a yes at the terminal."""
+    """Whether the user allows a permanent deletion, with `--yes` or at the terminal."""
     if asked.yes:
         return True
     if not sys.stdin.isatty():
-        raise WrongUse("this removes for good, and there is no terminal to ask at: add --yes")
+        raise WrongUse("this deletes permanently, and there is no terminal to ask at: add --yes")
     page = Page(sys.stderr)
     if what:
         page.line(what, "yellow")

@@ -31,7 +31,7 @@ class Trace:
         self.outcome: Outcome | None = None
         """How the run ended; `None` until then."""
         self.from_start = from_start
-        """Whether the first step is shown too; not where a stopped run goes on."""
+        """Whether to show the first step. Not if a stopped run continues."""
         self._page = page
         self._last_number = 0
         self._repairing = False

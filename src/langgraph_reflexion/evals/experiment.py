@@ -1,4 +1,4 @@
-"""An experiment: every task under every set-up, many at once, each result kept as soon as it is there."""
+"""An experiment: run every task under every set-up, concurrently, and save each result at once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Experiment:
     run_memory: bool = True
     """Whether a trial is shown those before it."""
     lessons: BaseStore | None = None
-    """Where lessons of a set-up outlive a task; without it none do."""
+    """Where lessons of a set-up are saved for later tasks. Without it, none are."""
 
     def jobs(self) -> list[Job]:
         """Every task under every set-up, as often as it is repeated."""
@@ -153,7 +153,7 @@ async def run_experiment(
 ) -> Results:
     """Do what the folder does not hold yet, and return all results, by set-up.
 
-    Cancelled, it leaves each finished task in the folder; with a checkpointer a task in its middle goes on, too.
+    If cancelled, it leaves each finished task in the folder. With a checkpointer, an unfinished task can also continue.
     A wrong key or setting of a model is raised, because no other task would fare better.
     """
     pace, ledger = pace or Pace(), Ledger(Path(folder), experiment.plan())
@@ -183,7 +183,7 @@ async def run_experiment(
 
 
 def _is_done(ledger: Ledger, job: Job) -> bool:
-    """Whether this task is done; one that broke is not, and another task of the same id is refused."""
+    """Whether this task is done. A broken task is not. Another task with the same id is refused."""
     setup, task, repeat = job
     result = ledger.get(setup.name, task.id, repeat)
     if result is not None and result.digest not in ("", task.digest):
@@ -207,7 +207,7 @@ class _Run:
         self.first_prompt: str | None = None
 
     async def result(self) -> Result:
-        """What came of it; an exception of its own breaks this task alone."""
+        """Its result. An exception breaks only this task."""
         began = time.perf_counter()
         about: dict[str, Any] = {
             "setup": self.setup.name,
@@ -338,7 +338,7 @@ class Pace:
         self.refusals = 0
         """How often the provider said to slow down."""
         self.fault: BaseException | None = None
-        """A wrong key or setting, which only a person can mend."""
+        """A wrong key or setting, which only a person can fix."""
         self._refused_in_a_row = 0
         self._resume_at = 0.0
 

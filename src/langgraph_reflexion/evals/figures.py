@@ -34,7 +34,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Row:
-    """What came of one set-up."""
+    """The figures of one set-up."""
 
     setup: str
     tasks: int
@@ -44,7 +44,7 @@ class Row:
     """The per cent of tasks solved within so many trials; with repeats their mean."""
     interval: Interval
     spread: Interval | None
-    """The lowest and the highest per cent of the repeats, where there are some."""
+    """The lowest and the highest percentage of the repeats, if any."""
     reflections: float | None
     """Reflections for each task that was solved, those of solved tasks alone."""
     tokens: float | None
@@ -130,7 +130,7 @@ def _resampled(values: Sequence[float]) -> Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """One set of results beside another, on the tasks they share."""
+    """Two sets of results compared on the tasks they share."""
 
     tasks: int
     first: float
@@ -176,7 +176,7 @@ def compare_results(first: Sequence[Result], second: Sequence[Result]) -> Differ
 
 
 def compare_with_baselines(results: Mapping[str, Sequence[Result]]) -> dict[str, Difference]:
-    """Each set-up beside its baseline, where both were run."""
+    """Each set-up compared with its baseline, if both were run."""
     found: dict[str, Difference] = {}
     for name, ours in results.items():
         baseline = SETUPS[name].baseline

@@ -27,13 +27,13 @@ class Trial(BaseModel):
     answer: str | None = None
     score: float | None = None
     complaints: list[str] = []
-    """What the checks said about it, or what broke."""
+    """The checks' feedback, or the error."""
     seconds: float = 0.0
     tokens: int = 0
 
 
 class Result(BaseModel):
-    """What came of one task under one set-up."""
+    """The result of one task under one set-up."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -108,7 +108,7 @@ class Ledger:
     """The results of one experiment. A line that a crash has cut short is dropped, and its task done again."""
 
     def __init__(self, folder: Path, plan: Mapping[str, Any]) -> None:
-        """Open or make the folder; one that holds another experiment is refused, and left as it is."""
+        """Open or create the folder. A folder with another experiment is refused and not changed."""
         self.folder = folder
         self._file = folder / RESULTS
         _keep_plan(folder, plan)

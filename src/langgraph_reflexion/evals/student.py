@@ -65,7 +65,7 @@ class Student(RoleModel):
         return Student(self.answers, known=self.known, seed=self.seed + 1_000_003 * (repeat - 1), **rates)
 
     def solves(self, task: str, *, shown: bool = False, plans: int = 0, trials: int = 0, times: int = 0) -> bool:
-        """Whether it is right after so many plans, failed trials, and times that it was asked the very same."""
+        """Whether it is right after a number of plans, failed trials, and repeated identical requests."""
         chances = [("start", self.skill + (self.reading if shown else 0.0))]
         chances += [(f"plan {number}", self.hears_plan) for number in range(plans)]
         chances += [(f"trial {number}", self.hears_trial) for number in range(trials)]

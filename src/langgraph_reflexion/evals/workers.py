@@ -21,7 +21,7 @@ from langgraph_reflexion.evals.tasks import Passage, TaskContext
 
 Protocol = Literal["auto", "tools", "json"]
 ANSWER = re.compile(r"(?im)^[\s>#*_-]*(?:the )?(?:final )?answer\s*[*_]*\s*:[*_]*")
-"""The mark at the start of a line, in whatever emphasis."""
+"""The label at the start of a line, with any emphasis."""
 
 
 def cot_worker(model: BaseChatModel, passages: Sequence[Passage]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def react_worker(model: BaseChatModel, tools: Any, steps: int, protocol: Protoco
 
 
 def find_answer(text: str) -> str:
-    """What stands after the last `Answer:`; the whole text where there is none, or nothing after it."""
+    """The text after the last `Answer:`, or the whole text if there is none or nothing after it."""
     marks = [*ANSWER.finditer(text)]
     answer = text[marks[-1].end() :] if marks else text.rpartition("Answer:")[2]
     return answer.strip() or text.strip()

@@ -78,7 +78,7 @@ _ENGLISH_SIDES = tuple(side for side in _SIDES if side[0].isascii())
 
 
 class Advice:
-    """A text as it is compared: what stands before the advice is off. Read once, it can be compared many times."""
+    """A text prepared for comparison, without what comes before the advice. It can be compared many times."""
 
     def __init__(self, text: str) -> None:
         preface = _PREFACE.match(text)
@@ -103,7 +103,7 @@ class Advice:
 
     @cached_property
     def sides(self) -> dict[str, set[int]]:
-        """The pairs of opposites of which the text holds a side, with the sides it holds."""
+        """The pairs of opposites of which the text has a side, with these sides."""
         words = {stem(word) for word in re.findall(r"[a-z]+", self.folded)}
         found: dict[str, set[int]] = {}
         for word, pair, side in _ENGLISH_SIDES if self.folded.isascii() else _SIDES:
@@ -137,7 +137,7 @@ def likeness(a: str | Advice, b: str | Advice) -> float:
 
 
 def same(a: str, b: str) -> bool:
-    """Whether one of two lessons says all that the other says, so that one of them is enough.
+    """Whether one of two lessons says everything that the other says, so that one is enough.
 
     A word exchanged for another (`violin` for `glacier`) makes another lesson, however alike the rest is. When in
     doubt the answer is no: two lessons that say the same cost less than two that were merged wrongly.

@@ -29,7 +29,7 @@ def fold(text: str) -> str:
 
 
 def known_word(word: object, words: Iterable[str]) -> str | None:
-    """The word of a closed set, in whatever case and spelling ("Tool misuse"); None if there is none."""
+    """The word of a closed set, in any case and spelling ("Tool misuse"). None if there is none."""
     if not isinstance(word, str):
         return None
     folded = re.sub(r"[^a-z]+", "_", word.lower()).strip("_")

@@ -63,7 +63,7 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
 
 
 def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> list[tuple[str, bool]]:
-    """The sentences but those of which more than half of the words are in more than half of the earlier tasks."""
+    """The sentences without those that most earlier tasks have in most of their words."""
     if len(earlier) < EARLIER:
         return list(found)
     held = Counter(word for task in earlier for word in set(tokens(task)))
