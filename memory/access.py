@@ -11,7 +11,7 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 from uuid import uuid4
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
@@ -161,13 +161,6 @@ def count(namespace: Namespace, known: int) -> Plan[int]:
     return least
 
 
-def read(namespace: Namespace, key: str) -> Plan[Item | None]:
-    """One item."""
-    item: Item | None
-    [item] = yield [GetOp(namespace, key)]
-    return item
-
-
 def read_items(namespace: Namespace, keys: list[str]) -> Plan[list[Item | None]]:
     """The items under these keys, each or `None`."""
     items: list[Item | None] = (yield [GetOp(namespace, key) for key in keys]) if keys else []
@@ -176,7 +169,7 @@ def read_items(namespace: Namespace, keys: list[str]) -> Plan[list[Item | None]]
 
 def put(namespace: Namespace, key: str, value: dict[str, Any], fields: list[str] | None = None) -> PutOp:
     """The operation that keeps a value. Only these fields are embedded, if the store has an index."""
-    return PutOp(namespace, key, {name: _storable(part) for name, part in value.items()}, fields or False)
+    return PutOp(namespace, key, storable(value), fields or False)
 
 
 def drop(items: Iterable[Item]) -> list[Op]:
@@ -184,17 +177,16 @@ def drop(items: Iterable[Item]) -> list[Op]:
     return [PutOp(tuple(item.namespace), item.key, None) for item in items]
 
 
-def _storable(value: Any) -> Any:
+def storable(value: T) -> T:
     """The value without what some stores refuse in a string: lone surrogates and NUL."""
+    plain: Any = value
     if isinstance(value, str):
-        return value if value.isascii() and "\0" not in value else _whole(value)
-    if isinstance(value, list):
-        return [_storable(part) for part in value]
-    return {name: _storable(part) for name, part in value.items()} if isinstance(value, dict) else value
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode().replace("\0", "�")
+        plain = value.encode("utf-8", "replace").decode().replace("\0", "�")
+    elif isinstance(value, list):
+        plain = [storable(part) for part in value]
+    elif isinstance(value, dict):
+        plain = {name: storable(part) for name, part in value.items()}
+    return cast(T, plain)
 
 
 def _answer(store: BaseStore, request: Request) -> Any:
@@ -203,7 +195,7 @@ def _answer(store: BaseStore, request: Request) -> Any:
     if isinstance(request, News):
         changes = getattr(store, "changes", None)
         return [(changes(*request) or False) if changes else None]
-    return _batch(store.batch, with_notes(store, request)) if request else []
+    return _batch(store, with_notes(store, request)) if request else []
 
 
 async def _aanswer(store: BaseStore, request: Request) -> Any:
@@ -219,11 +211,11 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
     try:
         return await store.abatch(ops)
     except NotImplementedError:
-        return await asyncio.to_thread(_batch, store.batch, ops)
+        return await asyncio.to_thread(_batch, store, ops)
     except RuntimeError as fault:
         if not _changed_meanwhile(fault):
             raise
-        return await asyncio.to_thread(_batch, store.batch, ops)
+        return await asyncio.to_thread(_batch, store, ops)
 
 
 def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
@@ -235,9 +227,9 @@ def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
     """
     puts = [op for op in ops if isinstance(op, PutOp)]
     if len(puts) < len(ops):
-        renewed = getattr(store, "ttl_config", None) is not None  # else nothing expires, and reading need not renew it
-        if renewed:
+        if getattr(store, "ttl_config", None) is not None:
             return ops
+        # Nothing expires, so that reading need not renew it.
         return [op._replace(refresh_ttl=False) if isinstance(op, GetOp | SearchOp) else op for op in ops]
     changed: dict[Namespace, list[str]] = {}
     known = {(op.namespace, op.key) for op in puts}
@@ -252,15 +244,15 @@ def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
     return [*sorted([*puts, *more], key=lambda op: (op.namespace, op.key))]
 
 
-def _batch(batch: Callable[[list[Op]], list[Any]], ops: list[Op]) -> list[Any]:
+def _batch(store: BaseStore, ops: list[Op]) -> list[Any]:
     """Run a batch, again if it fails because another thread writes to an `InMemoryStore` meanwhile."""
     for _ in range(50):
         try:
-            return batch(ops)
+            return store.batch(ops)
         except RuntimeError as fault:
             if not _changed_meanwhile(fault):
                 raise
-    return batch(ops)
+    return store.batch(ops)
 
 
 def _changed_meanwhile(fault: RuntimeError) -> bool:

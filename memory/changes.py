@@ -15,7 +15,7 @@ from typing import Any
 from langgraph.store.base import GetOp, Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read, read_items
+from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
 from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of, whole_record
 from langgraph_reflexion.memory.shelf import (
     MARKS,
@@ -64,30 +64,8 @@ def moving(
     ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(evidence, change))]
     fields = {**after, **({"status": status} if status is not None else {})}
     if any(item.value.get(name) != value for name, value in fields.items()):
-        ops.append(rewritten(shelf, item, fields))
+        ops.append(PutOp(shelf.lessons, item.key, {**item.value, **fields}, FIELDS))
     return ops
-
-
-def moved(
-    shelf: Shelf,
-    found: Read,
-    status: LessonStatus,
-    action: ChangeAction,
-    *,
-    by: By,
-    why: str = "",
-    words: tuple[str, ...] = (),
-    after: Mapping[str, Any] = MappingProxyType({}),
-) -> Plan[Lesson]:
-    """Change a lesson's status, and return the updated lesson."""
-    ops = moving(shelf, found, status, action, by=by, why=why, words=words, after=after)
-    now = yield from write(shelf, ops)
-    return now[found.lesson.id].lesson if now else found.lesson.model_copy(update={"status": status})
-
-
-def rewritten(shelf: Shelf, item: Item, fields: dict[str, Any]) -> PutOp:
-    """A lesson's item with other values in some fields."""
-    return PutOp(shelf.lessons, item.key, {**item.value, **fields}, FIELDS)
 
 
 def write(shelf: Shelf, ops: list[Op]) -> Plan[dict[str, Read]]:
@@ -115,12 +93,12 @@ def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
         for id, item, is_forgotten in zip(wanted, kept, forgotten, strict=True):
             if is_forgotten is not None:
                 found.pop(id, None)
-                left = [item, (yield from read(shelf.lessons, id)), *(yield from every(shelf.evidence_of(id)))]
+                left = [item, *(yield from read_items(shelf.lessons, [id])), *(yield from every(shelf.evidence_of(id)))]
                 ops += drop(there for there in left if there is not None)
             elif (entry := found.get(id)) is not None:
                 right, whole = as_recorded(entry.item.value, entry.evidence), whole_record(entry.evidence)
                 if right != entry.item.value:
-                    ops.append(rewritten(shelf, entry.item, right))
+                    ops.append(PutOp(shelf.lessons, id, right, FIELDS))
                 if item is None or item.value != whole:
                     ops.append(put(shelf.evidence, entry.lesson.id, whole))
         if not ops:
@@ -171,13 +149,14 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
     why = "exactly these words" + (f", although {doubt}" if doubt else "")
     for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
-    return (yield from moved(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good))
+    ops = moving(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good)
+    return (yield from _decided(shelf, found.lesson, ops))
 
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
     """Stop showing a lesson, and keep it with the reason."""
     found = yield from read_one(shelf, lesson)
-    return (yield from moved(shelf, found, "retired", "retired", by="person", why=why))
+    return (yield from _decided(shelf, found.lesson, moving(shelf, found, "retired", "retired", by="person", why=why)))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
@@ -187,11 +166,16 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     if status_now not in ASIDE:
         raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
     held = [found.evidence.born, *(change.status for change in found.evidence.standing if change.status is not None)]
-    stood = next(
-        (status for status in reversed(held) if status not in (None, *ASIDE)), "candidate"
-    )  # it may have been retired twice
-    status: LessonStatus = "active" if stood == "active" else "candidate"
-    return (yield from moved(shelf, found, status, "restored", by="person", why=f"it was {status_now}"))
+    shown_as = [status for status in held if status not in (None, *ASIDE)]  # it may be set aside several times
+    status: LessonStatus = "active" if shown_as[-1:] == ["active"] else "candidate"
+    ops = moving(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
+    return (yield from _decided(shelf, found.lesson, ops))
+
+
+def _decided(shelf: Shelf, lesson: Lesson, ops: list[Op]) -> Plan[Lesson]:
+    """Write what a person decided, and return the lesson as it is then, or as it was if it was forgotten meanwhile."""
+    now = yield from write(shelf, ops)
+    return now[lesson.id].lesson if lesson.id in now else lesson
 
 
 def forget(shelf: Shelf, lesson: str) -> Plan[None]:
@@ -199,7 +183,7 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
 
     A pattern that speaks in its very words goes with it.
     """
-    if not fit_for_a_label(lesson) or (yield from read(shelf.lessons, lesson)) is None:
+    if not fit_for_a_label(lesson) or (yield from read_items(shelf.lessons, [lesson])) == [None]:
         raise KeyError(lesson)
     yield from forget_all(shelf, [lesson])
 
@@ -225,8 +209,8 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     gone = list(dict.fromkeys([*meant, *speaking]))
     for id in gone:
         about = yield from every(shelf.evidence_of(id))
-        told = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
-        texts = (value.get("text") for value in told if isinstance(value, dict))
+        values = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
+        texts = (value.get("text") for value in values if isinstance(value, dict))
         its_words = sorted({hash_of(fold(text)) for text in texts if isinstance(text, str)})
         words.update(its_words)
         ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, at_once, every, put, read, read_items
+from langgraph_reflexion.memory.access import Plan, at_once, every, put, read_items, storable
 from langgraph_reflexion.memory.changes import (
     LOOKS,
     forgotten_words,
@@ -76,7 +76,8 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
 
     If a run finishes again under the same id, its last result replaces the earlier one.
     """
-    episode = episode.model_copy(update={"topic": episode.topic or topic_for(episode.task, shelf.policy)})
+    topic = episode.topic or topic_for(episode.task, shelf.policy)
+    episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, episode, kept.model_dump(mode="json"))
     if kept.reflections:  # a lesson that it wrote may have been forgotten meanwhile
@@ -92,7 +93,7 @@ def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
 
     The episode is kept as it was, with a note of when the user said so.
     """
-    item = yield from read(shelf.episodes, run_id.replace("\0", "�"))
+    [item] = yield from read_items(shelf.episodes, [storable(run_id)])
     if item is None or (before := episode_in(item)) is None:
         return False
     wrong = before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
@@ -107,30 +108,31 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     found, [kept], [item] = yield from at_once(
         read_some(shelf, concerned, exactly=False),
         read_items(shelf.evidence, [label]),
-        read_items(shelf.episodes, [episode.id.replace("\0", "�")]),
+        read_items(shelf.episodes, [episode.id]),
     )
     topic = whole_in(kept.value) if kept is not None else None
     before = counting(item)
     if before is not None:
         found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in concerned])
-    rows = (run for one in found.values() for run in one.evidence.runs if run["run"] == episode.id)
+    rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = after_all(shelf.clock(), [item], rows)
     ops: list[Op] = [put(shelf.episodes, episode.id, value if item is None else {**value, note: now.isoformat()})]
     known: dict[str, Read] = {}
     records: dict[str, Evidence] = {}
-    for id, one in found.items():
-        counts, until_now = count_of(episode, one.lesson), counted(episode.id, before, one)
+    for id, entry in found.items():
+        counts, until_now = count_of(episode, entry.lesson), counted(episode.id, before, entry)
         if counts is None and until_now is None:
             continue
         instead = None if item is None else until_now or NOTHING
         key, row = run_record(episode.id, at=now, instead=instead, undone=counts is None, **(counts or {}))
         ops.append(put(shelf.evidence_of(id), key, row))
-        one = one.with_run(row)
-        records[id] = one.evidence
+        entry = entry.with_run(row)
+        records[id] = entry.evidence
         if counts is not None and not counts.get("tried"):
-            known[id] = one
-    exempt = {id for id, one in found.items() if one.lesson.name or one.evidence.vouched}
-    without = None if _at_start(episode) - exempt else _without_lessons(episode, now)
+            known[id] = entry
+    exempt = {id for id, entry in found.items() if entry.lesson.name or entry.evidence.vouched}
+    at_start = {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
+    without = None if at_start - exempt else _without_lessons(episode, now)
     if topic is None:
         topic = (yield from appended_about(shelf, [label]))[label]
     place, is_changed = _place(episode.id), kept is None
@@ -153,11 +155,11 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
         yield from note_episodes(shelf, [item.key], note, now)
     if is_changed:
         topic = yield from _settled_topic(shelf, label)
-    now_known = {id: one for id, one in now_found.items() if id in known}
+    now_known = {id: entry for id, entry in now_found.items() if id in known}
     yield from write(shelf, _status_ops(shelf, now_known, won_and_lost(topic), episode.id))
-    yield from _offer_at_start(shelf, episode, [one for one in now_known.values() if not one.evidence.vouched])
-    for id, one in now_found.items():
-        if is_due(one.evidence, now):
+    yield from _offer_at_start(shelf, episode, [entry for entry in now_known.values() if not entry.evidence.vouched])
+    for id, entry in now_found.items():
+        if is_due(entry.evidence, now):
             yield from fold_runs(shelf, id)
 
 
@@ -228,16 +230,17 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
     So it is shown before such a task fails.
     """
     ops: list[Op] = []
-    for one in known:
-        won = [str(run["run"]) for run in one.evidence.shown_results() if run["result"] == "win"]
-        if episode.id not in won or not _mended(episode, one.lesson) or _is_offered(one.evidence):
+    for entry in known:
+        won = [str(run["run"]) for run in entry.evidence.shown_results() if run["result"] == "win"]
+        is_offered = any(change.why == OFFERED for change in entry.evidence.changes)
+        if episode.id not in won or not _mended(episode, entry.lesson) or is_offered:
             continue
         for run in [id for id in reversed(won) if id != episode.id][:MENDED]:
             other = yield from read_episode(shelf, run)
-            when = in_common([episode.task[:LONG], other.task[:LONG]]) if other and _mended(other, one.lesson) else ""
+            when = in_common([episode.task[:LONG], other.task[:LONG]]) if other and _mended(other, entry.lesson) else ""
             if len(set(tokens(when))) > 1:
                 ops += moving(
-                    shelf, one, None, "edited", by="evidence", why=OFFERED, run=episode.id, after={"when": when}
+                    shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after={"when": when}
                 )
                 break
     yield from write(shelf, ops)
@@ -246,10 +249,6 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
 def _mended(episode: Episode, lesson: Lesson) -> bool:
     """Whether the lesson was recalled after a failure, and the run then succeeded."""
     return episode.success is True and lesson.id in episode.shown and episode.recalled_at.get(lesson.id, 0) > 0
-
-
-def _is_offered(evidence: Evidence) -> bool:
-    return any(change.why == OFFERED for change in evidence.changes)
 
 
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
@@ -279,8 +278,8 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
 
 def _masked(episode: Episode) -> Episode:
     """The episode with secrets masked in its task, its failures and its reflections."""
-    failures = [one.model_copy(update={"evidence": mask_secrets(one.evidence)}) for one in episode.failures]
-    reflections = [Reflection.model_validate(_mask_secrets(one.model_dump())) for one in episode.reflections]
+    failures = [made.model_copy(update={"evidence": mask_secrets(made.evidence)}) for made in episode.failures]
+    reflections = [Reflection.model_validate(_mask_secrets(made.model_dump())) for made in episode.reflections]
     task = mask_secrets(episode.task)
     return episode.model_copy(update={"task": task, "failures": failures, "reflections": reflections})
 
@@ -335,28 +334,24 @@ def next_status(found: Read, kind: Estimate) -> tuple[LessonStatus, str] | None:
         if losses > LOST and share + math.sqrt(variance) < kind.without:
             return "retired", f"it goes on losing: {record}"
         if not behind:
-            return "active" if _has_won_twice(lesson) else "candidate", f"it does better than nothing again: {record}"
-    if lesson.status == "candidate" and not behind and _has_won_twice(lesson):
+            return "active" if lesson.wins >= 2 else "candidate", f"it does better than nothing again: {record}"
+    if lesson.status == "candidate" and not behind and lesson.wins >= 2:
         return "active", f"it won in two episodes: {record}"
     return None
-
-
-def _has_won_twice(lesson: Lesson) -> bool:
-    return lesson.wins >= 2
 
 
 def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int], run: str) -> list[Op]:
     """The writes that update the status of lessons after their runs were counted."""
     kind = estimate(
-        {id: one.lesson for id, one in known.items()}, {id: one.evidence for id, one in known.items()}, topic
+        {id: entry.lesson for id, entry in known.items()}, {id: entry.evidence for id, entry in known.items()}, topic
     )
     ops: list[Op] = []
-    for one in known.values():
-        if (step := next_status(one, kind)) is None:
+    for entry in known.values():
+        if (step := next_status(entry, kind)) is None:
             continue
         status, why = step
-        rises = status == "active" or (one.lesson.status == "probation" and status == "candidate")
-        ops += moving(shelf, one, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
+        rises = status == "active" or (entry.lesson.status == "probation" and status == "candidate")
+        ops += moving(shelf, entry, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
     return ops
 
 
@@ -372,11 +367,6 @@ def won_and_lost(runs: Evidence) -> tuple[int, int]:
     """How many of these runs were won, and how many lost."""
     results = [run.get("result") for run in runs.runs]
     return results.count("win"), results.count("loss")
-
-
-def _at_start(episode: Episode) -> set[str]:
-    """The lessons that a run was shown at its start."""
-    return {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
 
 
 def _without_lessons(episode: Episode, at: datetime) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp, SearchOp
 
-from langgraph_reflexion.memory.access import Plan, count, every, put, read_items
+from langgraph_reflexion.memory.access import Plan, count, every, put, read_items, storable
 from langgraph_reflexion.memory.changes import as_recorded, write
 from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.credit import (
@@ -140,7 +140,7 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
         episode = yield from read_episode(shelf, run_id)
     if episode is None:
         raise KeyError(run_id)
-    [item] = yield from read_items(shelf.episodes, [episode.id.replace("\0", "�")])
+    [item] = yield from read_items(shelf.episodes, [episode.id])
     counts = counting(item)
     everything = yield from read_all(shelf)
     concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
@@ -269,6 +269,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         raise ValueError(f"`since` needs a time zone, got {since.isoformat()}")
     if what is not None and (lesson := lesson_of_change(what)) is not None:
         return (yield from _undo_change(shelf, (yield from read_one(shelf, lesson)), what))
+    given, what = what, storable(what)
     known = yield from read_all(shelf)
     counts = {
         id: {str(run["run"]): run for run in found.evidence.runs if _is_meant(run, what, since)}
@@ -281,11 +282,11 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
             if id in known and (until_now := counted(run, episode, known[id])) is not None:
                 counts[id].setdefault(run, until_now)
     now = after_all(shelf.clock(), ended.values(), (run for runs in counts.values() for run in runs.values()))
-    topics = [item for item in (yield from evidence_items(shelf)) if item.namespace[-1].startswith(TOPIC)]
     ops: list[Op] = [
         put(item.namespace, item.key, taken_back(item.value, now))
-        for item in topics
-        if _is_meant(item.value, what, since) and not item.value.get("undone")
+        for label, items in (yield from evidence_items(shelf)).items()
+        for item in items
+        if label.startswith(TOPIC) and _is_meant(item.value, what, since) and not item.value.get("undone")
     ]
     noted = [item for item in ended.values() if not is_undone(item)]
     ops += [put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}) for item in noted]
@@ -297,7 +298,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         more, changes = _taken_back(shelf, found, meant, counts[id], rested, now, bulk=True)
         ops, undone = [*ops, *more], [*undone, *changes]
     if what is not None and not ops and not ended and not _is_known(what, known.values()):
-        raise KeyError(what)
+        raise KeyError(given)
     if what is not None and not ended:
         logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
     yield from write(shelf, ops)
@@ -308,7 +309,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
 def _ended(shelf: Shelf, what: str | None, since: datetime | None, listed: Collection[str]) -> Plan[dict[str, Item]]:
     """By run, the episode of this run, or those that ended or were counted since that time or are listed."""
     if what is not None:
-        [item] = yield from read_items(shelf.episodes, [what.replace("\0", "�")])
+        [item] = yield from read_items(shelf.episodes, [what])
         return {what: item} if item is not None else {}
     times = ("created_at", *MARKS)
     return {
@@ -401,7 +402,7 @@ def _taken_back(
         events.append(replace(undoing, why=f"what came of {which} is taken back", before={}, run=run))
     for event in events:
         key, value = change_record(evidence, event)
-        evidence = evidence.with_change(change_of(value))
+        evidence = replace(evidence, changes=(*evidence.changes, change_of(value)))
         ops.append(put(about, key, value))
     right = as_recorded(_as_before(item.value, meant), evidence)
     if right != item.value:

@@ -39,7 +39,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
     If nothing is new, nothing changes. `None` if the known record is damaged, or forgotten meanwhile: the new lesson
     may replace it.
     """
-    run = next(iter(new.sources), None)
+    run = run_of(new)
     evidence = (yield from evidence_about(shelf, [item.key]))[item.key]
     kept = lesson_in(item)
     if kept is None:
@@ -86,6 +86,11 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         return Written("quarantined", merged, doubt or "it was set aside before")
     reason = ("" if ops else "it is known") if merged.status in LIVE else f"it is known and {merged.status}"
     return Written("merged" if ops else "unchanged", merged, reason)
+
+
+def run_of(new: Lesson) -> str | None:
+    """The run that a new lesson was written by."""
+    return next(iter(new.sources), None)
 
 
 def of_any_tool(when: str, tool: str | None) -> str:

@@ -25,7 +25,15 @@ from langgraph_reflexion.memory.credit import topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
-from langgraph_reflexion.memory.shelf import Shelf, evidence_about, fit_for_a_label, nearest, stocked, topic_for
+from langgraph_reflexion.memory.shelf import (
+    Shelf,
+    evidence_about,
+    fit_for_a_label,
+    nearest,
+    stocked,
+    time_in,
+    topic_for,
+)
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
@@ -184,8 +192,10 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
 
 def is_usable(value: dict[str, Any], now: datetime, tools: Collection[str], failure: Failure | None) -> bool:
     """The hard filter: a live status, not expired, and not bound to a tool that the agent lacks."""
-    if value.get("status") not in LIVE or not isinstance(value.get("text"), str) or is_expired(value, now):
+    if value.get("status") not in LIVE or not isinstance(value.get("text"), str):
         return False
+    if value.get("expires_at") is not None and ((end := time_in(value["expires_at"])) is None or end <= now):
+        return False  # a date that cannot be read is over, too
     if failure is not None and failure.fingerprint and failure.fingerprint in fingerprints(value):
         return True
     trigger = value.get("trigger")
@@ -195,15 +205,6 @@ def is_usable(value: dict[str, Any], now: datetime, tools: Collection[str], fail
         return False
     other_failure = failure is not None and failure.tool != tool
     return tool in tools and not (other_failure and (trigger.get("signal") or trigger.get("fingerprint")))
-
-
-def is_expired(value: Mapping[str, Any], now: datetime) -> bool:
-    """Whether a record's time is over; one whose date cannot be read is expired."""
-    end = value.get("expires_at")
-    try:
-        return end is not None and datetime.fromisoformat(end) <= now
-    except (TypeError, ValueError):
-        return True
 
 
 def passes(lesson: Lesson, filters: Filters) -> bool:

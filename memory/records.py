@@ -85,10 +85,6 @@ class Evidence:
         runs, earlier = _runs_in(self.runs, [run], self.earlier)
         return replace(self, runs=runs, earlier=earlier)
 
-    def with_change(self, change: Change) -> Evidence:
-        """This evidence with a change added."""
-        return replace(self, changes=(*self.changes, change))
-
     @property
     def vouched(self) -> bool:
         """Whether the last decision by a person is to show the lesson."""
@@ -102,13 +98,13 @@ class Evidence:
     @property
     def words(self) -> tuple[Change, ...]:
         """The decisions of persons. Undoing a change counts as one if the evidence or the cap had made that change."""
-        by_id = {change.id: change for change in self.changes}
+        by_policy = {change.id for change in self.changes if change.by in ("evidence", "policy")}
         undone = {change.undoes for change in self.changes}
         return tuple(
             change
             for change in self.changes
             if change.by == "person" and change.status is not None and change.id not in undone
-            if change.action != "undone" or (change.run is None and _overrules(by_id.get(change.undoes or "")))
+            if change.action != "undone" or (change.run is None and change.undoes in by_policy)
         )
 
     @property
@@ -153,10 +149,6 @@ class Evidence:
     def born(self) -> LessonStatus | None:
         """The status it had before its first change of status."""
         return next((change.before.get("status") for change in self.changes if change.status is not None), None)
-
-
-def _overrules(change: Change | None) -> bool:
-    return change is not None and change.by in ("evidence", "policy")
 
 
 def hash_of(text: str, letters: int = 32) -> str:

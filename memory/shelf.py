@@ -25,6 +25,7 @@ from langgraph_reflexion.memory.access import (
     below,
     every,
     read_items,
+    storable,
 )
 from langgraph_reflexion.memory.index import Changed, Index
 from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in, whole_in
@@ -189,7 +190,11 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
 def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
     """Every lesson as it is now, the oldest first."""
     items = yield from every(shelf.lessons)
-    evidence = yield from all_evidence(shelf)
+    evidence = {}
+    for i, (label, about) in enumerate((yield from evidence_items(shelf)).items(), 1):
+        evidence[label] = evidence_in(about)
+        if i % SPELL == 0:
+            yield GIVE_WAY
     found = yield from _together(items, evidence)
     return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
@@ -241,29 +246,14 @@ def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]
     return found
 
 
-def evidence_items(shelf: Shelf) -> Plan[list[Item]]:
-    """Everything appended about the lessons of this namespace; a label like `evidence` may open another one below."""
-    items = yield from below(shelf.evidence)
-    deep = len(shelf.evidence) + 1
-    return [item for item in items if len(item.namespace) == deep and item.namespace[-1] not in NO_LESSONS]
-
-
-def all_evidence(shelf: Shelf) -> Plan[dict[str, Evidence]]:
-    """What was appended about every lesson."""
-    return (yield from by_lesson((yield from evidence_items(shelf))))[1]
-
-
-def by_lesson(items: Iterable[Item]) -> Plan[tuple[dict[str, list[Item]], dict[str, Evidence]]]:
-    """These items, and what they say, by the lesson that they are about."""
-    items_of: dict[str, list[Item]] = {}
-    for item in items:
-        items_of.setdefault(item.namespace[-1], []).append(item)
-    about = {}
-    for i, (label, found) in enumerate(items_of.items(), 1):
-        about[label] = evidence_in(found)
-        if i % SPELL == 0:
-            yield GIVE_WAY
-    return items_of, about
+def evidence_items(shelf: Shelf) -> Plan[dict[str, list[Item]]]:
+    """Everything appended about the lessons and topics of this namespace, by their labels."""
+    items: dict[str, list[Item]] = {}
+    for item in (yield from below(shelf.evidence)):
+        # A label like `evidence` may open another namespace below.
+        if item.namespace[:-1] == shelf.evidence and item.namespace[-1] not in NO_LESSONS:
+            items.setdefault(item.namespace[-1], []).append(item)
+    return items
 
 
 def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
@@ -284,7 +274,7 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
 
 def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
     """The record of a run, or `None`; a failure if the user said later that it was wrong."""
-    [item] = yield [GetOp(shelf.episodes, run_id.replace("\0", "�"))]
+    [item] = yield [GetOp(shelf.episodes, storable(run_id))]
     return episode_in(item) if item is not None else None
 
 
@@ -297,7 +287,7 @@ def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
         return None
     if as_it_was:
         return kept
-    if kept.id != item.key.encode("utf-8", "replace").decode().replace("\0", "�"):
+    if kept.id != item.key:
         logger.warning("Left out the damaged episode %r: it has another id", item.key)
         return None
     if _mark(item, REFUTED) <= _mark(item, COUNTED):

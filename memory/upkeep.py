@@ -15,7 +15,7 @@ from langgraph.store.base import Item, Op, SearchOp
 from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, Plan, drop, every, put
 from langgraph_reflexion.memory.changes import forgotten_words, settled, without_words, write
 from langgraph_reflexion.memory.records import Evidence, evidence_in, sum_record
-from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, by_lesson, evidence_items, fit_for_a_label, time_in
+from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, evidence_items, fit_for_a_label, time_in
 
 APPENDED = 40
 """Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads
@@ -49,8 +49,7 @@ class Swept(NamedTuple):
 def sweep(shelf: Shelf) -> Plan[Swept]:
     """Sum up old runs, and remove old episodes, sources, changes and notes of this namespace."""
     runs, end = 0, shelf.clock() - LATE
-    of, _ = yield from by_lesson((yield from evidence_items(shelf)))
-    for label, items in of.items():
+    for label, items in (yield from evidence_items(shelf)).items():
         if fit_for_a_label(label):  # what is known of a topic is bounded
             runs += yield from _fold(shelf, label, items, end)
         yield GIVE_WAY
@@ -81,7 +80,11 @@ def fold_runs(shelf: Shelf, lesson: str) -> Plan[int]:
 def _fold(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Plan[int]:
     """Sum up the runs before `end`, which was `LATE` before these items were read: later ones may be missing."""
     about = list(about)
-    runs = [item for item in about if item.value.get("type") == "run" and _time_of(item) < end]
+    runs = [
+        item
+        for item in about
+        if item.value.get("type") == "run" and (at := time_in(item.value.get("at"))) is not None and at < end
+    ]
     sums = [item for item in about if item.value.get("type") == "sum"]
     stale = _stale(about)
     summed = evidence_in([*sums, *runs])
@@ -143,11 +146,7 @@ def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
 def _created(item: Item) -> tuple[datetime, datetime]:
     """When a run ended, and when its episode was written last; a damaged one is as old as that."""
     written = item.updated_at if item.updated_at.tzinfo else item.updated_at.replace(tzinfo=UTC)
-    try:
-        at = datetime.fromisoformat(item.value["created_at"])
-    except (KeyError, TypeError, ValueError):
-        at = written
-    return (at if at.tzinfo else written), written
+    return time_in(item.value.get("created_at")) or written, written
 
 
 def _stale(about: Iterable[Item]) -> list[Item]:
@@ -165,12 +164,3 @@ def _stale(about: Iterable[Item]) -> list[Item]:
     ordered = (sorted(items, key=lambda item: (str(item.value.get("at")), item.key)) for items in groups.values())
     # The first change says what a lesson was before all of them.
     return [item for items in ordered for item in items[1 : max(len(items) - KEPT_OF_EACH, 1)]]
-
-
-def _time_of(item: Item) -> datetime:
-    """When a run was recorded; a damaged record counts as new, and stays."""
-    try:
-        at = datetime.fromisoformat(item.value["at"])
-    except (KeyError, TypeError, ValueError):
-        return datetime.max.replace(tzinfo=UTC)
-    return at if at.tzinfo else datetime.max.replace(tzinfo=UTC)

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, put
-from langgraph_reflexion.memory.changes import moved, moving, settled, unless_embedding_fails, write
+from langgraph_reflexion.memory.access import Plan, put, storable
+from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
-from langgraph_reflexion.memory.merging import has_same_tool, is_live, merge
+from langgraph_reflexion.memory.merging import has_same_tool, is_live, merge, run_of
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import (
@@ -77,7 +77,7 @@ def add(
     new = tidied.model_copy(
         update={
             "id": lesson_id(shelf.namespace, tidied),
-            "sources": [source for source in dict.fromkeys(lesson.sources) if source],
+            "sources": [*dict.fromkeys(filter(None, map(storable, lesson.sources)))],
             "created_at": now,
             "updated_at": now,
             "expires_at": expires,
@@ -191,11 +191,6 @@ def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
 # ---------------------------------------------------------------- what is written
 
 
-def run_of(new: Lesson) -> str | None:
-    """The run that a lesson was offered by."""
-    return next(iter(new.sources), None)
-
-
 def _new_record(shelf: Shelf, new: Lesson, doubt: str) -> tuple[Read, list[Op]]:
     """A new lesson as it will be read, and the writes that keep it."""
     at = new.created_at or shelf.clock()
@@ -267,7 +262,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
             return Written("merged", united.lesson if united is not None else stays.lesson)
         # Another writer has replaced the one that stays in the meantime: what takes its place gains the evidence.
         why = f"{stays.lesson.id} was replaced"
-        yield from moved(shelf, gone, "candidate", "restored", by="writer", why=why)
+        yield from write(shelf, moving(shelf, gone, "candidate", "restored", by="writer", why=why))
         if goes is ours:
             return (yield from _reconciled(shelf, new, (yield from stocked(shelf))))
     by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
@@ -278,7 +273,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
 
 def _supersede(shelf: Shelf, goes: Read, why: str) -> Plan[None]:
     if goes.lesson.status in LIVE:
-        yield from moved(shelf, goes, "superseded", "superseded", by="writer", why=why)
+        yield from write(shelf, moving(shelf, goes, "superseded", "superseded", by="writer", why=why))
 
 
 def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:

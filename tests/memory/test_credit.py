@@ -193,6 +193,16 @@ def test_a_sweep_leaves_the_runs_of_a_topic_as_they_are(book_on: Any, clock: Any
     assert book.stats()["topics"] == before != {}
 
 
+@pytest.mark.parametrize("id", ["r\0", "r\ud800"])
+def test_a_run_is_found_by_an_id_that_stores_cannot_hold(book: LessonBook, mine: str, id: str) -> None:
+    book.credit(run(id, shown=[mine]))
+    assert book.episode(id) is not None
+    assert book.feedback(id)
+    assert counts(book, mine) == (1, 0, 1)
+    book.undo(id)
+    assert counts(book, mine) == (0, 0, 0)
+
+
 @pytest.mark.req("D24")
 def test_a_run_that_finishes_again_with_lessons_no_longer_counts_as_one_without(book: LessonBook, mine: str) -> None:
     book.credit(run("r1", topic="general"))
