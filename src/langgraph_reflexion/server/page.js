@@ -95,7 +95,7 @@ function refill(place, ...children) {
 const badge = (text, tone = "") => el("span", { class: `badge ${tone || TONE[text] || ""}` }, text);
 const short = (id) => id.slice(0, 8);
 const button = (text, onclick, kind = "") => el("button", { type: "button", class: kind, onclick }, text);
-const said = (text) => el("div", { class: "said", tabindex: "0" }, text);
+const quote = (text) => el("div", { class: "quote", tabindex: "0" }, text);
 const share = (won, lost) => (won + lost ? `${won} of ${won + lost}` : "");
 /** A difference between two shares, in percentage points. */
 const points = (value) => `${value > 0 ? "+" : ""}${Math.round(value * 100)}`;
@@ -146,8 +146,8 @@ function bar(uplift) {
 const number = (value, name) => el("div", { class: "number" }, el("b", {}, String(value)), el("span", { class: "soft small" }, name));
 
 function showNumbers() {
-  const count = (...words) => lessons.filter((one) => words.includes(one.status)).length;
-  const helping = lessons.filter((one) => one.uplift !== "unproven" && one.uplift.low > 0).length;
+  const count = (...words) => lessons.filter((lesson) => words.includes(lesson.status)).length;
+  const helping = lessons.filter((lesson) => lesson.uplift !== "unproven" && lesson.uplift.low > 0).length;
   $("numbers").replaceChildren(
     number(count("quarantined"), "waiting"),
     number(count("candidate"), "new"),
@@ -158,7 +158,7 @@ function showNumbers() {
   );
 }
 
-/** The share of runs won over time, as a line, above one mark for each run. */
+/** The share of runs won over time, as a line, above a mark for each run. */
 function plot() {
   const counted = [...runs].reverse().filter((run) => run.success !== null);
   if (counted.length < 2) return null;
@@ -197,16 +197,16 @@ function holdsWords(id, ...texts) {
 }
 
 function chosen() {
-  return lessons.filter((one) => {
-    const fits = ["status", "kind", "origin"].every((name) => !$(name).value || one[name] === $(name).value);
-    return fits && holdsWords(one.id, one.text, one.when, one.why, one.topic, one.name, ...one.tags);
+  return lessons.filter((lesson) => {
+    const fits = ["status", "kind", "origin"].every((name) => !$(name).value || lesson[name] === $(name).value);
+    return fits && holdsWords(lesson.id, lesson.text, lesson.when, lesson.why, lesson.topic, lesson.name, ...lesson.tags);
   });
 }
 
 function fillFilters() {
   for (const name of ["status", "kind", "origin"]) {
     const before = $(name).value;
-    const words = [...new Set(lessons.map((one) => one[name]))].sort();
+    const words = [...new Set(lessons.map((lesson) => lesson[name]))].sort();
     $(name).replaceChildren(new Option("all", ""), ...words.map((word) => new Option(word, word)));
     $(name).value = words.includes(before) ? before : "";
   }
@@ -214,7 +214,7 @@ function fillFilters() {
 
 function showLessons(open) {
   const found = chosen();
-  const groups = GROUPS.map(([title, words]) => [title, found.filter((one) => words.includes(one.status))]);
+  const groups = GROUPS.map(([title, words]) => [title, found.filter((lesson) => words.includes(lesson.status))]);
   const head = ["Lesson", "Status", "Won with", "Without", "Adds", "Last used", ""];
   const columns = head.map((name, i) => el("th", { scope: "col", class: ["", "", "", "", "", "late", "decide"][i] }, name));
   const bodies = groups
@@ -224,7 +224,7 @@ function showLessons(open) {
         "tbody",
         {},
         el("tr", { class: "group" }, el("th", { colspan: head.length, scope: "rowgroup" }, `${title} (${some.length})`)),
-        some.map((one) => lessonRow(one, one.id === open)),
+        some.map((lesson) => lessonRow(lesson, lesson.id === open)),
       ),
     );
   const empty = lessons.length ? "No lesson fits this search." : "No lessons yet: they appear after a run that failed.";
@@ -234,29 +234,29 @@ function showLessons(open) {
   );
 }
 
-function lessonRow(one, open) {
+function lessonRow(lesson, open) {
   const cell = (label, value, kind = "") => el("td", { "data-label": label, class: `${kind}${value ? "" : " none"}` }, value || "");
-  const link = el("a", { href: `#lesson/${encodeURIComponent(one.id)}` }, one.text);
-  const about = [one.kind, one.when && `when: ${one.when}`].filter(Boolean).join(" · ");
+  const link = el("a", { href: `#lesson/${encodeURIComponent(lesson.id)}` }, lesson.text);
+  const about = [lesson.kind, lesson.when && `when: ${lesson.when}`].filter(Boolean).join(" · ");
   return el(
     "tr",
     open ? { class: "open" } : {},
     el("td", { class: "what" }, link, el("div", { class: "soft small" }, about)),
-    cell("Status", badge(one.status)),
-    cell("Won with", share(one.wins, one.losses), "nowrap"),
-    cell("Without", share(one.withheld_wins, one.withheld_losses), "nowrap"),
-    cell("Adds", bar(one.uplift)),
-    cell("Last used", when(one.last_used_at), "late nowrap"),
-    el("td", { class: "decide" }, ["quarantined", "candidate"].includes(one.status) ? decisions(one, { few: true }) : ""),
+    cell("Status", badge(lesson.status)),
+    cell("Won with", share(lesson.wins, lesson.losses), "nowrap"),
+    cell("Without", share(lesson.withheld_wins, lesson.withheld_losses), "nowrap"),
+    cell("Adds", bar(lesson.uplift)),
+    cell("Last used", when(lesson.last_used_at), "late nowrap"),
+    el("td", { class: "decide" }, ["quarantined", "candidate"].includes(lesson.status) ? decisions(lesson, { few: true }) : ""),
   );
 }
 
 const ending = (run) => (run.status === "unverified" && run.success !== null ? (run.success ? "success" : "failure") : run.status);
-const written = (run) => lessons.filter((one) => one.sources.includes(run.id));
+const written = (run) => lessons.filter((lesson) => lesson.sources.includes(run.id));
 
 function showRuns(open) {
   const head = ["Task", "Ended", "When", "Shown", "Broke on", "Taught"];
-  const found = runs.filter((run) => holdsWords(run.id, run.task, ...run.failures.map((one) => one.signal)));
+  const found = runs.filter((run) => holdsWords(run.id, run.task, ...run.failures.map((failure) => failure.signal)));
   const rows = found.map((run) => {
     const cell = (label, value, kind = "") => el("td", { "data-label": label, class: `${kind}${value ? "" : " none"}` }, value || "");
     return el(
@@ -266,7 +266,7 @@ function showRuns(open) {
       cell("Ended", badge(ending(run))),
       cell("When", when(run.created_at), "nowrap"),
       cell("Shown", run.shown.length ? String(run.shown.length) : ""),
-      cell("Broke on", [...new Set(run.failures.map((one) => one.signal))].join(", ")),
+      cell("Broke on", [...new Set(run.failures.map((failure) => failure.signal))].join(", ")),
       cell("Taught", written(run).length ? String(written(run).length) : ""),
     );
   });
@@ -279,45 +279,45 @@ function showRuns(open) {
   );
 }
 
-// ---------------------------------------------------------------- one lesson
+// ---------------------------------------------------------------- a lesson
 
 async function showLesson(id, isLatest) {
-  const [one, changes] = await Promise.all([ask(lessonPath(id)), ask(lessonPath(id, "/history"))]);
-  const sources = (await Promise.all(one.sources.slice(0, 3).map((run) => ask(`runs/${encodeURIComponent(run)}`).catch(() => null)))).filter(Boolean);
+  const [lesson, changes] = await Promise.all([ask(lessonPath(id)), ask(lessonPath(id, "/history"))]);
+  const sources = (await Promise.all(lesson.sources.slice(0, 3).map((run) => ask(`runs/${encodeURIComponent(run)}`).catch(() => null)))).filter(Boolean);
   if (!isLatest()) return;
   const undone = new Set(changes.map((change) => change.undoes).filter(Boolean));
-  const approved = one.status === "active" && changes.some((change) => change.action === "approved" && !undone.has(change.id));
-  const waits = one.status === "candidate" ? "An agent with `approve=True` waits for your approval." : "";
+  const approved = lesson.status === "active" && changes.some((change) => change.action === "approved" && !undone.has(change.id));
+  const waits = lesson.status === "candidate" ? "An agent with `approve=True` waits for your approval." : "";
   const approval = approved ? "A person approved these words." : waits;
   openDetail(
-    one.text,
-    [badge(one.status), " ", badge(one.kind)],
-    one.hidden
-      ? el("p", { class: "verdict wait" }, `Held back: ${one.hidden}.`)
-      : el("p", { class: "verdict good" }, `Shown to the runs that it fits: ${one.shown} so far. ${approval}`),
-    decisions(one, { approved }),
+    lesson.text,
+    [badge(lesson.status), " ", badge(lesson.kind)],
+    lesson.hidden
+      ? el("p", { class: "verdict wait" }, `Held back: ${lesson.hidden}.`)
+      : el("p", { class: "verdict good" }, `Shown to the runs that it fits: ${lesson.shown} so far. ${approval}`),
+    decisions(lesson, { approved }),
     el("h3", {}, "Record"),
     fields({
-      "Won with it": share(one.wins, one.losses),
-      "Won without": share(one.withheld_wins, one.withheld_losses),
-      Adds: one.uplift === "unproven" ? inWords(one.uplift) : [bar(one.uplift), el("div", { class: "small" }, inWords(one.uplift))],
-      "Last used": when(one.last_used_at),
+      "Won with it": share(lesson.wins, lesson.losses),
+      "Won without": share(lesson.withheld_wins, lesson.withheld_losses),
+      Adds: lesson.uplift === "unproven" ? inWords(lesson.uplift) : [bar(lesson.uplift), el("div", { class: "small" }, inWords(lesson.uplift))],
+      "Last used": when(lesson.last_used_at),
     }),
     el("h3", {}, "Where it came from"),
     sources.length ? sources.map(sourceCard) : el("p", { class: "soft" }, "No run of its own is recorded."),
     el("h3", {}, "About it"),
     fields({
-      When: one.when,
-      "When not": one.when_not,
-      Why: one.why,
-      Origin: ORIGINS[one.origin],
-      Topic: one.topic,
-      Tags: one.tags.join(", "),
-      "Bound to": one.trigger && [one.trigger.signal, one.trigger.tool].filter(Boolean).join(" of "),
-      Confidence: one.confidence,
-      Supersedes: one.supersedes.length ? one.supersedes.map((other) => [lessonLink(other), " "]) : "",
-      Expires: when(one.expires_at),
-      Id: el("code", {}, one.id),
+      When: lesson.when,
+      "When not": lesson.when_not,
+      Why: lesson.why,
+      Origin: ORIGINS[lesson.origin],
+      Topic: lesson.topic,
+      Tags: lesson.tags.join(", "),
+      "Bound to": lesson.trigger && [lesson.trigger.signal, lesson.trigger.tool].filter(Boolean).join(" of "),
+      Confidence: lesson.confidence,
+      Supersedes: lesson.supersedes.length ? lesson.supersedes.map((other) => [lessonLink(other), " "]) : "",
+      Expires: when(lesson.expires_at),
+      Id: el("code", {}, lesson.id),
     }),
     el("h3", {}, "History"),
     el("ul", { class: "events" }, changes.map((change) => changeLine(change, undone)).reverse()),
@@ -325,18 +325,18 @@ async function showLesson(id, isLatest) {
 }
 
 function lessonLink(id) {
-  const known = lessons.find((one) => one.id === id);
+  const known = lessons.find((lesson) => lesson.id === id);
   return el("a", { href: `#lesson/${encodeURIComponent(id)}` }, known ? known.text : short(id));
 }
 
 function sourceCard(run) {
-  const plan = run.reflections.map((one) => one.explanation || one.plan).filter(Boolean);
+  const plan = run.reflections.map((reflection) => reflection.explanation || reflection.plan).filter(Boolean);
   return el(
     "div",
     { class: "card" },
     el("div", {}, el("a", { href: `#run/${encodeURIComponent(run.run)}` }, run.task), " ", badge(run.status)),
-    run.failures.slice(0, 2).map((one) => [el("div", { class: "soft small" }, `Broke on: ${one.signal}`), said(one.evidence)]),
-    plan.slice(0, 2).map((text) => [el("div", { class: "soft small" }, "Reflection"), said(text)]),
+    run.failures.slice(0, 2).map((failure) => [el("div", { class: "soft small" }, `Broke on: ${failure.signal}`), quote(failure.evidence)]),
+    plan.slice(0, 2).map((text) => [el("div", { class: "soft small" }, "Reflection"), quote(text)]),
   );
 }
 
@@ -352,12 +352,12 @@ function changeLine(change, undone) {
   );
 }
 
-// ---------------------------------------------------------------- one run
+// ---------------------------------------------------------------- a run
 
 async function showRun(id, isLatest) {
   const run = await ask(`runs/${encodeURIComponent(id)}`);
   if (!isLatest()) return;
-  const lesson = (one, note) => el("div", { class: "card" }, one.text === null ? `${short(one.lesson)}, forgotten since` : lessonLink(one.lesson), note);
+  const card = (entry, note) => el("div", { class: "card" }, entry.text === null ? `${short(entry.lesson)}, forgotten since` : lessonLink(entry.lesson), note);
   const soft = (...parts) => el("div", { class: "soft small" }, parts.filter(Boolean).join("; "));
   const section = (title, some) => (some.length ? [el("h3", {}, title), some] : []);
   openDetail(
@@ -369,14 +369,14 @@ async function showRun(id, isLatest) {
       Score: run.score,
       Id: el("code", {}, run.run),
     }),
-    section("Broke on", run.failures.map((one) => [el("div", { class: "small" }, `${one.signal} at step ${one.step}`), said(one.evidence)])),
+    section("Broke on", run.failures.map((failure) => [el("div", { class: "small" }, `${failure.signal} at step ${failure.step}`), quote(failure.evidence)])),
     section(
       "Reflections",
-      run.reflections.map((one) => el("div", { class: "card" }, one.explanation || one.root_cause, soft(one.plan && `Plan: ${one.plan}`))),
+      run.reflections.map((reflection) => el("div", { class: "card" }, reflection.explanation || reflection.root_cause, soft(reflection.plan && `Plan: ${reflection.plan}`))),
     ),
-    section("Was shown", run.shown.map((one) => lesson(one, one.text === null ? "" : soft(one.why, one.result || "not counted")))),
-    section("Went without", run.withheld.map((one) => lesson(one, one.text === null ? "" : soft(one.without, one.result || "not counted")))),
-    section("Taught", run.written.map((one) => el("div", { class: "card" }, lessonLink(one)))),
+    section("Was shown", run.shown.map((entry) => card(entry, entry.text === null ? "" : soft(entry.why, entry.result || "not counted")))),
+    section("Went without", run.withheld.map((entry) => card(entry, entry.text === null ? "" : soft(entry.without, entry.result || "not counted")))),
+    section("Taught", run.written.map((id) => el("div", { class: "card" }, lessonLink(id)))),
     run.changes.length || run.shown.length
       ? el("p", { class: "buttons" }, button("Undo all that this run changed", () => undo(run.run), "danger"))
       : "",
@@ -386,13 +386,13 @@ async function showRun(id, isLatest) {
 // ---------------------------------------------------------------- deciding
 
 /** The buttons that a lesson's status allows; in a list only the two that matter there. */
-function decisions(one, { few = false, approved = false } = {}) {
-  const aside = ["quarantined", "retired", "superseded"].includes(one.status);
+function decisions(lesson, { few = false, approved = false } = {}) {
+  const aside = ["quarantined", "retired", "superseded"].includes(lesson.status);
   const buttons = [
-    one.status === "retired" || approved ? "" : button("Approve", () => decide(one.id, "approve", "Approved"), few ? "" : "main"),
-    one.status === "retired" ? "" : button("Retire", () => decide(one.id, "retire", "Retired", { why: "retired on the page" })),
-    few || !aside ? "" : button("Restore", () => decide(one.id, "restore", "Restored")),
-    few ? "" : button("Forget…", () => forget(one), "danger"),
+    lesson.status === "retired" || approved ? "" : button("Approve", () => decide(lesson.id, "approve", "Approved"), few ? "" : "main"),
+    lesson.status === "retired" ? "" : button("Retire", () => decide(lesson.id, "retire", "Retired", { why: "retired on the page" })),
+    few || !aside ? "" : button("Restore", () => decide(lesson.id, "restore", "Restored")),
+    few ? "" : button("Forget…", () => forget(lesson), "danger"),
   ];
   return el("div", { class: "buttons" }, buttons);
 }
@@ -414,14 +414,14 @@ async function undo(what) {
   });
 }
 
-function forget(one) {
+function forget(lesson) {
   const dialog = $("sure");
-  $("forgotten").textContent = one.text;
+  $("forgotten").textContent = lesson.text;
   dialog.returnValue = "no";
   dialog.onclose = () =>
     dialog.returnValue === "yes" &&
     attempt(async () => {
-      await ask(lessonPath(one.id), "DELETE");
+      await ask(lessonPath(lesson.id), "DELETE");
       toast("Forgotten.");
       location.hash = "#lessons";
       await refresh();
