@@ -31,6 +31,8 @@ COMMANDS = {
 ASYNC = ("run", "eval")
 MAX_TRIALS = 50
 """Maximum attempts at a task, so that the table has room for them."""
+MAX_AGE = 36_500
+"""Days that a date can be counted back: a hundred years."""
 FILTERS = ("kind", "status", "topic", "tag", "origin")
 """The filters for lists of lessons."""
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
@@ -271,7 +273,7 @@ def _add_notebook(commands: Commands) -> None:
     )
     remove = verb("remove", "delete a finding permanently, or all findings older than a number of days")
     remove.add_argument("id", metavar="ID", nargs="?", help="the finding's id, which may be shortened")
-    remove.add_argument("--older-than", metavar="DAYS", type=positive, help="all findings made before then")
+    remove.add_argument("--older-than", metavar="DAYS", type=whole(1, MAX_AGE), help="all findings made before then")
     _add_yes(remove)
     _add_yes(verb("clear", "delete all findings permanently"))
 

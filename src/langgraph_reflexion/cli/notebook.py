@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph_reflexion import ErrorNotebook, Lesson
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of
-from langgraph_reflexion.cli.memory import BookSession
+from langgraph_reflexion.cli.memory import BookSession, wrong_values
 from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, open_store
 
 INTERNAL = ("order", "group")
@@ -38,11 +38,13 @@ def notebook(asked: argparse.Namespace, page: Page) -> int:
 
 def _list_findings(session: NotebookSession) -> int:
     asked, book = session.asked, session.notebook
-    found = book.by_session(asked.session) if asked.session else book.recent(EVERY)
-    if asked.tool:
-        wanted = {finding["id"] for finding in book.by_tool(asked.tool)}
-        found = [finding for finding in found if finding["id"] in wanted]
-    found = [finding for finding in found if asked.category in (None, finding["category"])][: asked.limit]
+    found = book.recent(EVERY)
+    for name, search in (("session", book.by_session), ("category", book.by_category), ("tool", book.by_tool)):
+        if (word := getattr(asked, name)) is not None:
+            with wrong_values():
+                fitting = {finding["id"] for finding in search(word)}
+            found = [finding for finding in found if finding["id"] in fitting]
+    found = found[: asked.limit]
     if not found:
         session.note_empty(any_left=bool(book.recent(1)))
     rows = [_finding_row(finding) for finding in found]

@@ -16,7 +16,7 @@ from langgraph_reflexion.testing import Question, RoleModel, call, reflection, s
 
 NAME = "simulated"
 SIMULATED = "simulated student"
-"""What every figure of this student is called."""
+"""The name that its figures carry."""
 SIMULATION = (
     "A simulated student: it makes mistakes and follows advice at fixed rates. "
     "The figures show that the machinery works, and say nothing about any model."
