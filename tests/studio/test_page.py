@@ -59,6 +59,7 @@ async def test_the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_
     [
         ({"origin": "https://elsewhere.example"}, 403),
         ({"origin": "null"}, 403),
+        ({"origin": "http://[not-an-address"}, 403),
         ({"content-type": "application/x-www-form-urlencoded"}, 415),
         ({"content-type": "text/plain"}, 415),
         ({"origin": "http://127.0.0.1:1"}, 200),
@@ -100,3 +101,11 @@ async def test_the_routes_give_what_the_page_shows(book: LessonBook) -> None:
     assert (run["id"], run["task"], run["failures"][0]["signal"]) == ("run-1", "Plan the meeting.", "tool_error")
     assert explained["written"] == [lesson["id"]]
     assert explained["created_at"] == run["created_at"].replace("Z", "+00:00")
+
+
+@pytest.mark.req("J2")
+@pytest.mark.parametrize("body", [b"{", b"[]", b"[" * 100_000, b"\xff", b"{}", b'{"since": "now"}', b'{"what": 1}'])
+async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(book: LessonBook, body: bytes) -> None:
+    async with asking(book, authorization="Bearer secret") as here:
+        answer = await here.post("/undo", content=body)
+    assert (answer.status_code, bool(answer.json()["detail"])) == (422, True)

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from importlib.resources import files
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
@@ -184,7 +183,7 @@ def _missing(request: Request, id: str) -> HTTPException:
 async def _body(request: Request) -> dict[str, Any]:
     try:
         found = json.loads(await request.body() or b"{}")
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise HTTPException(422, f"the body is no JSON: {fault}") from fault
     if not isinstance(found, dict):
         raise HTTPException(422, "the body is a JSON object")
@@ -236,7 +235,7 @@ def _refuse_other_sites(request: Request) -> None:
     A browser names the site in `Origin` and no page can forge that; programs send none.
     """
     origin = request.headers.get("origin")
-    is_ours = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    is_ours = origin is None or origin.partition("://")[2] == request.headers.get("host")
     if not is_ours and request.headers.get("sec-fetch-site") != "same-origin":
         raise HTTPException(403, f"a page of {origin} may not change memory here; use this server's own page")
     sent = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
