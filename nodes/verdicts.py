@@ -8,6 +8,7 @@ twin.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ from langgraph_reflexion.nodes.models.asking import Meter, default_config, meter
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
+
+logger = logging.getLogger(__name__)
 
 LONGEST_COMPLAINT = 8_000
 """Characters of all feedback on one answer."""
@@ -100,8 +103,9 @@ class NamedCheck:
             result = yield within(seconds, wait.sync, wait.later)
         except NeedsAsyncError:
             raise
-        except Exception as fault:  # noqa: BLE001 — the caller's own code
+        except Exception as fault:  # the caller's own code
             raise_control_flow(fault)
+            logger.warning("%s failed, which counts as a rejection: %s", what, describe(fault), exc_info=fault)
             return Verdict(passed=False, issues=[f"{CHECK_FAULT}{describe(fault)}"], check=self.name)
         return self.read(result)
 
@@ -273,7 +277,7 @@ def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
     others = [verdict for verdict in verdicts if decided(verdict, success_score) is not False]
     lines = []
     for verdict in refusing:
-        needed = [] if verdict.score is None else [f"score {verdict.score:g}, {success_score:g} is needed"]
+        needed = [] if verdict.score is None else [f"score {verdict.score:g} of 100, {success_score:g} is needed"]
         lines.append(f"{verdict.check}: {'; '.join([*_remarks(verdict), *needed]) or 'refused'}")
     lines += [
         f"{verdict.check} has no objection: {'; '.join(rest)}" for verdict in others if (rest := _remarks(verdict))

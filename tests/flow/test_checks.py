@@ -121,7 +121,7 @@ def test_where_every_check_says_nothing_the_answer_is_unverified(run):
 
 
 @pytest.mark.req("E8", "A9", "B11")
-def test_a_check_that_raises_refuses_with_its_error_and_is_counted_apart(run, protocol, reflected):
+def test_a_check_that_raises_refuses_with_its_error_and_is_counted_apart(run, protocol, reflected, caplog):
     def broken(*_):
         raise ZeroDivisionError("no rooms to divide by")
 
@@ -131,6 +131,7 @@ def test_a_check_that_raises_refuses_with_its_error_and_is_counted_apart(run, pr
     assert [(one.signal, one.error_class) for one in seen.outcome.failures] == [("check_failed", "exception")] * 2
     assert "ZeroDivisionError: no rooms to divide by" in seen.outcome.failures[0].evidence
     assert "no rooms to divide by" in reflected(model)[0].text
+    assert [bool(record.exc_info) for record in caplog.records] == [True] * 2
     refused = run(RoleModel([say("11:00")]), checks=[lambda *_: False], limits=ONCE)
     assert refused.outcome.failures[0].error_class is None
 
