@@ -115,9 +115,14 @@ def test_a_fallback_that_is_down_leaves_the_best_attempt_and_both_reasons(run):
 
 
 @pytest.mark.graph_only("no fallback")
-@pytest.mark.req("F8")
+@pytest.mark.req("F8", "B13")
 @pytest.mark.parametrize(
-    "reply", [AIMessage(""), AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "c"}])]
+    "reply",
+    [
+        AIMessage(""),
+        AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "c"}]),
+        AIMessage("At eleven o'", response_metadata={"finish_reason": "length"}),
+    ],
 )
 def test_a_fallback_that_says_nothing_is_told_of(run, reply):
     model = RoleModel([say("10:00")], reflection())
