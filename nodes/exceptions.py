@@ -139,6 +139,9 @@ def is_lost_connection(error: BaseException) -> bool:
     """Whether the connection was lost, before or during a reply. A time limit or an HTTP status does not count."""
     if status_of(error) is not None or "timeout" in type(error).__name__.lower():
         return False
+    # `langchain-openai` shares its connections between agents: one kept open by an earlier `asyncio.run` is dead.
+    if isinstance(error, RuntimeError) and str(error) == "Event loop is closed":
+        return True
     return any(kind.__name__.lower().endswith(_LOST_CONNECTION) for kind in type(error).__mro__)
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from langgraph_reflexion.nodes.exceptions import is_transient, model_fault, pause_before, tool_error_class
+from langgraph_reflexion.nodes.exceptions import (
+    is_lost_connection,
+    is_transient,
+    model_fault,
+    pause_before,
+    tool_error_class,
+)
 
 
 class Told(Exception):  # noqa: N818
@@ -58,6 +64,12 @@ def test_a_status_is_read_by_any_clients_name_for_it(name, status, passing, erro
 )
 def test_without_a_status_a_passing_fault_is_known_by_what_clients_call_it(name, passing):
     assert is_transient(type(name, (Exception,), {})("busy")) is passing
+
+
+@pytest.mark.req("B8")
+def test_a_connection_kept_from_an_event_loop_that_is_closed_is_a_lost_one():
+    assert is_lost_connection(RuntimeError("Event loop is closed"))
+    assert not is_lost_connection(RuntimeError("it fell over"))
 
 
 @pytest.mark.req("A5")
