@@ -86,6 +86,12 @@ def test_a_folder_of_text_files_is_searched(tmp_path: Path):
         search_tools(tmp_path)
     with pytest.raises(ValueError, match="takes passages, a folder or a search function, got 7"):
         search_tools(7)  # type: ignore[arg-type]
+
+    async def later(query: str) -> str:
+        return query
+
+    with pytest.raises(ValueError, match="a function that is not async"):
+        search_tools(later)  # type: ignore[arg-type]
     (tmp_path / "Port Sele.txt").write_text("Its lighthouse was built in 1848.", encoding="utf-8")
     search, _ = search_tools(tmp_path)
     assert search.invoke("lighthouse") == "Port Sele: Its lighthouse was built in 1848."
