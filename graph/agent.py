@@ -48,7 +48,7 @@ from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.nodes.actor import Actor, View
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.ask import ask, can_ask_user
-from langgraph_reflexion.nodes.auditing.self_check import observe_and_look_back
+from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
@@ -257,7 +257,7 @@ def _compile(
         Step("recall", given(recall, memory, tools, budget)),
         Step("decide", given(decide, actor, tools, budget)),
         Step("tool", given(run_tool, tools, evaluator, actor.view, budget)),
-        Step("observe", given(observe_and_look_back, parts.reflector, actor, *observing))
+        Step("observe", given(observe_and_self_check, parts.reflector, actor, *observing))
         if looks_back
         else Step("observe", given(observe, *observing)),
         Step("ask", given(ask, actor.protocol, tools, budget)),

@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.nodes.step import Step
 
 
-class Asked(TypedDict, total=False):
+class DistillInput(TypedDict, total=False):
     """Which agent's lessons to summarize."""
 
     agent: str
@@ -38,13 +38,13 @@ class Pattern(TypedDict):
     speaks_for: list[str]
 
 
-class Made(TypedDict):
+class DistillOutput(TypedDict):
     """The new patterns."""
 
     patterns: list[Pattern]
 
 
-class _State(Asked, Made, total=False):
+class _State(DistillInput, DistillOutput, total=False):
     """Both."""
 
 
@@ -76,7 +76,7 @@ def create_distill_graph(
         raise ValueError(f"`model` must be a chat model, a name or a function of (state, runtime), got {model!r}")
     fallback, ticking = InMemoryStore(), aware(clock)
 
-    def distill(state: Any, config: RunnableConfig) -> Waits[Made]:
+    def distill(state: Any, config: RunnableConfig) -> Waits[DistillOutput]:
         agent = str(state.get("agent") or "")
         if memory.namespace is None and not agent.strip():
             raise ValueError('say whose lessons: {"agent": NAME}, the name of an agent')
@@ -88,7 +88,9 @@ def create_distill_graph(
         made = yield either(book.distill, book.adistill, words)
         return {"patterns": [Pattern(id=lesson.id, text=lesson.text, speaks_for=lesson.supersedes) for lesson in made]}
 
-    graph = StateGraph(_State, context_schema=cast("Any", context_schema), input_schema=Asked, output_schema=Made)
+    graph = StateGraph(
+        _State, context_schema=cast("Any", context_schema), input_schema=DistillInput, output_schema=DistillOutput
+    )
     graph.add_node("distill", Step("distill", distill))
     graph.add_edge(START, "distill")
     graph.add_edge("distill", END)

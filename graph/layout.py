@@ -166,12 +166,12 @@ def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
     )
     if form is None and not theirs:
         return Shapes(Channels, Input, Output, RouteChannels)
-    talk = {"messages": theirs["messages"]} if "messages" in theirs else {}
+    messages = {"messages": theirs["messages"]} if "messages" in theirs else {}
     return Shapes(
         _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
         _typed("Input", {**get_type_hints(Input, include_extras=True), **given}),
         _typed("Output", {**get_type_hints(Output, include_extras=True), **given_back, **answer}),
-        _typed("RouteChannels", {**get_type_hints(RouteChannels, include_extras=True), **talk}),
+        _typed("RouteChannels", {**get_type_hints(RouteChannels, include_extras=True), **messages}),
     )
 
 

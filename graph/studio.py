@@ -45,17 +45,17 @@ def demo() -> Graph:
 def agent() -> Graph:
     """The same demo with the model in LANGGRAPH_REFLEXION_MODEL, which is created at its first call."""
     return create_reflexion_agent(
-        _model_at_hand, [busy_times, book], checks=[is_free], approve=["book"], memory=BY_USER, name="agent"
+        _configured_model, [busy_times, book], checks=[is_free], approve=["book"], memory=BY_USER, name="agent"
     )
 
 
 def distill() -> Graph:
     """Summarize the lessons of one of these agents, on request or on a schedule. The model in LANGGRAPH_REFLEXION_MODEL
     writes the summary; without it the best existing wording is used."""
-    return create_distill_graph(_model_at_hand if os.environ.get(MODEL) else None, memory=BY_USER, name="distill")
+    return create_distill_graph(_configured_model if os.environ.get(MODEL) else None, memory=BY_USER, name="distill")
 
 
-def _model_at_hand(_state: Any, _runtime: Any) -> Any:
+def _configured_model(_state: Any, _runtime: Any) -> Any:
     """The model, or an error that says what is missing, so that the server can start without a key."""
     name = os.environ.get(MODEL, DEFAULT_MODEL)
     if name.startswith("openai:") and not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):

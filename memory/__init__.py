@@ -2,7 +2,7 @@
 
 from langgraph_reflexion.memory.book import LessonBook
 from langgraph_reflexion.memory.choose import Selection
-from langgraph_reflexion.memory.credit import spares_a_reflection, withheld
+from langgraph_reflexion.memory.credit import replaces_reflection, withheld
 from langgraph_reflexion.memory.estimate import record_text
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
@@ -37,9 +37,9 @@ __all__ = [
     "likeness",
     "record_text",
     "refusal",
+    "replaces_reflection",
     "resolve_namespace",
     "screen",
-    "spares_a_reflection",
     "suspicion",
     "topic_for",
     "topic_of",

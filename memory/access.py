@@ -240,7 +240,10 @@ def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
             changed.setdefault(op.namespace[:-1], []).append(op.key)
         elif room == "evidence" and label not in NO_LESSONS and (op.namespace[:-1], label) not in known:
             more.append(PutOp(op.namespace[:-1], label, None))
-    more += [PutOp((*of, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False) for of, ids in changed.items()]
+    more += [
+        PutOp((*namespace, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False)
+        for namespace, ids in changed.items()
+    ]
     return [*sorted([*puts, *more], key=lambda op: (op.namespace, op.key))]
 
 

@@ -70,7 +70,7 @@ def moving(
 
 def write(shelf: Shelf, ops: list[Op]) -> Plan[dict[str, Read]]:
     """Write, and return the lessons whose evidence that adds to as they are then."""
-    yield from unless_embedding_fails(ops)
+    yield from retry_without_vectors(ops)
     return (
         yield from settled(
             shelf, [op.namespace[-1] for op in ops if isinstance(op, PutOp) and op.namespace[:-1] == shelf.evidence]
@@ -103,7 +103,7 @@ def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
                     ops.append(put(shelf.evidence, entry.lesson.id, whole))
         if not ops:
             break
-        yield from unless_embedding_fails(ops)
+        yield from retry_without_vectors(ops)
     return found
 
 
@@ -121,7 +121,7 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
     return {**right, "status": statuses[-1]} if statuses else right
 
 
-def unless_embedding_fails(ops: list[Op]) -> Plan[None]:
+def retry_without_vectors(ops: list[Op]) -> Plan[None]:
     """Write; where that fails, write once more without vectors: no lesson is lost because an embedder is down."""
     if not ops:
         return
@@ -203,7 +203,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     """
     items = {item.key: item for item in (yield [GetOp(shelf.lessons, id) for id in meant])}
     items |= yield from stocked(shelf)
-    speaking = [key for id in meant for key, item in items.items() if _speaks_in_its_words(item, items[id])]
+    speaking = [key for id in meant for key, item in items.items() if _has_same_text(item, items[id])]
     ops: list[Op] = []
     words: set[str] = set()
     gone = list(dict.fromkeys([*meant, *speaking]))
@@ -239,7 +239,7 @@ def forgotten_words(forgotten: Iterable[Item]) -> set[str]:
     return {word for item in forgotten if isinstance(words := item.value.get("words"), list) for word in words}
 
 
-def _speaks_in_its_words(pattern: Item, lesson: Item) -> bool:
+def _has_same_text(pattern: Item, lesson: Item) -> bool:
     text, supersedes = pattern.value.get("text"), pattern.value.get("supersedes")
     if pattern.value.get("kind") != "pattern" or not isinstance(supersedes, list) or lesson.key not in supersedes:
         return False

@@ -64,19 +64,19 @@ def choose(
     doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
     if failed:
         why = {}
-        worthy = [one for one in fit if one[0].id not in doubtful or not _lost_last(evidence[one[0].id])]
+        worthy = [item for item in fit if item[0].id not in doubtful or not _lost_last(evidence[item[0].id])]
     else:
         why = {id: kind.holds_back(id, evidence[id]) for id in doubtful}
-        worthy = [one for one in fit if not why.get(one[0].id)]
+        worthy = [item for item in fit if not why.get(item[0].id)]
     least = BESIDE * max((place.words for _, place in worthy if place.words is not None), default=0.0)
-    worthy = [one for one in worthy if one[1].words is None or one[1].words >= least]
+    worthy = [item for item in worthy if item[1].words is None or item[1].words >= least]
     read = cache(Advice)
     gone = _replaced([*rules, *(lesson for lesson, _ in worthy)], evidence)
-    offered = [one for one in worthy if one[0].id not in gone]
+    offered = [item for item in worthy if item[0].id not in gone]
     places = max(most - 1, 1) if offered else most
     chosen: list[Lesson] = []
     for lesson in rules:
-        cost, others = tokens_of(lesson), [read(one.text) for one in chosen]
+        cost, others = tokens_of(lesson), [read(known.text) for known in chosen]
         fits = len(chosen) < places and cost <= budget and lesson.id not in gone
         if fits and not any(_clash(read(lesson.text), other) for other in others):
             chosen.append(lesson)
@@ -85,13 +85,16 @@ def choose(
         if len(chosen) >= most:
             break
         if (cost := tokens_of(lesson)) <= budget:
-            texts = [*shown_before, *(one.text for one in chosen if kind.advice.get(one.id) != kind.advice[lesson.id])]
+            texts = [
+                *shown_before,
+                *(known.text for known in chosen if kind.advice.get(known.id) != kind.advice[lesson.id]),
+            ]
             if not any(_clash(read(lesson.text), read(text)) for text in texts):
                 chosen.append(lesson)
                 budget -= cost
     if worthy or not why:
         return Selection(chosen)
-    held = max((one for one, _ in fit), key=lambda one: kind.values[one.id])
+    held = max((lesson for lesson, _ in fit), key=lambda lesson: kind.values[lesson.id])
     return Selection(chosen, held, why[held.id])
 
 
@@ -100,8 +103,8 @@ def _in_order(
 ) -> Iterator[Lesson]:
     """The lessons that may be shown together, the best first."""
 
-    def rank(one: tuple[Lesson, Fit]) -> tuple[bool, bool, float]:
-        lesson, place = one
+    def rank(item: tuple[Lesson, Fit]) -> tuple[bool, bool, float]:
+        lesson, place = item
         untried = lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
         # A strategy, which worked once, ranks below what a reflection says.
         return lesson.kind == "strategy", untried, -place.score * (0.5 + kind.values[lesson.id])
@@ -109,19 +112,21 @@ def _in_order(
     offered = [lesson for lesson, _ in sorted(fit, key=rank)]
     firm = [lesson for lesson in offered if is_vouched(lesson, evidence)]
     offered = [
-        one for one in offered if one in firm or not any(_clash(read(one.text), read(other.text)) for other in firm)
+        lesson
+        for lesson in offered
+        if lesson in firm or not any(_clash(read(lesson.text), read(other.text)) for other in firm)
     ]
     while offered:
         first = offered[0]
         rivals = [
-            one
-            for one in offered
-            if one is first or are_rivals(one, first) or opposed(read(one.text), read(first.text))
+            lesson
+            for lesson in offered
+            if lesson is first or are_rivals(lesson, first) or opposed(read(lesson.text), read(first.text))
         ]
-        best = max(rivals, key=lambda one: (is_vouched(one, evidence), kind.values[one.id], _written(one)))
-        alike = [one for one in rivals if one is not best and kind.advice[one.id] == kind.advice[best.id]]
+        best = max(rivals, key=lambda lesson: (is_vouched(lesson, evidence), kind.values[lesson.id], _written(lesson)))
+        alike = [lesson for lesson in rivals if lesson is not best and kind.advice[lesson.id] == kind.advice[best.id]]
         yield from (best, *alike)
-        offered = [one for one in offered if one not in rivals]
+        offered = [lesson for lesson in offered if lesson not in rivals]
 
 
 def is_vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
@@ -129,17 +134,17 @@ def is_vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
     return bool(lesson.name) or evidence[lesson.id].vouched
 
 
-def are_rivals(one: Lesson, other: Lesson) -> bool:
+def are_rivals(lesson: Lesson, other: Lesson) -> bool:
     """Whether two lessons say what to do about the same sort of failure on the same occasion.
 
     Lessons from the same run belong together and are not rivals.
     """
-    if one.trigger is None or other.trigger is None or not one.when or set(one.sources) & set(other.sources):
+    if lesson.trigger is None or other.trigger is None or not lesson.when or set(lesson.sources) & set(other.sources):
         return False
-    if (one.kind == "strategy") != (other.kind == "strategy"):
+    if (lesson.kind == "strategy") != (other.kind == "strategy"):
         return False  # a strategy does not replace advice
-    same_sort = (one.trigger.signal, one.trigger.tool) == (other.trigger.signal, other.trigger.tool)
-    return same_sort and one.trigger.signal is not None and likeness(one.when, other.when) >= TOO_ALIKE
+    same_sort = (lesson.trigger.signal, lesson.trigger.tool) == (other.trigger.signal, other.trigger.tool)
+    return same_sort and lesson.trigger.signal is not None and likeness(lesson.when, other.when) >= TOO_ALIKE
 
 
 def tokens_of(lesson: Lesson) -> int:
@@ -171,9 +176,9 @@ def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> se
     gone: set[str] = set()
     for lesson in lessons:
         old = [by_id[id] for id in lesson.supersedes if id in by_id]
-        firm = any(is_vouched(one, evidence) for one in old) and not is_vouched(lesson, evidence)
-        trusted = any(one.origin in ("verified", "told") for one in old) and lesson.status != "active"
-        gone |= {lesson.id} if lesson.kind == "pattern" and (firm or trusted) else {one.id for one in old}
+        firm = any(is_vouched(member, evidence) for member in old) and not is_vouched(lesson, evidence)
+        trusted = any(member.origin in ("verified", "told") for member in old) and lesson.status != "active"
+        gone |= {lesson.id} if lesson.kind == "pattern" and (firm or trusted) else {member.id for member in old}
     return gone
 
 

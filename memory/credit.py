@@ -233,11 +233,15 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
     for entry in known:
         won = [str(run["run"]) for run in entry.evidence.shown_results() if run["result"] == "win"]
         is_offered = any(change.why == OFFERED for change in entry.evidence.changes)
-        if episode.id not in won or not _mended(episode, entry.lesson) or is_offered:
+        if episode.id not in won or not _fixed_failure(episode, entry.lesson) or is_offered:
             continue
         for run in [id for id in reversed(won) if id != episode.id][:MENDED]:
             other = yield from read_episode(shelf, run)
-            when = in_common([episode.task[:LONG], other.task[:LONG]]) if other and _mended(other, entry.lesson) else ""
+            when = (
+                in_common([episode.task[:LONG], other.task[:LONG]])
+                if other and _fixed_failure(other, entry.lesson)
+                else ""
+            )
             if len(set(tokens(when))) > 1:
                 ops += moving(
                     shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after={"when": when}
@@ -246,7 +250,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
     yield from write(shelf, ops)
 
 
-def _mended(episode: Episode, lesson: Lesson) -> bool:
+def _fixed_failure(episode: Episode, lesson: Lesson) -> bool:
     """Whether the lesson was recalled after a failure, and the run then succeeded."""
     return episode.success is True and lesson.id in episode.shown and episode.recalled_at.get(lesson.id, 0) > 0
 
@@ -306,7 +310,7 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     return _draw(f"{run_id}\n{lesson.id}") < share * (ACTIVE_SHARE if lesson.status == "active" else 1)
 
 
-def spares_a_reflection(lesson: Lesson) -> bool:
+def replaces_reflection(lesson: Lesson) -> bool:
     """Whether a lesson for this very failure makes a reflection unnecessary: not if it failed as often as it helped."""
     return lesson.losses == 0 or lesson.wins > lesson.losses
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
-from langgraph_reflexion.memory.changes import settled, unless_embedding_fails
+from langgraph_reflexion.memory.changes import retry_without_vectors, settled
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, out_of_bounds, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
@@ -100,7 +100,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
         ops.append(PutOp(shelf.forgotten, lesson.id, None))
     edits = (yield from _edits(shelf, edited)) if update else []
-    yield from unless_embedding_fails([*ops, *edits])
+    yield from retry_without_vectors([*ops, *edits])
     yield from settled(shelf, edited if edits else ())
     changed = len(edits) // 2
     unchanged = len(lessons) - added - changed

@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.access import Plan, put
-from langgraph_reflexion.memory.changes import MOST, moving, settled, unless_embedding_fails
+from langgraph_reflexion.memory.changes import MOST, moving, retry_without_vectors, settled
 from langgraph_reflexion.memory.records import (
     ALSO,
     FIELDS,
@@ -69,14 +69,14 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         old.status == "retired"
         and not doubt
         and (ops or not new.sources)
-        and (last := evidence.last_move)
+        and (last := evidence.last_status_change)
         and last.by in ("policy", "evidence")
     ):
         # A lesson that made room returns as if it were new; one that lost too often is on probation.
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
         why = "it was learned again"
         ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
-    yield from unless_embedding_fails(ops)
+    yield from retry_without_vectors(ops)
     if (now_known := (yield from settled(shelf, [old.id])).get(old.id)) is None:
         return None
     merged = now_known.lesson

@@ -37,7 +37,7 @@ from langgraph_reflexion.memory.shelf import (
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
-from langgraph_reflexion.text.task import FURTHER, GENERAL, LONG_TASK, NAMES, names_beside, sentences
+from langgraph_reflexion.text.task import FURTHER, GENERAL, LONG_TASK, NAMES, sentences, specific_words
 from langgraph_reflexion.text.tokens import tokens
 
 logger = logging.getLogger(__name__)
@@ -309,7 +309,7 @@ def _for_task(
         entry = index.entries[key]
         # However many lessons there are for the same occasion, one whose occasion the task meets fits.
         is_met = len(entry.when & weights.keys()) >= 2 and met(index, entry.when, weights) >= MET
-        if (score >= 1 or is_met) and not _is_out_of_place(index, entry, weights):
+        if (score >= 1 or is_met) and not _fits_when_not(index, entry, weights):
             own = entry.item.value.get("topic")
             factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
             fit[key] = Fit(score * factor, max(score, 1.0))
@@ -355,7 +355,7 @@ def _is_triggered_by(value: Mapping[str, Any], failure: Failure) -> bool:
     return isinstance(trigger, dict) and trigger.get("signal") == failure.signal and trigger.get("tool") == failure.tool
 
 
-def _is_out_of_place(index: Index, entry: Entry, weights: Mapping[str, float]) -> bool:
+def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> bool:
     """Whether the task meets a lesson's `when_not` better than its `when`."""
     against = entry.item.value.get("when_not")
     if not isinstance(against, str):
@@ -378,9 +378,9 @@ def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Ca
         own = value.get("topic") == topic or (value.get("topic") is None and not entry.when.isdisjoint(weights))
         if not entry.when or not own or any(w.isascii() and w not in general for w in entry.when):
             continue
-        if _is_out_of_place(index, entry, weights) or not usable(entry.item):
+        if _fits_when_not(index, entry, weights) or not usable(entry.item):
             continue
-        if names_beside(topic, value["when"]) <= known:
+        if specific_words(topic, value["when"]) <= known:
             found.append(key)
     return found
 

@@ -141,7 +141,7 @@ class Evidence:
         return given
 
     @property
-    def last_move(self) -> Change | None:
+    def last_status_change(self) -> Change | None:
         """The change that gave it the status it has."""
         return next((change for change in reversed(self.changes) if change.status is not None), None)
 

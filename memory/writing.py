@@ -9,7 +9,7 @@ from datetime import datetime
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, storable
-from langgraph_reflexion.memory.changes import moving, settled, unless_embedding_fails, write
+from langgraph_reflexion.memory.changes import moving, retry_without_vectors, settled, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import has_same_tool, is_live, merge, run_of
@@ -108,7 +108,7 @@ def add(
         new = new.model_copy(update={"supersedes": [*new.supersedes, *(elder.key for elder in elders)]})
     found, ops = _new_record(shelf, new, doubt or "")
     if doubt:
-        yield from unless_embedding_fails(ops)
+        yield from retry_without_vectors(ops)
         return Written("quarantined", new, doubt)
     yield from write(shelf, [*ops, *(yield from _consequences(shelf, found, items, against))])
     if int(new.id, 16) % NOTES_EACH == 0:
@@ -249,7 +249,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     ours = known.get(new.id)
     if ours is None:
         return Written("added", new)
-    if (move := ours.evidence.last_move) is not None and move.by == "policy":
+    if (move := ours.evidence.last_status_change) is not None and move.by == "policy":
         return Written("added", ours.lesson, f"it is retired at once: {move.why}")
     yield from write(shelf, _opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:

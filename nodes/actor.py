@@ -32,7 +32,7 @@ class View:
         self.fields = tuple({"messages": None, **(get_type_hints(schema) if schema is not None else {})})
         self._is_object = schema is not None and not issubclass(schema, dict)
 
-    def of(self, values: Any) -> Any:
+    def select(self, values: Any) -> Any:
         """These values, as the caller's schema if that is a class of objects, else as a dict.
 
         The list of messages is a copy, so a tool or a prompt function cannot change the conversation.
@@ -44,7 +44,7 @@ class View:
 
     def now(self, config: RunnableConfig) -> Any:
         """The current state, for a node that got one call instead of the state."""
-        return self.of(values_now(config, self.fields))
+        return self.select(values_now(config, self.fields))
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Actor:
 
     def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
         """The agent's model without tools, for everything except decisions."""
-        _, model = yield from self.choice.chosen(lambda: self.view.of(state), config)
+        _, model = yield from self.choice.chosen(lambda: self.view.select(state), config)
         return model
 
     def instructed(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
         """The conversation under the caller's instructions."""
         return (
             yield from self.instructions.around(
-                conversation, lambda: self.view.of({**state, "messages": conversation}), config
+                conversation, lambda: self.view.select({**state, "messages": conversation}), config
             )
         )
 

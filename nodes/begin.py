@@ -43,7 +43,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
         raise ValueError(
             "`feedback` is about an earlier answer, and this thread has no messages: give its `thread_id` or messages"
         )
-    actor.view.of({**state, "messages": given})  # refuse what does not fit the caller's schema before any call
+    actor.view.select({**state, "messages": given})  # refuse what does not fit the caller's schema before any call
     now, run = budget.now(), run_id(config)
     conversation = given
     if feedback and not (given and isinstance(given[-1], HumanMessage)):

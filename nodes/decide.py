@@ -46,7 +46,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
     """One decision or, if every try is invalid, the failures of this step."""
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
-    model, _ = yield from actor.choice.chosen(lambda: actor.view.of(state), config)
+    model, _ = yield from actor.choice.chosen(lambda: actor.view.select(state), config)
     spent, failures, repair = [0, 0, 0, 0], list[Failure](), None
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):

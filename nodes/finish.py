@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
 from langgraph_reflexion.nodes.ask import question_call
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.host import emit, emit_attempt, hears_tokens, values_now
+from langgraph_reflexion.nodes.host import emit, emit_attempt, streams_tokens, values_now
 from langgraph_reflexion.nodes.models.asking import withheld
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import has_failed
@@ -82,7 +82,7 @@ def finish(
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handover(state, messages, outcome)
-    if actor.hold_answers and hears_tokens(config) and ending.stop_reason in ("accepted", "unchecked"):
+    if actor.hold_answers and streams_tokens(config) and ending.stop_reason in ("accepted", "unchecked"):
         _stream_answer(messages)
     pending = _calls_for_client(tools, state)
     messages = messages if pending else _in_order(state, messages)

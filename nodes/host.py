@@ -185,7 +185,7 @@ def emit_attempt(config: RunnableConfig, state: Mapping[str, Any], attempt: Atte
     emit(config, "attempt", run_id=state["about"]["id"], step=state["tally"]["steps"], attempt=number, **fields)
 
 
-def hears_tokens(config: RunnableConfig) -> bool:
+def streams_tokens(config: RunnableConfig) -> bool:
     """Whether a caller streams the tokens of this graph with `stream_mode="messages"`.
 
     Under `stream_events(version="v3")` the handler has another name. There LangGraph itself shows finished messages,

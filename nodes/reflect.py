@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import Selection, concrete, likeness, screen, spares_a_reflection
+from langgraph_reflexion.memory import Selection, concrete, likeness, replaces_reflection, screen
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_in
 from langgraph_reflexion.nodes.ask import can_ask_user
@@ -182,7 +182,7 @@ def _is_known(
     bound = [
         lesson for lesson in lessons if lesson.trigger is not None and lesson.trigger.fingerprint == failure.fingerprint
     ]
-    good = [lesson for lesson in bound if spares_a_reflection(lesson)]
+    good = [lesson for lesson in bound if replaces_reflection(lesson)]
     return any(recalled.shown for recalled in choose_shown(memory, state, Selection(good), 1))
 
 

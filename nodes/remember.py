@@ -43,7 +43,7 @@ def remember(
     tool = failure.tool if failure.tool is not None and tools.has(failure.tool) else None
     topic, foreign = topic_for(task_in(state), memory.policy), foreign_in(state, memory.policy.trusted_tools)
     for reflection in new:
-        run_only = "memory is not written" if book is None else _too_unsure(memory, reflection)
+        run_only = "memory is not written" if book is None else _why_not_saved(memory, reflection)
         for memo in reflection.memory_to_write:
             lesson = Lesson(
                 kind=memo.kind,
@@ -108,7 +108,7 @@ def confirm_lessons(
 ) -> Waits[None]:
     """Mark a lesson of this run as `verified` if what had failed succeeded after the advice."""
     for lesson_id, count in state["tally"]["wrote"].items():
-        if not _is_borne_out(evaluator, budget, state, count, accepted=accepted):
+        if not _is_confirmed(evaluator, budget, state, count, accepted=accepted):
             continue
         seconds = budget.left(state)
         lesson = yield from best_effort("confirm", either(book.get, book.aget, lesson_id), seconds, writing=True)
@@ -117,7 +117,7 @@ def confirm_lessons(
             yield from best_effort("confirm", either(book.add, book.aadd, again), seconds, writing=True)
 
 
-def _is_borne_out(evaluator: Evaluator, budget: Budget, state: State, count: int, *, accepted: bool) -> bool:
+def _is_confirmed(evaluator: Evaluator, budget: Budget, state: State, count: int, *, accepted: bool) -> bool:
     """Whether failure number `count` of the run did not come back, and what failed then verifiably succeeded."""
     failures = state["failures"]
     failure = failures[count - 1]
@@ -155,10 +155,10 @@ def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
         return None
     if not refused and (state["lessons_written"] or len(state["failures"]) != len(made)):
         return None
-    return None if _too_unsure(memory, made[-1]) else made[-1]
+    return None if _why_not_saved(memory, made[-1]) else made[-1]
 
 
-def _too_unsure(memory: AgentMemory, reflection: Reflection) -> str:
+def _why_not_saved(memory: AgentMemory, reflection: Reflection) -> str:
     """Why the memos of a reflection may not be saved for later runs. A missing confidence counts as enough."""
     least = memory.policy.min_confidence
     if reflection.confidence is None or reflection.confidence >= least:

@@ -67,7 +67,7 @@ def _whole_turn(
     """The answers to a turn's open calls, for a caller who runs only this node."""
     messages: list[Any] = []
     for call in open_calls(*last_turn(state["messages"])):
-        result = yield from _run(tools, evaluator, budget, call, view.of(state), config)
+        result = yield from _run(tools, evaluator, budget, call, view.select(state), config)
         update = _update_for(view, call, result, config)
         messages += update["messages"] if isinstance(update, dict) else update
     return {"messages": messages}

@@ -261,7 +261,7 @@ def _keep_memories(
 
 def _origin(text: str, user: Sequence[str], foreign: Sequence[str]) -> Origin:
     """The origin of a memory: the user's words, a tool's, or the auditor's own."""
-    if _is_said_by(text, user):
+    if _is_in_messages(text, user):
         return "told"
     words = set(tokens(text))
     by_tools = {word for text in foreign for word in tokens(text[:50_000])} - {
@@ -271,7 +271,7 @@ def _origin(text: str, user: Sequence[str], foreign: Sequence[str]) -> Origin:
     return "observed" if len(shared) >= 2 and 2 * len(shared) >= len(words) else "judged"
 
 
-def _is_said_by(text: str, user: Sequence[str]) -> bool:
+def _is_in_messages(text: str, user: Sequence[str]) -> bool:
     """Whether each sentence of a text is in one of the user's messages."""
     sentences = [words for part in re.split(r"[.!?。！？\n]+", text) if (words := _words(part))]
     return bool(sentences) and all(any(_holds(message, sentence) for message in user) for sentence in sentences)

@@ -47,7 +47,7 @@ class SelfCheck(BaseModel):
         return not self.on_track and self.next_action.strip().strip(".!").lower() in STOPS
 
 
-def observe_and_look_back(
+def observe_and_self_check(
     reflector: Reflector,
     actor: Actor,
     tools: Toolbox,

@@ -152,10 +152,10 @@ def _candidates(text: str) -> list[Whole]:
     A reply with a truncated decision, or with a field outside any object, is refused, because the decision is unclear.
     """
     found: list[Whole] = []
-    at, beside = 0, ""
+    at, outside = 0, ""
     for value in values_in(text):
         if isinstance(value, Whole):
-            beside += text[at : value.start] + " "
+            outside += text[at : value.start] + " "
             at = value.end
             found.append(value)
         elif (
@@ -165,7 +165,7 @@ def _candidates(text: str) -> list[Whole]:
         ):
             raise _torn(text, value)
     candidates = _with_fields(found)
-    if candidates and (piece := _FIELD.search(beside + text[at:])):
+    if candidates and (piece := _FIELD.search(outside + text[at:])):
         raise _UnreadableError(f"The reply cannot be read: {piece[0]} stands outside of any object.")
     if not candidates:
         missing = (

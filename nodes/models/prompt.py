@@ -132,7 +132,7 @@ def by_kind(texts: Sequence[tuple[str, str]]) -> str:
     """Texts with their kinds, as a list with a heading for each kind."""
     lines: list[str] = []
     for kind, heading in HEADINGS.items():
-        of_kind = [f"- {text}" for of, text in texts if of == kind]
+        of_kind = [f"- {text}" for text_kind, text in texts if text_kind == kind]
         lines += [f"{heading}:", *of_kind] if of_kind else []
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import push_message
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.host import hears_tokens
+from langgraph_reflexion.nodes.host import streams_tokens
 from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, wait_for_reply, with_whole_text
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
@@ -42,7 +42,7 @@ def ask_for_object(
 
     The object itself is not for the user, so the model's own stream is tagged `nostream`.
     """
-    if not hears_tokens(config):
+    if not streams_tokens(config):
         return (yield from ask(model, messages, config, seconds=seconds, retries=retries, aside="decide"))
     silent, prompt = quiet(config, "decide"), [with_whole_text(message) for message in messages]
 

@@ -129,9 +129,9 @@ def _lesson_row(lesson: Lesson) -> tuple[str, ...]:
     return lesson.id, lesson.kind, lesson.status, won or "-", without or "-", lesson.text
 
 
-def _share(wins: int, losses: int, of: str) -> str:
+def _share(wins: int, losses: int, separator: str) -> str:
     """The won runs among those that count. Empty if none counts."""
-    return f"{wins}{of}{wins + losses}" if wins + losses else ""
+    return f"{wins}{separator}{wins + losses}" if wins + losses else ""
 
 
 def _show(session: BookSession) -> int:

@@ -107,12 +107,12 @@ def is_same(answer: str, expected: str, task: str) -> bool:
     found = NUMBER.fullmatch(text)
     if found is None or PLAIN_NUMBER.fullmatch(wanted) is None or _number(found[2]) != _number(wanted):
         return False
-    beside = [*found[1].split(), *found[3].split()]
+    other_words = [*found[1].split(), *found[3].split()]
     known = _stems(_normalize(task))
     return (
-        len(beside) <= MAX_UNIT_WORDS
-        and COMPARATIVES.isdisjoint(beside)
-        and all(_stems(UNITS.get(word, word)) <= known for word in beside)
+        len(other_words) <= MAX_UNIT_WORDS
+        and COMPARATIVES.isdisjoint(other_words)
+        and all(_stems(UNITS.get(word, word)) <= known for word in other_words)
     )
 
 

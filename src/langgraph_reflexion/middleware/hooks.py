@@ -47,14 +47,14 @@ from langgraph_reflexion.middleware.state import (
     PUBLIC,
     ReflexionState,
     RunState,
-    as_it_stands,
     before_reply,
+    current_message,
     ended_by_another,
+    is_resumed,
     private_state,
     read_state,
     removal_of,
     reply_in,
-    was_called_again,
     with_marked_errors,
 )
 from langgraph_reflexion.nodes.actor import Actor
@@ -318,7 +318,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             state = ended_by_another(parts.budget, state)
         actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
         actor = replace(actor, name=_agent_name(config))
-        ended = yield from finish(actor, tools, evaluator, memory, budget, None, as_it_stands(state), config)
+        ended = yield from finish(actor, tools, evaluator, memory, budget, None, current_message(state), config)
         update: Update = {
             "outcome": cast("Update", ended)["outcome"],
             "reflexion": {**values["reflexion"], "next": OVER},
@@ -335,7 +335,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
 
     def _resumed(self, private: RunState, config: RunnableConfig) -> Update:
         """When the agent was resumed, if it was. The time until then counts as waiting for a person."""
-        return {"resumed_at": self._parts.budget.now()} if was_called_again(private, config) else {}
+        return {"resumed_at": self._parts.budget.now()} if is_resumed(private, config) else {}
 
     def _tools_of(self, given: Sequence[Any]) -> Toolbox:
         """The tools of a request. They rarely change, so those of the last request are kept."""

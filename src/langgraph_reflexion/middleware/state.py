@@ -103,7 +103,7 @@ def private_state(state: State, node: str, config: RunnableConfig) -> RunState:
     return cast("RunState", {**write_channels(kept), "next": node, "step": step})
 
 
-def was_called_again(private: RunState, config: RunnableConfig) -> bool:
+def is_resumed(private: RunState, config: RunnableConfig) -> bool:
     """Whether the agent was called since this was written: to go on after a pause, or after a crash."""
     step, first = steps_of(config) or (0, 0)
     return private.get("step", step) < first
@@ -146,7 +146,7 @@ def ended_by_another(budget: Budget, state: State) -> State:
     return cast("State", {**state, **ending, "verdicts": [], "tally": tally, "attempts": [*state["attempts"], attempt]})
 
 
-def as_it_stands(state: State) -> State:
+def current_message(state: State) -> State:
     """The last message in the conversation, which another middleware may have changed since."""
     waiting, reply = state["decision"], reply_in(state)
     if waiting is None:

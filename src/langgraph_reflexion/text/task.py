@@ -195,6 +195,6 @@ def topic_of(task: str) -> str:
     return best if points[best] > 0 else GENERAL
 
 
-def names_beside(topic: str, text: str) -> set[str]:
+def specific_words(topic: str, text: str) -> set[str]:
     """The words of a text that name something else than the topic as a whole."""
     return set(tokens(_CHINESE_NAMES[topic].sub(" ", text))) - NAMES[topic] if topic in NAMES else set(tokens(text))
