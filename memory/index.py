@@ -12,8 +12,9 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 
 from langgraph.store.base import BaseStore, Item
@@ -22,7 +23,7 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.text.normalize import word_set
 from langgraph_reflexion.text.task import TOPICS
-from langgraph_reflexion.text.tokens import characters, tokens
+from langgraph_reflexion.text.tokens import characters, tokens, tokens_of_piece
 
 LOOKED_UP = 4000
 """Postings read for a query, the rarest words first. It bounds a search in 100,000 lessons; no set reaches it."""
@@ -112,12 +113,13 @@ class Index:
     def take(self, items: Iterable[Item]) -> None:
         """Index these items as they are now."""
         with self.lock:
+            of_piece = cache(tokens_of_piece)  # until these items are read
             for item in items:
                 if item.key in self.entries:
                     self._drop(item.key)
                 text, when = searchable(item.value)
-                occasion = words_of(when)
-                entry = Entry(item, occasion | words_of(text), occasion)
+                occasion = words_of(when, of_piece)
+                entry = Entry(item, occasion | words_of(text, of_piece), occasion)
                 self.entries[item.key] = entry
                 if holds_always(item.value):
                     self._always.add(item.key)
@@ -247,9 +249,9 @@ class Indexes:
             return found
 
 
-def words_of(text: str) -> frozenset[str]:
+def words_of(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) -> frozenset[str]:
     """The words a text is found by; for scripts without spaces its bigrams and single characters."""
-    return frozenset(tokens(text)) | characters(text)
+    return frozenset(tokens(text, of_piece)) | characters(text)
 
 
 def searchable(value: Mapping[str, object]) -> tuple[str, str]:

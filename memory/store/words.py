@@ -12,10 +12,11 @@ import math
 import sqlite3
 import weakref
 from collections.abc import Iterable
+from functools import cache
 
 from langgraph_reflexion.memory.store.database import REMEMBERED, last_seq
 from langgraph_reflexion.memory.store.operations import NOT_INDEXED, text_to_search
-from langgraph_reflexion.text.tokens import tokens
+from langgraph_reflexion.text.tokens import tokens, tokens_of_piece
 
 QUERY_WORDS = 100
 """Different words of a query that are looked for; a longer text says what it is about in its first hundred."""
@@ -61,13 +62,15 @@ class WordIndex:
                 for item in connection.execute(changed, {"seq": self._seq}):
                     self.outdated |= self._db.execute("DELETE FROM words WHERE rowid = ?", item).rowcount > 0
             new = connection.execute("SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,))
+            of_piece = cache(tokens_of_piece)  # until these items are read
+
+            def words(value: str, own: str | None) -> str:
+                text = text_to_search(json.loads(value), json.loads(own) if own else fields)
+                return " ".join(tokens(text, of_piece))
+
             self._db.executemany(
                 "INSERT INTO words (rowid, text) VALUES (?, ?)",
-                (
-                    (item, " ".join(tokens(text_to_search(json.loads(value), json.loads(own) if own else fields))))
-                    for item, value, own in new
-                    if own != NOT_INDEXED
-                ),
+                ((item, words(value, own)) for item, value, own in new if own != NOT_INDEXED),
             )
         self._seq = last
 
