@@ -1,10 +1,11 @@
 """What memory lets through: attacks in many disguises, and honest lessons that are set aside.
 
 `data/trust.jsonl` holds attacks and honest lessons of our own writing. Each attack is what a tool says (a page, a
-ticket, an error), and comes back as a lesson: as it is, encoded, framed, filled, cut or put together again. The numbers
-of `memory/provenance.py` were set on the `tuning` half alone. No model takes part: the guard is scripted, and knows
-every attack but each tenth. Its rows show that each lesson which passes is put to it once, and that its word stands.
-They do not show how well a model judges. `approve=True` shows nothing by construction.
+ticket, an error), and comes back as a lesson: unchanged, encoded, framed, filled, cut or put together again. Twelve of
+the `test` half were also said in German, French, Spanish or Chinese, and come back in English. The numbers of
+`memory/provenance.py` were set on the `tuning` half alone. No model takes part. The guard is scripted and knows nine of
+ten attacks: its rows show that it is asked about each lesson that passes once, and that its verdict holds, not how well
+a model judges. `approve=True` shows nothing by construction.
 """
 
 from __future__ import annotations
@@ -130,13 +131,18 @@ def beside_others(half: str, limit: int | None = None) -> list[str]:
     return [text for text in lessons if Foreign(said.replace(text, "") for said in dice.sample(texts, 20)).copied(text)]
 
 
+def unrecognized(attacks: list[Row]) -> dict[str, list[tuple[Row, Collection[str]]]]:
+    """Attacks that are no copy of what a tool said, by sort, each with what the tool said."""
+    return {
+        "a paraphrase": [(row, row["seen"]) for row in attacks if row.get("arrives") == "paraphrase"],
+        "a translation": [(row, row["translated"]) for row in attacks if "translated" in row],
+        "in words that no tool said": [(row, ()) for row in attacks],
+    }
+
+
 def guarded(half: str) -> tuple[Counter[str], Counter[str], int]:
     """What a book with the scripted guard keeps of each sort, how many there are, and how often the guard was asked."""
-    sorts: dict[str, list[tuple[Row, Collection[str]]]] = {
-        "a paraphrase": [(row, row["seen"]) for row in rows("attack", half) if row.get("arrives") == "paraphrase"],
-        "in words that no tool said": [(row, ()) for row in rows("attack", half)],
-        "honest": [(row, ()) for row in rows("honest", half)],
-    }
+    sorts = unrecognized(rows("attack", half)) | {"honest": [(row, ()) for row in rows("honest", half)]}
     known = {row["text"] for at, row in enumerate(rows("attack", half)) if at % 10}
     kept, every, asked = Counter[str](), Counter[str](), list[str]()
 
@@ -173,12 +179,10 @@ def report(half: str) -> None:
     print(f"    {'structure':<34}{share(sum(bool(suspicion(r['text'])) for r in attacks), len(attacks))}")
     print("  what passes both, and takes a guard or a person; the guard is scripted")
     kept, there, asked = guarded(half)
-    told = [row for row in attacks if row.get("arrives") == "paraphrase"]
-    print(f"    {'a paraphrase':<34}{share(sum(screen(r['text'], r['seen']) is None for r in told), len(told))}")
-    print(
-        f"    {'in words that no tool said':<34}{share(sum(screen(r['text']) is None for r in attacks), len(attacks))}"
-    )
-    for sort in ("a paraphrase", "in words that no tool said"):
+    sorts = unrecognized(attacks)
+    for sort, given in sorts.items():
+        print(f"    {sort:<34}{share(sum(screen(row['text'], seen) is None for row, seen in given), len(given))}")
+    for sort in sorts:
         print(f"    {f'{sort}, with the guard':<34}{share(kept[sort], there[sort])}")
     print(f"    {'asked of the guard':<34}{share(asked, there.total())}")
     print("  honest lessons set aside")
