@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pytest
 from pydantic import BaseModel
@@ -27,6 +28,11 @@ class Slot(BaseModel):
     hour: int
 
 
+@dataclass
+class DataSlot:
+    hour: int
+
+
 SCHEMA = {"type": "object", "properties": {"hour": {"type": "integer"}}, "required": ["hour"]}
 
 
@@ -35,11 +41,19 @@ SCHEMA = {"type": "object", "properties": {"hour": {"type": "integer"}}, "requir
 def test_an_answer_fits_a_form(form):
     check = matches(form)
     assert check('Here:\n```json\n{"hour": 11}\n```').passed
-    assert check(Slot(hour=11) if form is Slot else {"hour": 11}).passed
+    assert check(Slot(hour=11)).passed
+    assert check({"hour": 11}).passed
     for answer in ("eleven", '{"hour": "soon"}', "{}"):
         refused = check(answer)
         assert refused.passed is False
         assert refused.feedback
+
+
+@pytest.mark.req("E7")
+def test_a_typed_answer_equals_its_plain_data():
+    for answer in (Slot(hour=11), DataSlot(11), {"hour": 11}, '{"hour": 11}'):
+        assert exact({"hour": 11})(answer).passed, answer
+        assert not exact({"hour": 12})(answer).passed, answer
 
 
 @pytest.mark.req("E3")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion.driver import Waits, run_async, run_sync
 from langgraph_reflexion.nodes.calling import accepts, is_async
@@ -65,7 +65,7 @@ def matches(form: Any) -> Check:
         raise ValueError(f"`matches` takes a regular expression, JSON schema or pydantic model, got {form!r}") from None
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        _, fault = wanted.read(answer) if isinstance(answer, str) else wanted.fitted(answer)
+        _, fault = wanted.read(text_of(answer))
         return Verdict(passed=not fault, feedback=fault)
 
     return sync_check("matches", judge)
@@ -219,6 +219,4 @@ def text_of(answer: Any) -> str:
     """The answer as text. A value of a response format becomes JSON."""
     if isinstance(answer, str):
         return answer
-    if isinstance(answer, BaseModel):
-        return answer.model_dump_json()
-    return json.dumps(answer, ensure_ascii=False, default=str)
+    return json.dumps(to_jsonable_python(answer, fallback=str), ensure_ascii=False)
