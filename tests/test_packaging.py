@@ -131,7 +131,7 @@ def test_the_licence_and_its_name_travel_with_the_wheel(built):
     assert "License-Expression: MIT" in texts["METADATA"].splitlines()
 
 
-def test_the_package_index_can_show_what_is_built(built):
+def test_the_package_index_can_show_the_built_package(built):
     run(Path(sys.executable), "-m", "twine", "check", "--strict", built.sdist, built.wheel)
 
 

@@ -90,7 +90,7 @@ def refused(answer: str, _run: object) -> str | None:
 
 @pytest.mark.req("B6")
 @pytest.mark.parametrize("name", Prompts().names)
-def test_each_prompt_reads_as_it_is_kept(same, name):
+def test_each_prompt_matches_its_snapshot(same, name):
     names = Template((SHIPPED / f"{name}.md").read_text(encoding="utf-8")).get_identifiers()
     same(f"prompts/{name}.md", Prompts().render(name, **{value: f"[{value}]" for value in names}))
 
@@ -109,7 +109,7 @@ def test_the_prompts_of_a_decision_read_as_they_are_kept(same, protocol):
 
 
 @pytest.mark.req("C5", "C9", "C10")
-def test_the_prompts_of_a_reflection_read_as_they_are_kept_at_each_depth(same):
+def test_the_prompts_of_a_reflection_match_their_snapshots_at_each_depth(same):
     scores = iter([10, 20, 40, 90])
     better = [one for one in _three_attempts(lambda *_: next(scores)) if one.role == "reflect"]
     for name, question in zip(("quick", "normal", "deep"), better, strict=True):
@@ -126,7 +126,7 @@ def _three_attempts(score: Callable[..., object]) -> list[Question]:
 
 
 @pytest.mark.req("F8")
-def test_the_prompt_of_the_fallback_reads_as_it_is_kept(same):
+def test_the_prompt_of_the_fallback_matches_its_snapshot(same):
     rescue = RoleModel([say("Perhaps 11:00.")])
     model = RoleModel([call("search", query="Tuesday"), say("10:00")])
     agent = create_reflexion_agent(model, [search], checks=[refused], fallback=rescue, limits=Limits(max_attempts=1))
@@ -135,13 +135,13 @@ def test_the_prompt_of_the_fallback_reads_as_it_is_kept(same):
 
 
 @pytest.mark.req("G1")
-def test_the_graph_is_drawn_as_it_is_kept(same):
+def test_the_drawing_of_the_graph_matches_its_snapshot(same):
     same("graph.mmd", create_reflexion_agent(RoleModel(), [search]).get_graph().draw_mermaid().strip())
 
 
 @pytest.mark.req("G2", "G5", "C6")
 @pytest.mark.parametrize("shown", ["last_trial", "reflexion", "both", "improve"])
-def test_what_a_second_attempt_is_asked_reads_as_it_is_kept(same, shown):
+def test_the_prompt_of_a_second_attempt_matches_its_snapshot(same, shown):
     """The worker reads the calendar, answers wrongly, and is refused."""
     worker = RoleModel([call("search", query="Tuesday"), say("10:00"), say("11:00")])
     reflector = RoleModel([], [reflection(PATCHES[1], diagnosis="method", lessons=["Ten is taken on Tuesdays."])])
@@ -154,5 +154,5 @@ def test_what_a_second_attempt_is_asked_reads_as_it_is_kept(same, shown):
 
 
 @pytest.mark.req("G2")
-def test_the_graph_of_a_trial_is_drawn_as_it_is_kept(same):
+def test_the_drawing_of_the_trial_graph_matches_its_snapshot(same):
     same("trials.mmd", create_trial_graph(RoleModel(), [refused]).get_graph().draw_mermaid().strip())

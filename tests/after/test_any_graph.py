@@ -70,7 +70,7 @@ def test_under_a_strict_checkpointer_nothing_is_blocked(on, agent, notebook, mon
 
 
 @pytest.mark.req("I7", "H2")
-def test_a_run_that_died_in_an_auditor_goes_on_there_and_the_other_is_not_asked_again(on, agent, book):
+def test_a_run_that_died_in_an_auditor_continues_there_and_the_other_is_not_asked_again(on, agent, book):
     class Killed(BaseException):
         pass
 
@@ -153,6 +153,6 @@ def test_a_transcript_may_be_given_as_a_runs_result_or_one_message(on):
 
 
 @pytest.mark.parametrize("graph", [None, StateGraph(MessagesState), lambda state: state])
-def test_what_is_no_compiled_graph_cannot_be_gone_around(on, graph):
+def test_around_takes_only_a_compiled_graph(on, graph):
     with pytest.raises(ValueError, match="`around` takes a compiled graph"):
         after_run(on.Cast()).around(graph)

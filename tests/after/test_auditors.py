@@ -54,7 +54,7 @@ def test_a_failure_is_recorded_with_its_reason(on, notebook, reply):
 
 
 @pytest.mark.req("H8", "H4")
-def test_good_items_beside_malformed_ones_are_kept_and_the_others_told(on, notebook, book):
+def test_good_items_next_to_malformed_ones_are_kept_and_the_others_reported(on, notebook, book):
     names = ["../../etc/passwd", "a\x00b", "x" * 5000, "Ümlaut", "", 7]
     memories = {
         "memories": [*({**on.MEMORY, "name": name} for name in names), {**on.MEMORY, "kind": "haiku"}, on.MEMORY]
@@ -95,7 +95,7 @@ def test_evidence_is_the_message_it_names_and_what_does_not_exist_is_dropped(on,
 
 
 @pytest.mark.req("J4", "H1")
-def test_without_a_place_to_keep_it_an_audit_still_tells_what_it_found(on):
+def test_without_a_place_to_keep_it_an_audit_still_reports_what_it_found(on):
     model = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, memories={"memories": [on.MEMORY]})
     learned = after_run(model).audit([("user", on.TASK), ("ai", "Renamed.")])
     assert learned["findings"][0]["suggestion"] == on.FINDING["suggestion"]
@@ -125,7 +125,7 @@ def test_a_hanging_auditor_is_cut_by_its_deadline(on, notebook):
 
 
 @pytest.mark.req("H3")
-def test_a_request_to_write_is_refused_and_told(on, notebook, tmp_path):
+def test_a_request_to_write_is_refused_and_reported(on, notebook, tmp_path):
     (tmp_path / "notes.txt").write_text("untouched")
     model = on.Cast(errors=[call("write_file", path="notes.txt", text="gone"), {"score": 80, "findings": []}])
     learned = after_run(model, notebook=notebook, root=tmp_path).audit(on.TALK)
@@ -366,7 +366,7 @@ async def test_a_store_that_fails_costs_what_is_kept_and_nothing_else(on, door):
 
 @pytest.mark.req("H1")
 @pytest.mark.parametrize("door", ["sync", "async"])
-async def test_who_asked_to_be_told_is_told_by_a_function_of_either_kind(on, door):
+async def test_on_done_may_be_a_sync_or_async_function(on, door):
     heard: list[Any] = []
 
     async def later(learned: Any) -> None:

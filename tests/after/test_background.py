@@ -83,7 +83,7 @@ async def test_drain_in_the_loop_it_would_block_is_refused_with_the_way_out(on, 
 
 
 @pytest.mark.req("H2")
-def test_an_audit_outlives_the_loop_it_began_in(on, notebook):
+def test_an_audit_survives_the_loop_it_began_in(on, notebook):
     model = on.Held(errors={"score": 60, "findings": [on.FINDING]})
     mine = after_run(model, notebook=notebook, background=True)
     asyncio.run(graph_with(mine).ainvoke({"messages": [("user", on.TASK)]}))
@@ -93,7 +93,7 @@ def test_an_audit_outlives_the_loop_it_began_in(on, notebook):
 
 
 @pytest.mark.req("H2")
-def test_an_auditor_that_raises_in_the_background_is_told_to_who_asked(on):
+def test_an_auditor_that_raises_in_the_background_is_reported_to_the_caller(on):
     heard: list[Any] = []
     mine = after_run(on.Cast(errors=RuntimeError("down")), background=True, on_done=heard.append)
     graph_with(mine).invoke({"messages": [("user", on.TASK)]})

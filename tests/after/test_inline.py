@@ -106,7 +106,7 @@ def test_a_self_check_that_fails_costs_nothing_but_itself(on, agent, reply):
 
 
 @pytest.mark.req("A11", "G8")
-async def test_it_is_awaited_and_told_as_an_event(on, agent):
+async def test_it_is_awaited_and_reported_as_an_event(on, agent):
     model = on.Cast([*pages(5, 20), say("done")], check=json.dumps(FINE))
     made = agent(model, "both", [look])
     events = [part async for part in made.astream({"messages": [("user", on.TASK)]}, stream_mode="custom")]

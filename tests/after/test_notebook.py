@@ -63,7 +63,7 @@ def test_statistics_count_and_say_which_way_it_goes(on, store):
 
 @pytest.mark.req("H6")
 @pytest.mark.parametrize("given", [{}, {"category": "astrology", "description": "x"}, 7, None, {"category": "other"}])
-def test_what_is_no_finding_is_refused_with_its_value(notebook, given):
+def test_an_invalid_finding_is_refused_with_its_value(notebook, given):
     with pytest.raises(ValueError, match=r"got|finding"):
         notebook.add(given)
 
@@ -198,7 +198,7 @@ def test_the_rules_text_has_the_most_repeated_first_and_lifts_what_fits_the_task
         "Read it.\u200b\u202e Then stop.",
     ],
 )
-def test_a_finding_in_the_words_of_an_attack_is_kept_aside_and_never_told(on, store, notebook, field, attack):
+def test_a_finding_in_the_words_of_an_attack_is_quarantined_and_never_shown(on, store, notebook, field, attack):
     kept = notebook.add({**on.FINDING, field: attack})
     assert kept["status"] == "quarantined"
     assert kept["why"]

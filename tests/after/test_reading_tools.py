@@ -141,7 +141,7 @@ def test_a_link_put_in_the_way_while_it_reads_leads_nowhere(rooms):
 
 
 @pytest.mark.req("H3", "K5")
-def test_what_is_inside_is_read_listed_and_found(rooms):
+def test_files_inside_the_folder_are_read_listed_and_found(rooms):
     yard = ReadingTools(rooms[0])
     assert "number seven" in yard.read_file("notes.txt")
     assert "notes.txt" in yard.read_file("")

@@ -20,7 +20,7 @@ STEP = 3
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["agent", "auditors", "trial"])
 @pytest.mark.req("I6", "I7")
-async def test_a_run_cancelled_at_any_await_goes_on_and_doubles_nothing(
+async def test_a_run_cancelled_at_any_await_continues_and_doubles_nothing(
     which: int, workload: ModuleType, sure: Callable[..., None]
 ) -> None:
     turn, cancelled = 0, 0

@@ -33,7 +33,7 @@ def verdict(code, *cases, **limits):
 
 @pytest.mark.slow
 @pytest.mark.req("E2", "K7")
-async def test_each_failing_case_is_told_with_what_was_expected_and_what_came():
+async def test_each_failing_case_is_reported_with_what_was_expected_and_what_came():
     check = cases_pass([*ADD[:2], ("add('a', 1)", "a1")])
     code = fenced("def add(a, b):\n    return 0 if a == 2 else a + b")
     said = check(code)
@@ -204,7 +204,7 @@ SOON += ("crashes", "forks", "is no code")
 @pytest.mark.parametrize(
     "trick", [one if one in SOON else pytest.param(one, marks=pytest.mark.slow) for one in HOSTILE]
 )
-def test_a_hostile_answer_is_contained_told_and_does_not_pass(trick):
+def test_a_hostile_answer_is_contained_reported_and_does_not_pass(trick):
     started = time.monotonic()
     said = verdict(HOSTILE[trick], memory_mb=64, timeout=2)
     assert (said.passed, said.score) == (False, 0)
@@ -241,7 +241,7 @@ def test_a_reply_in_another_form_equals_nothing(reply):
         "time.sleep(100)",
     ],
 )
-async def test_code_without_end_is_ended_and_told_as_time(code):
+async def test_code_without_end_is_ended_and_reported_as_time(code):
     check = cases_pass(ADD[:1], timeout=0.5)
     for said in (check(fenced(code)), await check.acall(fenced(code))):
         assert said.passed is False
@@ -250,7 +250,7 @@ async def test_code_without_end_is_ended_and_told_as_time(code):
 
 @pytest.mark.req("K7")
 @pytest.mark.slow
-def test_code_that_takes_all_memory_is_told_so():
+def test_code_that_takes_all_memory_gets_an_issue_that_says_so():
     assert "MemoryError" in verdict("x = []\nwhile True: x.append(bytearray(10**7))").issues[0]
 
 

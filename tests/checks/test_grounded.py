@@ -70,7 +70,7 @@ def test_what_comes_from_nowhere_is_named(answer, stranger):
         "1. First I looked it up.\n2. Then I read it.\n\nFinal answer: Edith Marlow",
     ],
 )
-def test_the_same_may_be_said_otherwise(answer):
+def test_the_same_claim_may_be_written_differently(answer):
     assert said(answer).issues == []
 
 

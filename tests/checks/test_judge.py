@@ -274,7 +274,7 @@ def test_a_judge_that_cannot_be_asked_refuses_and_is_counted_apart():
 
 
 @pytest.mark.req("K5")
-def test_a_long_answer_is_cut_for_the_judge_and_the_cut_is_said():
+def test_a_long_answer_is_cut_for_the_judge_and_the_cut_is_reported():
     judge = ScriptedModel([FINE])
     asked(llm_judge(judge), "word " * 100_000)
     assert len(judge.asked[0].text) < 150_000

@@ -22,7 +22,7 @@ def agent_of(*checks, answers=("11:30", "12:00"), attempts=1, **settings):
 
 
 @pytest.mark.req("E3")
-async def test_a_run_pauses_with_question_and_answer_and_goes_on_when_accepted():
+async def test_a_run_pauses_with_question_and_answer_and_continues_when_accepted():
     agent = agent_of(human_review())
     (paused,) = agent.invoke(TASK, THREAD)["__interrupt__"]
     assert {name: paused.value[name] for name in ("type", "question", "answer")} == {
@@ -135,7 +135,7 @@ def test_an_answer_outside_the_share_has_no_verdict():
 
 
 @pytest.mark.req("E3")
-def test_where_nobody_can_be_asked_the_answer_is_not_judged_and_that_is_said():
+def test_if_nobody_can_be_asked_the_answer_is_not_judged_and_the_verdict_says_so():
     agent = create_reflexion_agent(RoleModel(say("11:00")), checks=[human_review()])
     outcome = agent.invoke(TASK)["outcome"]
     assert outcome.status == "unverified"

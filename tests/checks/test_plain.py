@@ -106,12 +106,12 @@ def test_different_answers_stay_different(expected, answer):
 
 
 @pytest.mark.req("E7")
-def test_the_expected_answer_is_never_told():
+def test_the_expected_answer_is_never_revealed():
     assert "Paris" not in exact("Paris")("Rome").model_dump_json()
 
 
 @pytest.mark.req("E3")
-def test_what_is_missing_is_named():
+def test_a_missing_value_is_named():
     check = contains_all(["Bell", "3", "3.5", "北京"])
     assert check("bell was 3, or 3.5, in 北京").passed
     assert contains_all(["3"])("13 and 3.5 and 30").passed is False
@@ -179,7 +179,7 @@ async def test_checks_combine(check, passed, score):
 
 
 @pytest.mark.req("E3")
-def test_every_complaint_is_told_with_the_name_of_its_check():
+def test_every_complaint_is_reported_with_the_name_of_its_check():
     said = all_of(no, rule(broken, name="file"), yes)("x")
     assert said.issues == ["no: no year", "file: the check itself failed: OSError: no such file"]
 
@@ -221,7 +221,7 @@ async def test_a_check_is_chosen_by_topic():
     assert by_topic({"law": no})("x", Run(task="Hello.")) == Verdict(check="by_topic")
 
 
-async def test_a_topic_may_be_told_by_an_async_function_and_a_sync_door_says_what_to_use():
+async def test_a_topic_may_come_from_an_async_function_and_a_sync_method_says_what_to_use():
     async def later(task: str) -> str:
         return task[:3]
 

@@ -48,7 +48,7 @@ def test_a_rule_that_raises_refuses_with_its_error():
 
 
 @pytest.mark.parametrize("wrong", ["x", None, lambda: True, lambda _a, _b, _c: True])
-def test_what_is_no_function_of_an_answer_is_refused_when_built(wrong):
+def test_anything_but_a_function_of_an_answer_is_refused_when_built(wrong):
     with pytest.raises(ValueError, match="`rule` takes a function"):
         rule(wrong)
 

@@ -52,7 +52,7 @@ def said(code, *forbid):
         "import glob\ngetattr(glob, 'os').remove('x')",
     ],
 )
-def test_what_is_forbidden_is_seen_by_whatever_name(code):
+def test_forbidden_code_is_found_under_any_name(code):
     verdict = said(code, "os", "eval", "exec")
     assert verdict.passed is False
     assert verdict.issues[0].startswith("line ")

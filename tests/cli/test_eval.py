@@ -167,7 +167,7 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
         (["towns.jsonl", "--model", "simulated", "--setups", ","], "no set-up is named"),
     ],
 )
-def test_wrong_use_is_told_in_a_sentence_and_leaves_nothing(
+def test_wrong_usage_is_reported_in_a_sentence_and_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
 ):
     assert told in said(capsys, *words, status=2)
@@ -191,7 +191,7 @@ def test_a_wrong_key_ends_it_in_a_sentence(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.slow
-def test_more_of_the_same_tasks_and_other_set_ups_go_on_in_the_same_folder(capsys: pytest.CaptureFixture[str]):
+def test_more_of_the_same_tasks_and_other_set_ups_continue_in_the_same_folder(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1"]
     said(capsys, *words, "--setups", "cot", "--limit", "3")
     told = said(capsys, *words, "--setups", "cot,react")
@@ -207,14 +207,14 @@ def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, cap
     assert "different tasks under the same ids" in said(capsys, "compare", "a", "b")
 
 
-def test_a_bad_task_is_told_with_its_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_bad_task_is_reported_with_its_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "bad.jsonl").write_text('{"id": "a", "task": "?", "answer": true}\n', encoding="utf-8")
     assert "bad.jsonl, line 1: answer" in said(capsys, "bad.jsonl", "--model", "simulated", status=2)
 
 
 @pytest.mark.slow
 @pytest.mark.req("L1")
-def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]):
+def test_two_runs_are_distinguished_task_by_task(capsys: pytest.CaptureFixture[str]):
     said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--out", "a")
     said(capsys, "towns.jsonl", "--setups", "cot+reflexion", "--model", "simulated", "--out", "b")
     told = said(capsys, "compare", "a", "b")
@@ -228,7 +228,7 @@ def test_two_runs_are_told_apart_task_by_task(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.slow
-def test_any_set_up_of_one_run_is_told_apart_from_any_of_another(capsys: pytest.CaptureFixture[str]):
+def test_any_set_up_of_one_run_is_distinguished_from_any_of_another(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1", "--limit", "2"]
     said(capsys, *words, "--setups", "cot,cot+reflexion", "--out", "a")
     said(capsys, *words, "--setups", "cot+context+both", "--out", "b")
@@ -278,7 +278,7 @@ def test_a_check_that_cannot_be_asked_is_wrong_use(capsys: pytest.CaptureFixture
     assert told in said(capsys, "towns.jsonl", "--model", "simulated", *words, status=2)
 
 
-def test_the_report_tells_the_tasks_in_their_files_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_report_lists_the_tasks_in_their_files_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rows = [{**TASKS[0], "id": f"n{number}"} for number in (1, 2, 10)]
     (tmp_path / "towns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1")
@@ -310,7 +310,7 @@ def after(server: ModelServer, calls: int, process: subprocess.Popen[str]) -> No
 @pytest.mark.slow
 @pytest.mark.req("L1")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_an_experiment_that_is_stopped_goes_on_to_the_table_of_an_undisturbed_one(how: signal.Signals):
+def test_an_experiment_that_is_stopped_continues_to_the_table_of_an_undisturbed_one(how: signal.Signals):
     answers = {row["task"]: row["answer"] for row in TASKS}
     student, most = Student(answers), [10_000]
     with ModelServer(student) as server:

@@ -128,7 +128,7 @@ def waited_for(server, questions, process):
 
 @pytest.mark.slow
 @pytest.mark.req("I6")
-def test_a_run_that_was_stopped_goes_on_where_it_stood(capsys, caplog):
+def test_a_stopped_run_continues_where_it_was(capsys, caplog):
     with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
         process = started(server, "Add.", "--state", "runs.db", "--thread", "a", "--store", "lessons.db")
         waited_for(server, 3, process)

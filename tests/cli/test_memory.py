@@ -176,7 +176,7 @@ def test_the_lessons_are_counted(told):
 
 
 @pytest.mark.req("D15")
-def test_what_happened_to_a_lesson_is_told(ids, told):
+def test_what_happened_to_a_lesson_is_reported(ids, told):
     told("approve", ids[0])
     told("retire", ids[0], "--why", "the calendar takes dates now")
     assert [one["action"] for one in told("history", ids[0], "--json")] == ["added", "approved", "retired"]
@@ -217,7 +217,7 @@ def test_a_store_with_runs_and_no_lessons_says_so(told, capsys):
     assert "there are runs in team/ada, `memory runs` lists them" in capsys.readouterr().err
 
 
-def test_what_a_lesson_rests_on_is_shown_beside_it(told):
+def test_what_a_lesson_rests_on_is_shown_next_to_it(told):
     failed = Failure(signal="tool_error", evidence="busy_times failed: '3 March' is not a weekday")
     with FaissStore("lessons.db") as store:
         book = LessonBook(store, PLACE)
@@ -272,7 +272,7 @@ def test_a_damaged_lesson_does_not_hide_the_others_and_can_go(told, caplog):
     assert not caplog.text
 
 
-def test_what_is_hidden_in_a_text_reaches_no_terminal_and_is_told_in_json(told):
+def test_what_is_hidden_in_a_text_reaches_no_terminal_and_is_reported_in_json(told):
     hidden = "Read\u202e the\x9b31m units\U000e0041 first，会议."
     with FaissStore("lessons.db") as store:
         [item] = [LessonBook(store, PLACE).add(Lesson(kind="rule", text="Read the units first."))]
@@ -435,7 +435,7 @@ def test_a_missing_file_is_an_error_and_is_not_created(refused, here, verb):
     assert not list(here.iterdir())
 
 
-def test_what_is_no_store_is_refused_and_untouched(refused, here):
+def test_a_file_that_is_not_a_store_is_refused_and_untouched(refused, here):
     (here / "text.db").write_text("dear diary, " * 200)
     (here / "empty.db").touch()
     sqlite3.connect("other.db").execute("CREATE TABLE t (x)").connection.close()

@@ -21,7 +21,7 @@ POSTGRES = "POSTGRES_DSN"
 TEXT = "Give the calendar a weekday, never a date."
 
 
-def test_without_its_package_it_is_said_what_to_install(capsys, monkeypatch):
+def test_without_its_package_the_error_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "langgraph.store.postgres", None)
     assert main(["memory", "list", "--store", "postgresql://me:secret@db/lessons"]) == 2
     err = capsys.readouterr().err
@@ -39,7 +39,7 @@ def test_without_its_package_it_is_said_what_to_install(capsys, monkeypatch):
         ("lessons.db", "lessons.db"),
     ],
 )
-def test_a_password_is_never_told(address, told):
+def test_a_password_is_never_shown(address, told):
     assert told_place(address) == told
 
 
@@ -124,7 +124,7 @@ def test_a_file_is_copied_to_postgresql_and_back_with_everything(address, capsys
 
 
 @pytest.mark.external
-def test_a_server_that_is_not_there_is_told_in_a_line(capsys):
+def test_a_server_that_is_not_there_is_reported_in_a_line(capsys):
     pytest.importorskip("psycopg")
     assert main(["memory", "list", "--store", "postgresql://me:secret@127.0.0.1:9/lessons"]) == 1
     err = capsys.readouterr().err

@@ -47,7 +47,7 @@ def asked(policy, *argv, moods=()):
     return status
 
 
-def test_an_answer_is_told_and_the_run_counted(capsys):
+def test_an_answer_is_reported_and_the_run_counted(capsys):
     assert asked([say("It is eleven.")], "When?") == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == "   1  It is eleven."
@@ -57,7 +57,7 @@ def test_an_answer_is_told_and_the_run_counted(capsys):
 
 @pytest.mark.req("I6")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
-def test_the_trace_tells_calls_failures_reflections_lessons_and_the_answer(capsys, tools, protocol):
+def test_the_trace_shows_calls_failures_reflections_lessons_and_the_answer(capsys, tools, protocol):
     story = [call("add", a=-1, b=2), LEARNED, call("add", a=1, b=2), say("The sum is three.")]
     assert asked(story, "Add them.", *tools, "--protocol", protocol) == 0
     out = capsys.readouterr().out
@@ -96,19 +96,19 @@ def test_the_answer_is_told_word_by_word(protocol):
     assert words[:4] == ["1", "one", "two", "three"]
 
 
-def test_a_decision_that_cannot_stand_is_told_and_repaired_in_the_same_step(capsys, tools):
+def test_an_invalid_decision_is_reported_and_repaired_in_the_same_step(capsys, tools):
     assert asked([call("add", a="one", b=2), say("Enough.")], "Add.", *tools) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("   1  ✗ schema error: the input of 'add' does not fit")
     assert "      Enough." in lines
 
 
-def test_a_change_of_plan_is_told(capsys):
+def test_a_change_of_plan_is_reported(capsys):
     assert asked([replan("First the rooms."), say("Done.")], "Plan.", "--protocol", "json") == 0
     assert "   1  · replans: First the rooms." in capsys.readouterr().out
 
 
-def test_json_is_the_outcome_alone_and_the_trace_goes_beside_it(capsys):
+def test_json_is_the_outcome_alone_and_the_trace_goes_next_to_it(capsys):
     assert asked([say("十一点")], "When?", "--json") == 0
     out, err = capsys.readouterr()
     outcome = Outcome.model_validate(json.loads(out))
@@ -127,7 +127,7 @@ def test_a_run_that_fails_has_status_1_and_its_reason(capsys, tools):
     ("moods", "said"),
     [(["unauthorized"], "Incorrect API key"), (["error"] * 9, "failed: model error")],
 )
-def test_a_provider_that_does_not_answer_is_told_without_a_traceback(capsys, moods, said):
+def test_a_provider_that_does_not_answer_is_reported_without_a_traceback(capsys, moods, said):
     assert asked([say("x")], "When?", moods=moods) == 1
     out, err = capsys.readouterr()
     assert said in out
@@ -135,7 +135,7 @@ def test_a_provider_that_does_not_answer_is_told_without_a_traceback(capsys, moo
 
 
 @pytest.mark.usefixtures("asked_again_at_once")
-def test_nobody_there_is_told_once_and_without_a_traceback(capsys, caplog):
+def test_a_missing_server_is_reported_once_and_without_a_traceback(capsys, caplog):
     with ModelServer([]) as server:
         url = server.url
     assert main(["run", "When?", *MODEL, "--base-url", url]) == 1
@@ -144,7 +144,7 @@ def test_nobody_there_is_told_once_and_without_a_traceback(capsys, caplog):
     assert (err, caplog.text) == ("", "")
 
 
-def test_a_model_that_cannot_call_tools_is_told_with_the_way_out(capsys, tools):
+def test_a_model_that_cannot_call_tools_is_reported_with_the_way_out(capsys, tools):
     with ModelServer([say("Three.")], text_only=True) as server:
         where = (*MODEL, "--base-url", server.url)
         assert main(["run", "Add.", *tools, *where]) == 1
@@ -153,7 +153,7 @@ def test_a_model_that_cannot_call_tools_is_told_with_the_way_out(capsys, tools):
 
 
 @pytest.mark.parametrize("kept", [1, 4], ids=["the last step", "a step on the way"])
-def test_a_run_that_died_between_a_step_and_its_checkpoint_goes_on(capsys, tmp_path, kept):
+def test_a_run_that_died_between_a_step_and_its_checkpoint_continues(capsys, tmp_path, kept):
     pytest.importorskip("langgraph.checkpoint.sqlite")
     file = tmp_path / "runs.db"
     state = ("--state", str(file), "--thread", "monday")
@@ -195,7 +195,7 @@ def test_without_a_file_a_question_ends_the_run(capsys):
     assert "   1  ? asks: Which day?" in capsys.readouterr().out
 
 
-def test_without_the_package_for_runs_it_is_said_that_the_run_is_not_kept(capsys, monkeypatch, tmp_path):
+def test_without_the_package_for_runs_a_note_says_that_the_run_is_not_saved(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite.aio", None)
     assert asked([say("Fine.")], "Go.", "--state", "runs.db") == 0

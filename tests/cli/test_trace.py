@@ -42,7 +42,7 @@ def is_late(answer, _run):
     return None if "11" in answer else "That is too early."
 
 
-def test_a_refused_answer_is_told_with_its_complaint():
+def test_a_refused_answer_is_reported_with_its_complaint():
     plan = "Take the first hour after ten o'clock."
     assert lines_of(ScriptedModel([say("At 10."), reflection(plan), say("At 11.")]), [is_late]) == [
         "   1  At 10.",
@@ -62,19 +62,19 @@ def test_results_of_several_calls_say_whose_they_are():
     assert sorted(lines[2:4]) == ["      ← look: here is empty", "      ← look: there is empty"]
 
 
-def test_a_thought_is_told_before_its_call():
+def test_a_thought_is_shown_before_its_call():
     model = TextOnlyScriptedModel([calls(("look", {"where": "here"}), thought="Near first."), say("Nothing.")])
     assert lines_of(model)[:3] == ["   1  Near first.", '      → look(where="here")', "      ← here is empty"]
 
 
-def test_a_reflection_that_cannot_be_read_is_told():
+def test_a_reflection_that_cannot_be_read_is_reported():
     model = ScriptedModel([call("look", where="nowhere"), "no form", "again none", say("Nothing.")])
     lines = lines_of(model)
     at = lines.index("      ↻ reflects, but the reflection cannot be read")
     assert "no JSON object" in lines[at + 1]
 
 
-def test_a_reflection_without_a_plan_is_told_as_not_followed():
+def test_a_reflection_without_a_plan_is_reported_as_not_followed():
     lines = lines_of(ScriptedModel([say("At 10."), reflection("")]), [is_late])
     assert "      · not followed: no plan" in lines
     assert lines[-2].startswith("      ✗ failed: no plan")
@@ -87,7 +87,7 @@ def test_a_lesson_that_is_not_kept_says_why():
     assert any(line.startswith("      + lesson refused: Be careful. (") for line in lines)
 
 
-def test_a_refusal_is_told_as_one():
+def test_a_refusal_is_reported_as_one():
     model = ScriptedModel([AIMessage("", additional_kwargs={"refusal": "I will not."})])
     lines = lines_of(model)
     assert "   1  I will not." in lines

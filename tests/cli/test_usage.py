@@ -118,7 +118,7 @@ def slow_imports(argv: list[str], *more: str) -> set[str]:
     return {*SLOW_TO_IMPORT, *more} & set(done.stdout.splitlines()[-1].split())
 
 
-def test_what_a_validator_says_is_told_without_its_technicalities():
+def test_what_a_validator_says_is_reported_without_its_technicalities():
     with pytest.raises(ValueError, match="max_steps") as caught:
         Limits(max_steps=0)
     assert sentence(caught.value) == "max_steps: Input should be greater than or equal to 1"
@@ -127,7 +127,7 @@ def test_what_a_validator_says_is_told_without_its_technicalities():
     assert sentence(wrapped) == sentence(caught.value)
 
 
-def test_a_long_exception_is_told_by_its_first_paragraph():
+def test_a_long_exception_is_reported_by_its_first_paragraph():
     assert sentence(ValueError("It is\nwrong.\n\nSee the manual.")) == "It is wrong."
     assert len(sentence(ValueError("x" * 9000))) < 500
 

@@ -88,7 +88,7 @@ async def test_no_call_of_ours_blocks_the_event_loop(make: Make, thread: Thread,
 
 
 @pytest.mark.req("I6")
-async def test_a_store_without_async_doors_is_called_in_a_thread(make: Make) -> None:
+async def test_a_store_without_async_methods_is_called_in_a_thread(make: Make) -> None:
     on_the_loop, runs = of_threads()
 
     class Store(SqliteStore):
@@ -155,7 +155,7 @@ CANCELLED = {"model": "astream", "tool": "ainvoke", "check": "ainvoke", "reflect
         for door in ("ainvoke", "astream")
     ],
 )
-async def test_a_cancelled_run_leaves_a_checkpoint_that_goes_on(
+async def test_a_cancelled_run_leaves_a_checkpoint_that_continues(
     make: Make, thread: Thread, tmp_path: Path, door: str, where: str
 ) -> None:
     reached, hang = asyncio.Event(), True
@@ -222,7 +222,7 @@ async def test_a_cancelled_run_leaves_a_checkpoint_that_goes_on(
 @pytest.mark.req("I6", "I7")
 @pytest.mark.parametrize("where", ["model", "tool", "check"])
 @pytest.mark.parametrize("seconds", [None, 30.0])
-def test_an_interrupt_from_the_keyboard_leaves_a_run_that_goes_on(
+def test_an_interrupt_from_the_keyboard_leaves_a_run_that_continues(
     make: Make, thread: Thread, where: str, seconds: float | None
 ) -> None:
     pressed: list[str] = []
@@ -313,7 +313,7 @@ async def test_twenty_runs_at_once_mix_nothing(protocol: str) -> None:
 
 
 @pytest.mark.req("I8", "K8")
-async def test_an_agent_that_pauses_awaited_goes_on_after_another_loop_has_ended(make: Make, thread: Thread) -> None:
+async def test_an_agent_that_pauses_awaited_continues_after_another_loop_has_ended(make: Make, thread: Thread) -> None:
     def book(room: str) -> str:
         """Book a room."""
         return f"{room} is booked"

@@ -79,7 +79,7 @@ def test_a_killed_process_leaves_a_run_that_another_one_finishes_as_if_nothing_h
 @pytest.mark.slow
 @pytest.mark.timeout(320)
 @pytest.mark.req("I7")
-def test_whatever_the_moment_a_process_dies_another_one_goes_on(tmp_path: Path) -> None:
+def test_whatever_the_moment_a_process_dies_another_one_continues(tmp_path: Path) -> None:
     results = told(tmp_path, [])
     assert len(results["killed"]) > 40
     for killed in results["killed"]:

@@ -108,7 +108,7 @@ def test_a_turn_is_asked_for_once_paused_once_and_run_once_whatever_restarts(
 
 
 @pytest.mark.req("K8", "A5")
-def test_a_call_that_fails_beside_one_that_pauses_is_not_run_again(make: Make, thread: Thread) -> None:
+def test_a_call_that_fails_next_to_one_that_pauses_is_not_run_again(make: Make, thread: Thread) -> None:
     office, config = Office(), thread()
     office.breaks = ValueError("the calendar is closed")
     _, agent = make(decide, office.tools, protocol="tools", approve=["book"])
@@ -293,7 +293,7 @@ def test_waiting_for_a_person_is_not_counted_as_time_of_the_run(
 
 
 @pytest.mark.req("F13")
-def test_a_call_that_still_waits_beside_an_answered_one_has_not_run_out_of_time(make: Make, thread: Thread) -> None:
+def test_a_call_that_still_waits_next_to_an_answered_one_has_not_run_out_of_time(make: Make, thread: Thread) -> None:
     clock, office, config = Clock(), Office(), thread()
     turn = calls(("confirm", {"what": "the hour"}), ("confirm", {"what": "the room"}))
     _, agent = make([turn, say("Done.")], office.tools, protocol="tools", limits=Limits(deadline=60), clock=clock)
@@ -335,7 +335,7 @@ def test_a_pause_inside_a_call_with_a_time_limit_is_a_pause(make: Make, thread: 
 
 
 @pytest.mark.req("K8", "I8")
-def test_a_turn_waits_for_a_person_on_one_thread_while_others_go_on(make: Make, thread: Thread) -> None:
+def test_a_turn_waits_for_a_person_on_one_thread_while_others_continue(make: Make, thread: Thread) -> None:
     office = Office()
     _, agent = make(decide, office.tools, protocol="tools", approve=["book"])
     configs = [thread() for _ in range(4)]

@@ -222,7 +222,7 @@ def test_another_word_of_the_user_put_into_any_checkpoint_leads_to_an_outcome(
         pytest.param("json", "interrupt_before", marks=pytest.mark.slow),
     ],
 )
-def test_a_run_stopped_at_every_step_ends_as_one_that_was_not(
+def test_a_run_stopped_at_every_step_ends_like_an_uninterrupted_one(
     make: Make, thread: Thread, protocol: str, tmp_path: Path, pause: str
 ) -> None:
     whole_model, whole_agent = make(protocol=protocol)
@@ -249,7 +249,7 @@ def test_a_run_stopped_at_every_step_ends_as_one_that_was_not(
 
 
 @pytest.mark.req("I7")
-async def test_an_async_run_stopped_at_every_step_ends_as_one_that_was_not(
+async def test_an_async_run_stopped_at_every_step_ends_like_an_uninterrupted_one(
     make: Make, thread: Thread, protocol: str, tmp_path: Path
 ) -> None:
     config, given, steps = thread(), ASKED, 0
@@ -270,7 +270,7 @@ async def test_an_async_run_stopped_at_every_step_ends_as_one_that_was_not(
 
 
 @pytest.mark.req("F1", "I7")
-def test_a_run_that_goes_on_after_an_edit_keeps_to_its_limits(make: Make, thread: Thread, protocol: str) -> None:
+def test_a_run_that_continues_after_an_edit_keeps_to_its_limits(make: Make, thread: Thread, protocol: str) -> None:
     _, agent = make(protocol=protocol, limits=Limits(max_steps=1))
     config = thread()
     last = stopped(agent, config, "tool")

@@ -144,7 +144,7 @@ def test_two_differently_named_agents_do_not_mix_their_lessons(learning: Making)
 
 
 @pytest.mark.req("G1")
-def test_two_agents_share_their_lessons_when_told_to(learning: Making) -> None:
+def test_two_agents_share_lessons_with_the_same_namespace(learning: Making) -> None:
     memory = MemoryPolicy(namespace=("team",))
     store = InMemoryStore()
     written = office(learning(name="north", memory=memory), state=Books, store=store).invoke(ASKED)["outcome"]

@@ -86,7 +86,7 @@ async def test_in_a_swarm_it_hands_over_and_back_across_turns(valid: Callable[[A
 
 
 @pytest.mark.req("G1", "M4")
-def test_in_a_swarm_it_works_beside_a_plain_agent(learning: Callable[..., Any], valid: Callable[[Any], None]) -> None:
+def test_in_a_swarm_it_works_next_to_a_plain_agent(learning: Callable[..., Any], valid: Callable[[Any], None]) -> None:
     swarm = pytest.importorskip("langgraph_swarm")
     over = swarm.create_handoff_tool(agent_name="planner")
     front = create_agent(RoleModel(call("transfer_to_planner")), [over], name="front")

@@ -99,7 +99,7 @@ HANDOVERS = ["to_refunds", "to_refunds_briefly", "to_refunds_by_send"]
 @pytest.mark.req("G1")
 @pytest.mark.parametrize("handover", HANDOVERS)
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-async def test_a_handover_leaves_with_the_turn_its_answer_and_the_outcome(
+async def test_a_handoff_leaves_with_the_turn_its_answer_and_the_outcome(
     handover: str, way: str, valid: Callable[[Any], None]
 ) -> None:
     parent, refunds = desks(RoleModel(call(handover)))
@@ -134,7 +134,7 @@ def test_other_calls_of_the_turn_are_answered_too(handover: str, first: bool, va
 
 
 @pytest.mark.req("G1")
-def test_work_done_before_the_handover_is_the_parents_where_the_tool_says_so(valid: Callable[[Any], None]) -> None:
+def test_work_done_before_the_handoff_is_the_parents_where_the_tool_says_so(valid: Callable[[Any], None]) -> None:
     parent, _ = desks(RoleModel([call("look", what="receipt"), call("to_refunds")]))
     result = parent.invoke(ASKED)
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
@@ -143,7 +143,7 @@ def test_work_done_before_the_handover_is_the_parents_where_the_tool_says_so(val
 
 @pytest.mark.req("G1", "K8")
 @pytest.mark.parametrize("handover", HANDOVERS)
-def test_a_pause_beside_a_handover_comes_first_and_loses_nothing(
+def test_a_pause_next_to_a_handoff_comes_first_and_loses_nothing(
     handover: str, valid: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
@@ -159,7 +159,7 @@ def test_a_pause_beside_a_handover_comes_first_and_loses_nothing(
 
 
 @pytest.mark.req("G1")
-def test_a_parent_without_the_outcome_field_takes_a_handover_as_well(valid: Callable[[Any], None]) -> None:
+def test_a_parent_without_the_outcome_field_takes_a_handoff_as_well(valid: Callable[[Any], None]) -> None:
     class Plain(TypedDict, total=False):
         messages: Annotated[list[AnyMessage], add_messages]
 
@@ -175,7 +175,7 @@ def test_a_parent_without_the_outcome_field_takes_a_handover_as_well(valid: Call
 
 
 @pytest.mark.req("G1")
-def test_with_no_graph_above_a_handover_is_refused_with_the_reason(valid: Callable[[Any], None]) -> None:
+def test_with_no_graph_above_a_handoff_is_refused_with_the_reason(valid: Callable[[Any], None]) -> None:
     model = RoleModel([call("to_refunds"), say("I cannot hand over.")], reflection("Answer it yourself."))
     result = create_reflexion_agent(model, [to_refunds]).invoke(ASKED)
     answer = result["messages"][2]
@@ -201,7 +201,7 @@ def test_a_goto_inside_the_agent_is_refused_with_the_reason() -> None:
 
 
 @pytest.mark.req("G1")
-def test_a_handed_over_run_counts_neither_for_nor_against_a_lesson() -> None:
+def test_a_handed_off_run_counts_neither_for_nor_against_a_lesson() -> None:
     store = InMemoryStore()
     parent, _ = desks(RoleModel(call("to_refunds")), store=store)
     parent.invoke(ASKED)
@@ -239,7 +239,7 @@ def test_two_agents_hand_over_to_each_other_across_turns(valid: Callable[[Any], 
 
 @pytest.mark.req("G1")
 @pytest.mark.parametrize("form", ["tuples", "a new history", "a copy of the turn with one call"])
-def test_a_handovers_messages_may_come_in_any_form(form: str, valid: Callable[[Any], None]) -> None:
+def test_a_handoffs_messages_may_come_in_any_form(form: str, valid: Callable[[Any], None]) -> None:
     @tool
     def leave(
         state: Annotated[dict[str, Any], InjectedState], tool_call_id: Annotated[str, InjectedToolCallId]
@@ -266,7 +266,7 @@ def test_a_handovers_messages_may_come_in_any_form(form: str, valid: Callable[[A
 
 
 @pytest.mark.req("G1")
-def test_two_handovers_in_one_turn_tell_the_conversation_once(valid: Callable[[Any], None]) -> None:
+def test_two_handoffs_in_one_turn_have_the_conversation_once(valid: Callable[[Any], None]) -> None:
     class Appending(TypedDict, total=False):
         messages: Annotated[list[AnyMessage], operator.add]
         desk: str

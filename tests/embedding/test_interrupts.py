@@ -123,7 +123,7 @@ WAYS = [
 
 @pytest.mark.req("G1", "B7", "K8")
 @pytest.mark.parametrize(("kind", "protocol", "by_id"), WAYS)
-def test_a_pause_passes_through_two_parents_and_goes_on_after_a_restart(
+def test_a_pause_passes_through_two_parents_and_continues_after_a_restart(
     kind: str, protocol: str, by_id: bool, story: Callable[[str, str], Story], valid: Callable[[Any], None]
 ) -> None:
     told, reply = KINDS[kind]

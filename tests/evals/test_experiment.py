@@ -143,7 +143,7 @@ def test_no_task_gets_more_trials_or_reflections_than_asked_for(tried: Tried):
 
 
 @pytest.mark.req("L1")
-def test_what_is_done_is_not_asked_again(tried: Tried):
+def test_finished_tasks_are_not_run_again(tried: Tried):
     tasks = towns(6)
     tried(tasks[:4], taught(tasks), "cot")
     rest = taught(tasks)
@@ -203,7 +203,7 @@ def test_a_storm_of_429_loses_and_doubles_no_task(tried: Tried, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_task_that_breaks_costs_the_others_nothing_and_is_told(tried: Tried):
+def test_a_task_that_breaks_costs_the_others_nothing_and_is_reported(tried: Tried):
     tasks = towns(3)
     model = taught(tasks)
     with ModelServer(model, lambda question, _: "error" if "Harrow 1," in question.text else None) as server:
@@ -223,7 +223,7 @@ def test_a_wrong_key_stops_the_experiment_and_records_nothing(tried: Tried, tmp_
     assert not (tmp_path / "run" / "results.jsonl").exists()
 
 
-def test_the_right_answer_is_never_told_by_the_check():
+def test_the_check_never_reveals_the_right_answer():
     for task in load_tasks(SHIPPED):
         if task.check is None or "test_cases" not in str(task.check):
             verdict = check_for(task)("something else entirely", Run(task=task.task))
@@ -255,7 +255,7 @@ def test_the_shipped_tasks_can_be_tried_without_a_key(tried: Tried):
 
 
 @pytest.mark.req("L4")
-def test_lessons_outlive_a_task_only_where_they_are_asked_for(tried: Tried):
+def test_lessons_survive_a_task_only_where_they_are_asked_for(tried: Tried):
     store = InMemoryStore()
     tasks = towns(2)
     tried(tasks, taught(tasks, skill=0.0), "cot+reflexion", folder="without")
@@ -264,7 +264,7 @@ def test_lessons_outlive_a_task_only_where_they_are_asked_for(tried: Tried):
     assert {item.namespace[:2] for item in store.search((), limit=1000)} == {("evals", "cot+reflexion")}
 
 
-def test_the_transcript_tells_every_call_with_its_answer(tried: Tried, tmp_path: Path):
+def test_the_transcript_shows_every_call_with_its_answer(tried: Tried, tmp_path: Path):
     [task] = towns(1)
     model = taught([task], skill=0.0, hears_plan=1.0)
     tried([task], model, "cot+reflexion")

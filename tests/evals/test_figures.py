@@ -13,7 +13,7 @@ def results(setup: str, *solved_at: int | None, **fields: int) -> list[Result]:
 
 
 @pytest.mark.req("L1")
-def test_accuracy_is_told_by_trial():
+def test_accuracy_is_reported_by_trial():
     row = make_row("cot", results("cot", 1, 2, 2, None, input=90, output=10, reflections=1), trials=3)
     assert row.by_trial == (25, 75, 75)
     assert (row.tokens, row.reflections) == (pytest.approx(400 / 3), 1)
@@ -60,7 +60,7 @@ def test_a_gain_on_a_handful_of_tasks_may_be_chance():
         assert format_difference("react", found)[0].endswith(verdict)
 
 
-def test_two_runs_without_a_common_task_cannot_be_told_apart():
+def test_two_runs_without_a_common_task_cannot_be_distinguished():
     with pytest.raises(ValueError, match="share no task"):
         compare_results(results("cot", 1), [Result(setup="cot", task="other", solved_at=1)])
 

@@ -103,7 +103,7 @@ def test_a_token_budget_ends_the_loop_of_steps(run, desk, protocol):
 
 
 @pytest.mark.req("F13", "B11")
-def test_a_token_budget_holds_where_the_provider_tells_no_usage(run, desk, protocol):
+def test_a_token_budget_holds_if_the_provider_reports_no_usage(run, desk, protocol):
     desk.answers = lambda query: LookupError(f"{query}: " + "the shelf is empty, " * 40)
     model = RoleModel(lambda _: call("search", query=f"room {len(model.asked)}"), reflection(), usage=None)
     seen = run(model, [desk.search], protocol=protocol, limits={"token_budget": 900})
@@ -176,7 +176,7 @@ def slowly():
 
 @pytest.mark.req("F13")
 @pytest.mark.parametrize("slow", ["decide", "reflect", "check", "tool"])
-def test_nothing_that_hangs_outlasts_the_deadline_by_much(run, desk, slowly, slow):
+def test_nothing_that_hangs_exceeds_the_deadline_by_much(run, desk, slowly, slow):
     desk.answers = slowly("eleven") if slow == "tool" else desk.answers
     answer, said = slowly(say("10:00")) if slow == "decide" else say("10:00"), reflection()
     model = RoleModel([call("search", query="x"), answer], slowly(said) if slow == "reflect" else said)

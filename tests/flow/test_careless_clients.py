@@ -60,7 +60,7 @@ def test_a_call_that_cannot_be_read_is_a_parse_error(run, desk, fields):
 
 @pytest.mark.req("K1", "I5")
 @pytest.mark.parametrize("usage", [{"input_tokens": None, "output_tokens": None}, {"input_tokens": 3}, {}])
-def test_usage_that_is_not_told_costs_nothing(run, desk, usage):
+def test_unreported_usage_costs_nothing(run, desk, usage):
     reply = AIMessage("11:00").model_copy(update={"usage_metadata": usage})
     seen = run(Careless(replies=[reply]), [desk.search])
     assert (seen.answer, seen.outcome.usage.total) == ("11:00", usage.get("input_tokens") or 0)

@@ -82,7 +82,7 @@ def test_a_verdict_that_contradicts_its_score_says_so_among_its_issues(run, pass
 
 @pytest.mark.req("E4", "E8")
 @pytest.mark.parametrize(("given", "counts"), [(150, 100), (-3, 0), (float("nan"), 0), (Verdict(score=1000), 100)])
-def test_a_score_out_of_range_is_clamped_and_said(run, given, counts):
+def test_a_score_out_of_range_is_clamped_and_reported(run, given, counts):
     seen = run(RoleModel([say("x")]), checks=[lambda *_: given], limits=ONCE)
     (verdict,) = seen.outcome.attempts[0].verdicts
     assert verdict.score == counts
@@ -90,7 +90,7 @@ def test_a_score_out_of_range_is_clamped_and_said(run, given, counts):
 
 
 @pytest.mark.req("E1")
-def test_a_dimension_out_of_range_is_clamped_and_said_too(run):
+def test_a_dimension_out_of_range_is_clamped_and_reported_too(run):
     sides = {
         "clarity": Dimension(score=130, feedback="Plain."),
         "depth": Dimension(score=-1),
@@ -106,7 +106,7 @@ def test_a_dimension_out_of_range_is_clamped_and_said_too(run):
     ]
 
 
-def test_a_check_without_a_name_is_told_by_its_place(run):
+def test_a_check_without_a_name_is_named_by_its_position(run):
     checks = [lambda *_: None, lambda *_: "Too short."]
     seen = run(RoleModel(decide=say("11"), reflect=reflection()), checks=checks, limits={"max_attempts": 1})
     assert [one.check for one in seen.outcome.attempts[0].verdicts] == ["check 1", "check 2"]
@@ -235,7 +235,7 @@ def test_checks_that_ask_a_model_come_after_those_that_do_not(run):
 
 @pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("K1", "B11")
-def test_what_is_no_answer_is_never_judged(run, desk, protocol):
+def test_text_that_is_not_an_answer_is_never_judged(run, desk, protocol):
     judged = []
     down = RoleModel([call("search", query="x"), ConnectionError("down")])
     seen = run(down, [desk.search], protocol=protocol, checks=[lambda answer, _: judged.append(answer)])
@@ -308,7 +308,7 @@ async def test_a_check_may_have_both_doors_and_ask_the_agents_own_model():
 
 
 @pytest.mark.req("E3")
-def test_an_answer_that_a_person_edits_is_judged_anew_and_stands(run):
+def test_an_answer_that_a_person_edits_is_judged_again_and_stands(run):
     asked = []
 
     def on_the_hour(answer, _run):

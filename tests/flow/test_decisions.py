@@ -236,7 +236,7 @@ def test_a_model_of_plain_words_with_nothing_to_call_may_answer_in_plain_words(r
 
 
 @pytest.mark.req("A3", "B9")
-def test_a_reply_cut_off_at_its_longest_is_told_as_that(run, desk, protocol):
+def test_a_reply_cut_off_at_its_length_limit_is_reported_as_such(run, desk, protocol):
     ended = {"finish_reason": "length"}
     cut = AIMessage('{"thought": "Let me see' if protocol == "json" else "", response_metadata=ended)
     seen = run(RoleModel([cut, say("11:00")]), [desk.search], protocol=protocol)

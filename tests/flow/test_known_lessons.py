@@ -59,7 +59,7 @@ def test_a_like_task_has_the_lesson_before_anything_fails(run, shy, store, proto
 
 
 @pytest.mark.req("D4", "D19")
-def test_what_is_kept_is_the_situation_the_failure_and_the_lesson(run, shy, store):
+def test_an_episode_keeps_the_situation_the_failure_and_the_lesson(run, shy, store):
     wrote = first_run(run, shy, store)
     (lesson,) = LessonBook(store, PLACE).lessons()
     failure = wrote.outcome.failures[0]
@@ -144,7 +144,7 @@ def test_a_lesson_that_was_shown_and_failed_takes_the_reflection_deeper(run, shy
 
 
 @pytest.mark.req("C14")
-def test_a_lesson_that_was_shown_and_failed_is_told_to_the_reflection_and_has_lost(run, shy, store, reflected):
+def test_a_lesson_that_was_shown_and_failed_is_shown_to_the_reflection_and_has_lost(run, shy, store, reflected):
     first_run(run, shy, store)
     other = reflection("Leave the year out of the question.", memory_to_write=[])
     model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")], other)
@@ -177,7 +177,7 @@ def test_patches_and_lessons_stand_together_and_nothing_twice(run, shy, store, d
 
 
 @pytest.mark.req("D6")
-def test_what_a_patch_says_already_is_not_recalled_beside_it(run, shy, store, decided):
+def test_what_a_patch_says_already_is_not_recalled_next_to_it(run, shy, store, decided):
     first_run(run, shy, store)
     patched = reflection("Give the calendar a plain weekday name!")
     unread = [AIMessage(""), AIMessage("")]

@@ -80,7 +80,7 @@ def test_other_arguments_are_no_loop(run, desk, protocol):
 
 
 @pytest.mark.req("A6")
-def test_counting_starts_anew_after_a_reflection(run, desk, protocol, advice):
+def test_counting_starts_again_after_a_reflection(run, desk, protocol, advice):
     model = RoleModel([*[call("search", query="Tuesday")] * 4, say("11:00")], advice)
     seen = run(model, [desk.search], protocol=protocol)
     assert seen.signals == ["loop", "loop"]

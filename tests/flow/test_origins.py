@@ -49,13 +49,13 @@ def test_what_a_model_alone_judged_is_judged():
 
 
 @pytest.mark.req("A9")
-def test_what_a_function_refuses_is_verified_whatever_a_judge_adds():
+def test_a_rejection_by_a_function_is_verified_whatever_a_judge_adds():
     assert learned([eleven]) == {"rule": "verified", "strategy": "verified"}
     assert learned([rule(eleven), judge()]) == {"rule": "verified", "strategy": "verified"}
 
 
 @pytest.mark.req("A9")
-def test_what_a_person_refuses_is_told():
+def test_a_rejection_by_a_person_is_reported():
     replies = {"refuse": "It touches a busy time."}, True
     assert learned([human_review()], *replies) == {"rule": "told", "strategy": "told"}
 

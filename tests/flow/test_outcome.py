@@ -25,7 +25,7 @@ class WrongKeyError(Exception):
 
 
 @pytest.mark.req("I1", "B11")
-def test_an_outcome_tells_the_whole_run(run, desk, protocol):
+def test_an_outcome_describes_the_whole_run(run, desk, protocol):
     desk.answers = lambda query: LookupError("no such day") if query == "x" else "eleven"
     lesson = {"kind": "rule", "text": "Give the calendar a plain weekday name.", "when": "looking up a day", "tags": []}
     plans = [reflection("Give the weekday.", memory_to_write=[lesson]), reflection("Take the next free hour.")]
@@ -52,7 +52,7 @@ def test_an_outcome_tells_the_whole_run(run, desk, protocol):
 
 
 @pytest.mark.req("I1", "I5", "B11")
-def test_what_reflections_cost_is_told_apart(run, desk, protocol):
+def test_the_cost_of_reflections_is_counted_separately(run, desk, protocol):
     desk.answers = lambda _: LookupError("no such day")
     model = RoleModel([call("search", query="x"), say("11:00")], reflection(), usage=(70, 30))
     seen = run(model, [desk.search], protocol=protocol)
@@ -78,7 +78,7 @@ def test_each_attempt_has_its_time_its_score_and_its_cost(run, protocol, advice)
 
 @pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("I2", "B11")
-def test_attempts_are_told_where_the_run_ended_badly(run, protocol):
+def test_attempts_are_listed_if_the_run_ended_badly(run, protocol):
     model = RoleModel([say("10:00"), ConnectionError("down")], reflection())
     outcome = run(model, checks=[lambda *_: 40], protocol=protocol).outcome
     assert outcome.stop_reason == "model_error"
@@ -97,7 +97,7 @@ def test_attempts_are_kept_where_the_run_raised(protocol):
 
 
 @pytest.mark.req("I5", "I6")
-def test_every_call_beside_the_decisions_is_quiet_and_has_a_name_of_its_own():
+def test_every_call_except_decisions_is_quiet_and_has_its_own_name():
     called = []
 
     class Listener(BaseCallbackHandler):
@@ -143,7 +143,7 @@ async def test_a_model_that_a_check_asks_is_not_heard_by_the_user_and_is_paid_fo
 
 
 @pytest.mark.req("I3", "I5", "B11")
-def test_each_round_is_told_with_what_was_asked_answered_read_and_decided_and_is_not_kept(run, desk, protocol):
+def test_each_round_is_reported_with_what_was_asked_answered_read_and_decided_and_is_not_kept(run, desk, protocol):
     model = RoleModel([call("look_up", query="x"), call("search", query="Tuesday"), say("11:00")])
     seen = run(model, [desk.search], protocol=protocol)
     told = seen.told("step")
@@ -220,7 +220,7 @@ async def test_every_mode_of_a_stream_ends_in_the_same_outcome():
 
 
 @pytest.mark.req("I1", "F3", "J1")
-def test_a_refusal_is_the_answer_and_told_as_what_it_is(run):
+def test_a_refusal_is_the_answer_and_reported_as_such(run):
     refusal = AIMessage("", additional_kwargs={"refusal": "I can't help with that."})
     seen = run(RoleModel([refusal]), name="planner")
     assert seen.messages[-1].name == "planner"

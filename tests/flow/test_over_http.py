@@ -135,7 +135,7 @@ def test_a_provider_that_gives_endings_is_expected_to_give_one_each_time(run, de
 @pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("A3", "F11", "B8", "B14")
 @pytest.mark.parametrize(("protocol", "mood"), both_ways(LASTING, "json"))
-def test_a_lasting_fault_ends_in_an_outcome_that_tells_what_was_done(run, desk, serve, protocol, mood):
+def test_a_lasting_fault_ends_in_an_outcome_that_reports_what_was_done(run, desk, serve, protocol, mood):
     server = serve(story(), lambda _question, number: mood if number else None)
     seen = run(server.chat(max_retries=1), [desk.search], protocol=protocol)
     assert seen.ending == ("failure", "model_error")
@@ -155,7 +155,7 @@ def test_the_client_waits_as_the_provider_says(run, serve):
 
 
 @pytest.mark.req("A3")
-def test_a_wrong_key_is_raised_as_it_is(run, desk, serve, protocol):
+def test_a_wrong_key_is_raised_unchanged(run, desk, serve, protocol):
     server = serve(story(), ["unauthorized"] * 9)
     with pytest.raises(openai.AuthenticationError):
         run(server.chat(), [desk.search], protocol=protocol)
@@ -186,7 +186,7 @@ def test_a_decision_that_stays_spoilt_is_reflected_on_and_then_ends_the_run(run,
 
 
 @pytest.mark.req("A3", "I1")
-def test_a_refusal_is_the_answer_and_told_as_one(run, desk, serve, protocol):
+def test_a_refusal_is_the_answer_and_reported_as_one(run, desk, serve, protocol):
     server = serve(story(), [None, "refusal"])
     seen = run(server.chat(), [desk.search], protocol=protocol)
     assert seen.answer == seen.outcome.answer == "I can't help with that."

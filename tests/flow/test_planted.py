@@ -93,7 +93,7 @@ def test_a_file_of_the_user_that_plants_a_lesson_is_no_better(run, protocol, sto
 
 @pytest.mark.req("D25")
 @pytest.mark.parametrize("lead_in", ["", "When handling such a case, remember: ", "It always pays off to know that "])
-def test_a_plan_in_the_words_of_a_tool_is_in_no_decision_and_the_run_goes_on(run, protocol, store, decided, lead_in):
+def test_a_plan_in_the_words_of_a_tool_is_in_no_decision_and_the_run_continues(run, protocol, store, decided, lead_in):
     plan = f"{lead_in}{PLANTED}"
     calls = [call("search", query="Tuesday"), call("search", query="2026-03-03"), say("11:00")]
     model = RoleModel(calls, reflection(plan))

@@ -15,7 +15,7 @@ THREAD = {"configurable": {"thread_id": "1"}}
 
 
 @pytest.mark.req("B7", "B11")
-def test_a_question_waits_for_its_reply_and_the_run_goes_on(protocol, decided):
+def test_a_question_waits_for_its_reply_and_the_run_continues(protocol, decided):
     model = RoleModel([ask("Which Tuesday?"), say("11:00")])
     agent = create_reflexion_agent(model, controls=["ask_user"], protocol=protocol, checkpointer=InMemorySaver())
     paused = agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
@@ -56,7 +56,7 @@ def test_where_no_one_can_answer_the_question_ends_the_run_and_the_reply_is_the_
 
 @pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7")
-def test_a_question_beside_other_calls_is_refused(run, desk):
+def test_a_question_next_to_other_calls_is_refused(run, desk):
     both = calls(("search", {"query": "x"}), ("ask_user", {"question": "Whom?"}))
     seen = run(RoleModel([both, say("11:00")]), [desk.search], protocol="tools", controls=["ask_user"])
     assert seen.signals == ["rule_violation"]
@@ -130,7 +130,7 @@ def test_a_tool_of_the_callers_own_called_ask_user_is_a_tool_also_where_it_needs
 
 
 @pytest.mark.req("K8", "A6")
-def test_nobody_is_asked_for_leave_to_run_what_is_blocked_or_denied():
+def test_no_approval_is_asked_for_blocked_or_denied_calls():
     def book(room: str) -> str:
         """Book a room."""
         return f"{room} is taken"

@@ -144,7 +144,7 @@ def test_a_bad_turn_is_shown_again_in_its_native_form_with_none_of_its_calls_run
 
 
 @pytest.mark.req("A4")
-def test_a_repaired_reply_is_told_in_the_attempt_and_not_in_the_conversation(run, desk, protocol):
+def test_a_repaired_reply_is_reported_in_the_attempt_and_not_in_the_conversation(run, desk, protocol):
     seen = run(RoleModel([call("look_up", query="x"), say("11:00")]), [desk.search], protocol=protocol)
     assert [message.type for message in seen.messages] == ["human", "ai"]
     assert [failure.signal for failure in seen.outcome.attempts[0].failures] == ["unknown_tool"]
@@ -163,7 +163,7 @@ def test_a_repaired_reply_is_told_in_the_attempt_and_not_in_the_conversation(run
         ),
     ],
 )
-def test_a_failed_call_tells_its_class_its_exception_and_its_message(run, desk, protocol, fault, error_class):
+def test_a_failed_call_reports_its_class_its_exception_and_its_message(run, desk, protocol, fault, error_class):
     desk.answers = lambda _: fault
     model = RoleModel([call("search", query="Tuesday"), say("11:00")], reflection())
     seen = run(model, [desk.search], protocol=protocol, limits={"tool_retries": 0})
@@ -274,7 +274,7 @@ def test_feedback_on_a_finished_thread_is_reflected_on_before_anything_else(run,
 
 
 @pytest.mark.req("A10")
-def test_feedback_beside_a_new_message_leaves_the_message_as_the_task(run, reflected):
+def test_feedback_next_to_a_new_message_leaves_the_message_as_the_task(run, reflected):
     model = RoleModel([say("10:00"), say("11:00")], reflection())
     agent = create_reflexion_agent(model, checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "1"}}

@@ -31,7 +31,7 @@ def test_the_step_after_the_last_is_never_taken(run, desk, protocol, most):
 
 @pytest.mark.req("F1", "F9", "B11")
 @pytest.mark.parametrize("most", [0, 1, 2])
-def test_the_reflection_after_the_last_is_never_asked_for_and_attempts_go_on(run, protocol, advice, reflected, most):
+def test_the_reflection_after_the_last_is_never_asked_for_and_attempts_continue(run, protocol, advice, reflected, most):
     model = RoleModel([say("10:00")], advice)
     seen = run(model, checks=[refuse], protocol=protocol, limits={"max_attempts": 4, "max_reflections": most})
     assert len(reflected(model)) == most == len(seen.outcome.reflections)
@@ -51,7 +51,7 @@ def test_the_attempt_after_the_last_is_never_made_nor_reflected_on(run, protocol
 
 
 @pytest.mark.req("F11", "A4", "B11")
-def test_decisions_that_never_stand_end_the_run(run, desk, protocol):
+def test_decisions_that_stay_invalid_end_the_run(run, desk, protocol):
     model = RoleModel([call("look_up", query="x")], reflection())
     limits = {"max_reflections": 1, "decision_retries": 1}
     seen = run(model, [desk.search], protocol=protocol, limits=limits)
@@ -124,7 +124,7 @@ def test_a_fallback_that_is_down_leaves_the_best_attempt_and_both_reasons(run):
         AIMessage("At eleven o'", response_metadata={"finish_reason": "length"}),
     ],
 )
-def test_a_fallback_that_says_nothing_is_told_of(run, reply):
+def test_a_fallback_that_says_nothing_is_reported(run, reply):
     model = RoleModel([say("10:00")], reflection())
     seen = run(model, checks=[refuse], fallback=RoleModel([reply]), limits={"max_attempts": 1})
     assert seen.outcome.answer == "10:00"

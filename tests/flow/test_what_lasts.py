@@ -17,7 +17,7 @@ def look(day: str) -> str:
 
 @pytest.mark.req("E8", "F11")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
-def test_a_complaint_is_told_until_the_next_answer_also_across_calls(protocol):
+def test_a_complaint_is_shown_until_the_next_answer_also_across_calls(protocol):
     model = RoleModel(
         decide=[say("10:00"), call("look", day="Monday"), call("look", day="Friday"), say("11:00"), say("x")]
     )

@@ -66,7 +66,7 @@ def test_what_the_advice_gives_away_of_the_answer_is_left_out(run, plan, left):
 
 
 @pytest.mark.req("D9", "D4")
-def test_a_strategy_stands_beside_the_rule_of_the_same_reflection(run):
+def test_a_strategy_stands_next_to_the_rule_of_the_same_reflection(run):
     store = InMemoryStore()
     memo = {"kind": "rule", "text": "Rule out each hour that somebody is busy.", "when": "planning an hour", "tags": []}
     plan = reflection(PLAN, memory_to_write=[memo])

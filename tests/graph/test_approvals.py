@@ -124,7 +124,7 @@ def test_settings_that_make_no_sense_are_refused_when_the_agent_is_built(approve
 
 @pytest.mark.req("G1", "B11")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
-def test_a_call_of_the_callers_own_tool_ends_the_run_and_its_result_goes_on(protocol):
+def test_a_call_of_the_callers_own_tool_ends_the_run_and_its_result_starts_the_next(protocol):
     turns = [call("locate", exact=1), call("locate", exact=True)]
     agent = agent_with((), *turns, tools=[LOCATE, read], protocol=protocol)
     result = agent.invoke(ASKED, CONFIG)

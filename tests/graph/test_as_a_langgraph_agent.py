@@ -170,7 +170,7 @@ async def test_batch_runs_each_input_apart() -> None:
         assert [result["messages"][-1].text for result in results] == ["echo 0", "echo 1", "echo 2"]
 
 
-def test_a_thread_goes_on_with_what_was_said() -> None:
+def test_a_thread_continues_with_its_messages() -> None:
     agent = create_reflexion_agent(ScriptedModel(["one", "two"]), checkpointer=InMemorySaver())
     agent.invoke(HELLO, THREAD)
     result = agent.invoke({"messages": [("user", "and?")]}, THREAD)
@@ -184,7 +184,7 @@ def test_a_thread_goes_on_with_what_was_said() -> None:
 @pytest.mark.req("I6")
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom", "debug", "tasks", "checkpoints"])
 @pytest.mark.parametrize("door", ["stream", "astream"])
-async def test_every_stream_mode_tells_the_run(mode: Any, door: str) -> None:
+async def test_every_stream_mode_shows_the_run(mode: Any, door: str) -> None:
     agent = searching(checkpointer=InMemorySaver())
     if door == "stream":
         told = list(agent.stream(HELLO, THREAD, stream_mode=mode))
@@ -222,7 +222,7 @@ async def test_events_name_the_nodes_the_model_and_the_tools() -> None:
     assert "done and dusted" in "".join(told)
 
 
-def test_streamed_tokens_tell_whose_they_are() -> None:
+def test_streamed_tokens_name_their_agent() -> None:
     seen = {where.get("lc_agent_name") for _, where in searching(name="planner").stream(HELLO, stream_mode="messages")}
     assert seen == {"planner"}
     seen = {where.get("lc_agent_name") for _, where in searching().stream(HELLO, stream_mode="messages")}
@@ -233,7 +233,7 @@ def test_streamed_tokens_tell_whose_they_are() -> None:
 
 
 @pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_run_stops_before_or_after_any_node_and_goes_on(door: str) -> None:
+async def test_a_run_stops_before_or_after_any_node_and_continues(door: str) -> None:
     agent = searching(checkpointer=InMemorySaver())
 
     async def go(given: Any, **settings: Any) -> Any:

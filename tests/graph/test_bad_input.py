@@ -63,7 +63,7 @@ def test_a_tool_without_words_is_named() -> None:
 
 
 @pytest.mark.parametrize("tools", [None, iter([search, {"type": "web_search"}])])
-def test_tools_may_be_none_at_all_or_come_one_by_one(tools: Any) -> None:
+def test_tools_may_be_none_or_an_iterator(tools: Any) -> None:
     model = RoleModel([call("search", query="x") if tools else "done", "done"])
     result = make(model=model, tools=tools).invoke(HELLO)
     assert (result["messages"][-1].text, len(model.asked[0].tools)) == ("done", 2 if tools else 0)
@@ -109,7 +109,7 @@ def test_names_of_tools_that_do_not_exist_are_refused(setting: str) -> None:
 
 
 @pytest.mark.req("K8")
-def test_names_may_come_one_by_one_and_hold_all_the_same() -> None:
+def test_names_may_come_from_an_iterator() -> None:
     model = RoleModel([call("search", query="x"), "done"], reflection())
     agent = make(model=model, deny=iter(["search"]), controls=iter(["replan"]))
     result = agent.invoke(HELLO)
@@ -200,7 +200,7 @@ def test_a_policy_out_of_range_is_named_with_its_value(name: str, value: Any) ->
         ("context_schema", 7),
     ],
 )
-def test_what_is_no_store_no_clock_and_no_name_is_refused(setting: str, value: object) -> None:
+def test_an_invalid_store_clock_or_name_is_refused(setting: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"`{setting}` must be a .*, got {value!r}"):
         make(**{setting: value})
 
@@ -215,13 +215,13 @@ def test_what_is_no_store_no_clock_and_no_name_is_refused(setting: str, value: o
         ("store", "lessons.db", r"for a file give FaissStore\('lessons.db'\)"),
     ],
 )
-def test_what_is_nearly_right_is_refused_with_the_way_out(setting: str, value: object, way_out: str) -> None:
+def test_a_nearly_right_value_is_refused_with_a_hint(setting: str, value: object, way_out: str) -> None:
     with pytest.raises(ValueError, match=rf"`{setting}` must be a .*: {way_out}"):
         make(**{setting: value})
 
 
 @pytest.mark.parametrize("told", [datetime(2026, 3, 3), 1772528400.0])
-def test_a_clock_that_tells_no_aware_time_is_refused_before_any_call(told: Any) -> None:
+def test_a_clock_that_returns_no_aware_time_is_refused_before_any_call(told: Any) -> None:
     with pytest.raises(ValueError, match=r"`clock` must return an aware datetime, .*, got"):
         make(clock=lambda: told).invoke(HELLO)
 
@@ -280,7 +280,7 @@ def test_a_providers_own_tool_that_would_never_be_offered_is_refused() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["xml", 7, None, ""])
-def test_a_protocol_nobody_speaks_is_refused(protocol: Any) -> None:
+def test_an_unknown_protocol_is_refused(protocol: Any) -> None:
     with pytest.raises(ValueError, match="`protocol`"):
         make(protocol=protocol)
 
@@ -308,7 +308,7 @@ def test_a_prompt_of_no_known_form_is_refused(prompt: Any) -> None:
         make(prompt=prompt)
 
 
-def test_a_setting_nobody_knows_is_refused() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(TypeError, match="hooks"):
         make(hooks=[])
 
@@ -332,7 +332,7 @@ def test_a_bad_or_unknown_prompt_file_fails_when_the_agent_is_made(
 
 
 @pytest.mark.parametrize("folder", [7, "", b"words", ["words"], "x" * 5000])
-def test_what_is_no_folder_of_prompts_is_told(folder: Any) -> None:
+def test_a_path_that_is_not_a_folder_of_prompts_is_reported(folder: Any) -> None:
     with pytest.raises(PromptError, match="`prompts` must be a folder of text files"):
         make(prompts=folder)
 
@@ -357,7 +357,7 @@ def test_what_the_auditors_cannot_take_is_refused_by_its_name(setting: str, valu
         after_run(ScriptedModel([]), **{setting: value})
 
 
-def test_a_folder_of_prompts_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_folder_of_prompts_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match="nowhere"):
         make(prompts=tmp_path / "nowhere")
 

@@ -64,12 +64,12 @@ def test_it_keeps_to_the_namespace_of_the_run() -> None:
 
 
 @pytest.mark.parametrize("asked", [{}, {"agent": " "}])
-def test_whose_lessons_has_to_be_said(asked: Any) -> None:
+def test_the_agent_must_be_named(asked: Any) -> None:
     with pytest.raises(ValueError, match=r'say whose lessons: \{"agent": NAME\}'):
         create_distill_graph().invoke(asked)
 
 
-def test_a_name_that_is_no_model_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_model_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="provider:model"):
         create_distill_graph(":x", store=filled("reflexion", "planner")).invoke({"agent": "planner"})
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -67,7 +67,7 @@ def test_a_model_bound_to_a_denied_tool_too_is_fine() -> None:
     assert answer(searching().bind_tools([search, lookup]), tools=[search, lookup], deny=["lookup"]) == "done"
 
 
-def test_settings_bound_to_a_model_stay_beside_the_tools() -> None:
+def test_settings_bound_to_a_model_stay_with_the_tools() -> None:
     model = searching()
     assert answer(model.bind(stop=["END"])) == "done"
     assert model.asked[0].tools == ["search"]
@@ -236,7 +236,7 @@ def test_a_chosen_model_may_be_a_name_or_bound_already(monkeypatch: pytest.Monke
         assert answer(lambda _state, _runtime: "openai:local") == "over the wire"
 
 
-def test_what_the_choosing_function_raises_is_raised_as_it_is() -> None:
+def test_an_exception_of_the_model_function_is_raised_unchanged() -> None:
     def choose(_state: Any, _runtime: Any) -> Any:
         raise LookupError("no model today")
 
@@ -305,7 +305,7 @@ def test_a_name_of_another_provider_without_langchain_says_what_to_install(monke
         create_reflexion_agent("anthropic:claude-x")
 
 
-def test_a_provider_whose_package_is_missing_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_whose_package_is_missing_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain_mistralai", None)
     with pytest.raises(ModelError, match=r"'mistralai:large' cannot be made.*pip install"):
         create_reflexion_agent("mistralai:large")
@@ -319,7 +319,7 @@ def test_a_name_that_is_no_model_or_lacks_its_key_is_one_clear_error(name: str) 
         create_reflexion_agent(name)
 
 
-def test_a_model_that_cannot_call_tools_is_told_with_the_way_out() -> None:
+def test_a_model_that_cannot_call_tools_is_reported_with_the_way_out() -> None:
     with ModelServer([say("done")], text_only=True) as server:
         with pytest.raises(ModelInvalidRequestError, match="does not support tools") as refused:
             create_reflexion_agent(server.chat(), [search]).invoke(HELLO)
@@ -328,7 +328,7 @@ def test_a_model_that_cannot_call_tools_is_told_with_the_way_out() -> None:
 
 
 @pytest.mark.parametrize("model", [None, 7, {}, {"a": 7}, object()])
-def test_what_is_no_model_at_all_is_refused(model: Any) -> None:
+def test_anything_but_a_model_is_refused(model: Any) -> None:
     with pytest.raises(ValueError, match="`model`"):
         create_reflexion_agent(model)
 
@@ -377,7 +377,7 @@ def test_a_model_that_gives_the_same_id_to_all_it_says_loses_nothing_said_before
     assert [message.text for message in messages] == ["hello", "", "found x", "", "found y", "done"]
 
 
-def test_a_turn_said_again_word_for_word_ends_the_run_with_its_results() -> None:
+def test_a_turn_repeated_word_for_word_ends_the_run_with_its_results() -> None:
     again = AIMessage("", id="same", tool_calls=[{"name": "search", "args": {"query": "x"}, "id": "a"}])
     result = create_reflexion_agent(ScriptedModel([again, again]), [search]).invoke(HELLO)
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool"]
@@ -385,7 +385,7 @@ def test_a_turn_said_again_word_for_word_ends_the_run_with_its_results() -> None
 
 
 @pytest.mark.parametrize("given", [None, 7, []])
-def test_a_function_that_gives_no_model_is_told_so(given: Any) -> None:
+def test_a_function_that_returns_no_model_is_an_error_that_says_so(given: Any) -> None:
     agent = create_reflexion_agent(lambda _state, _runtime: given)
     with pytest.raises(ValueError, match="The function given as `model` must return a chat model or its name, got"):
         agent.invoke({"messages": [("user", "hello")]})

@@ -131,7 +131,7 @@ def test_a_prompt_sees_the_conversation_and_the_callers_fields_and_nothing_priva
 
 
 @pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_what_a_prompt_raises_is_raised_as_it_is(door: str) -> None:
+async def test_an_exception_of_a_prompt_is_raised_unchanged(door: str) -> None:
     def prompt(_state: Any) -> list[Any]:
         raise LookupError("no such template")
 
@@ -147,7 +147,7 @@ def test_a_prompt_that_hides_the_conversation_costs_the_agent_none_of_it() -> No
 
 
 @pytest.mark.parametrize("given", [None, 7, [], {"messages": [("user", "hello")]}])
-def test_a_prompt_that_gives_no_messages_is_told_so(given: Any) -> None:
+def test_a_prompt_that_returns_no_messages_is_an_error_that_says_so(given: Any) -> None:
     with pytest.raises(ValueError, match="`prompt` must return messages or a text, got"):
         told(lambda _state: given)
 

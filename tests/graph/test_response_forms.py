@@ -125,7 +125,7 @@ def test_an_answer_that_reads_as_the_value_costs_no_further_call() -> None:
     assert len(model.asked) == 1
 
 
-def test_native_support_binds_the_schema_to_every_request_beside_the_tools() -> None:
+def test_native_support_binds_the_schema_to_every_request_next_to_the_tools() -> None:
     model = native(call("station", city="Oslo"), FITTING)
     assert run(model, Weather, [station])["structured_response"] == Weather(city="Oslo", degrees=21.5)
     assert [question.schema for question in model.asked] == [Weather.model_json_schema()] * 2
@@ -207,7 +207,7 @@ def test_over_http_a_tool_strategy_makes_the_requests_of_langchains_own_agent() 
     assert choices == [["required"] * 2] * 2
 
 
-def test_an_answer_called_beside_other_tools_or_with_wrong_fields_is_no_answer() -> None:
+def test_an_answer_called_next_to_other_tools_or_with_wrong_fields_is_no_answer() -> None:
     both = calls(("station", {"city": "Oslo"}), ("Weather", json.loads(FITTING)))
     wrong = call("Weather", city="Oslo")
     model = RoleModel(
@@ -259,7 +259,7 @@ def test_an_answer_that_never_fits_leaves_no_value() -> None:
     assert result.get("structured_response") is None
 
 
-def test_the_prompt_of_a_pair_is_said_where_the_answer_is_put_into_shape() -> None:
+def test_the_prompt_of_a_pair_is_used_when_the_answer_is_converted() -> None:
     model = ScriptedModel(["It is warm.", json.loads(FITTING)])
     run(model, ("Round to halves.", Weather))
     assert model.asked[1].system == "Round to halves."
@@ -318,7 +318,7 @@ def test_fallbacks_that_know_no_forms_are_asked_for_the_value_afterwards() -> No
 
 
 @pytest.mark.parametrize("form", [7, "Weather", int, object(), {}, {"words": 1}, ("prompt",), (Weather, "prompt"), []])
-def test_what_is_no_form_is_refused_when_the_agent_is_made(form: Any) -> None:
+def test_an_invalid_response_format_is_refused_when_the_agent_is_created(form: Any) -> None:
     with pytest.raises(ValueError, match="`response_format`"):
         create_reflexion_agent(ScriptedModel([]), response_format=form)
 

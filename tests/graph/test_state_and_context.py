@@ -160,7 +160,7 @@ async def test_a_field_more_goes_in_reaches_prompt_and_tools_and_comes_out(schem
     assert set(result) <= {"messages", "outcome", "city", "visits"}
 
 
-def test_reducers_of_the_callers_fields_work_and_fields_outlive_a_run_on_a_thread() -> None:
+def test_reducers_of_the_callers_fields_work_and_fields_survive_a_run_on_a_thread() -> None:
     agent = create_reflexion_agent(ScriptedModel(["one", "two"]), state_schema=Plain, checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
     agent.invoke({**HELLO, "visits": 2, "city": "Oslo"}, config)
@@ -237,7 +237,7 @@ def test_a_state_that_takes_a_name_of_ours_is_refused_by_that_name(name: str) ->
 
 
 @pytest.mark.parametrize("schema", [int, dict, {"city": str}, "state", 7])
-def test_what_is_no_state_is_refused(schema: Any) -> None:
+def test_anything_but_a_state_schema_is_refused(schema: Any) -> None:
     with pytest.raises(ValueError, match="`state_schema`"):
         create_reflexion_agent(ScriptedModel([]), state_schema=schema)
 
@@ -318,7 +318,7 @@ def test_a_namespace_takes_its_fields_from_the_configs_configurable_too() -> Non
     assert {namespace[:2] for namespace in store.list_namespaces()} == {("notes", "ada")}
 
 
-def test_no_context_at_all_has_the_defaults() -> None:
+def test_a_run_without_a_context_has_the_defaults() -> None:
     for schema in (Context, None, Settings, Visitor):
         assert create_reflexion_agent(ScriptedModel(["hi"]), context_schema=schema).invoke(HELLO)["messages"]
 
@@ -329,7 +329,7 @@ def test_the_context_shows_as_a_form() -> None:
     assert set(fields["properties"]) == {"user_id", "model"}
 
 
-def test_a_run_goes_on_with_the_state_it_was_given_after_a_pause() -> None:
+def test_a_run_continues_with_the_state_it_was_given_after_a_pause() -> None:
     agent = create_reflexion_agent(
         ScriptedModel([call("consult"), "done"]), [consult], state_schema=Object, checkpointer=InMemorySaver()
     )

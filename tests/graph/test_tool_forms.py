@@ -134,7 +134,7 @@ async def test_an_async_tool_works_under_ainvoke_and_says_so_under_invoke() -> N
         assert [question.role for question in model.asked] == ["decide"]
 
 
-async def test_a_class_whose_sync_door_says_that_there_is_none_is_told_apart_from_a_failing_tool() -> None:
+async def test_a_class_whose_sync_method_says_that_there_is_none_is_distinguished_from_a_failing_tool() -> None:
     class Slow(BaseTool):
         name: str = "slow"
         description: str = "Look up slowly."
@@ -273,7 +273,7 @@ def test_a_tool_that_returns_directly_gives_the_answer() -> None:
     assert len(model.asked) == 1
 
 
-def test_a_direct_answer_beside_other_calls_ends_the_run_with_every_call_answered() -> None:
+def test_a_direct_answer_next_to_other_calls_ends_the_run_with_every_call_answered() -> None:
     model = ScriptedModel([calls(("search", {"query": "x"}), ("quote", {"page": "/a"}), ("search", {"query": "y"}))])
     result = create_reflexion_agent(model, [quote, search]).invoke(HELLO)
     assert [message.text for message in result["messages"][2:]] == ["found x", "word for word: /a", "found y"]

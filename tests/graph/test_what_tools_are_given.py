@@ -309,7 +309,7 @@ def test_a_tool_that_pauses_may_update_the_state_when_it_is_answered() -> None:
         ),
     ],
 )
-async def test_what_no_other_arguments_would_mend_is_raised_and_never_reflected_on(
+async def test_an_error_that_other_arguments_cannot_fix_is_raised_and_never_reflected_on(
     wanting: Any, said: str, door: str
 ) -> None:
     model = RoleModel([call(wanting.__name__, **({"key": "x"} if wanting is see_store else {})), "done"])

@@ -64,7 +64,7 @@ def test_words_that_another_program_puts_in_its_place_are_looked_at_again(
 
 
 @pytest.mark.req("D15", "D17")
-def test_an_approval_outlives_being_retired_but_not_being_taken_back(book: LessonBook, trick: str) -> None:
+def test_an_approval_survives_being_retired_but_not_being_taken_back(book: LessonBook, trick: str) -> None:
     book.approve(trick)
     taken_back = book.history(trick)[-1].id
     book.retire(trick, "not now")
@@ -100,7 +100,7 @@ def test_an_approval_is_no_leave_to_bring_the_same_words_in_elsewhere(store: Bas
 
 
 @pytest.mark.req("D15", "D18")
-def test_why_a_lesson_is_hidden_is_said_of_each(book: LessonBook, clock: Any) -> None:
+def test_each_hidden_lesson_says_why(book: LessonBook, clock: Any) -> None:
     fine = book.add(Lesson(kind="rule", text="Read the units of a table first.", origin="told")).lesson
     assert fine is not None
     assert book.hidden(fine.id) is None

@@ -81,7 +81,7 @@ def test_a_book_that_cannot_be_is_refused_when_it_is_opened(made: dict[str, Any]
         LessonBook(**{"store": InMemoryStore(), **made})
 
 
-def test_a_books_clock_tells_an_aware_time() -> None:
+def test_a_books_clock_must_return_an_aware_time() -> None:
     book = LessonBook(InMemoryStore(), clock=lambda: datetime(2026, 3, 3))
     with pytest.raises(ValueError, match="`clock` must return an aware datetime"):
         book.add(RULE)

@@ -63,7 +63,7 @@ def test_a_view_of_the_store_shows_the_counts_as_they_are(book: LessonBook, stor
     assert "wins" not in lesson.value, "no zero that could be taken for the count"
 
 
-def test_every_finished_run_counts_as_shown_whatever_came_of_it(book: LessonBook, mine: str) -> None:
+def test_every_finished_run_counts_as_shown_whatever_its_result(book: LessonBook, mine: str) -> None:
     book.credit(run("r1", None, shown=[mine]))
     book.credit(run("r2", False, shown=[mine], stop_reason="deadline"))
     book.credit(run("r3", None, shown=[mine], status="needs_input", stop_reason="asked_user"))

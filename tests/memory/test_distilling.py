@@ -178,7 +178,7 @@ def test_what_is_only_judged_gives_way_at_once_and_is_back_when_the_pattern_is_u
     assert book.distill() == [], "what was taken back is not made again"
 
 
-def test_a_cluster_that_grew_is_summed_up_anew_from_its_lessons_never_from_its_summary(book: LessonBook) -> None:
+def test_a_cluster_that_grew_is_summed_up_again_from_its_lessons_never_from_its_summary(book: LessonBook) -> None:
     first = a_few(book)
     [old] = book.distill(lambda _: "Check meeting slots against every busy time of each guest's calendar first.")
     more = [

@@ -78,7 +78,7 @@ class OneDoor(InMemoryStore):
         raise NotImplementedError("there is no async door")
 
 
-async def test_a_store_without_async_doors_is_called_in_a_thread() -> None:
+async def test_a_store_without_async_methods_is_called_in_a_thread() -> None:
     store = OneDoor()
     await LessonBook(store).aadd(a_rule())
     assert [lesson.text for lesson in await LessonBook(store).alessons()] == [SLOT]
@@ -86,7 +86,7 @@ async def test_a_store_without_async_doors_is_called_in_a_thread() -> None:
     assert store.threads
 
 
-async def test_a_store_with_async_doors_is_never_called_by_the_others() -> None:
+async def test_a_store_with_async_methods_is_never_called_by_the_others() -> None:
     class Async(InMemoryStore):
         def batch(self, ops: Iterable[Op]) -> list[Result]:
             raise AssertionError("this would block the loop")
@@ -96,7 +96,7 @@ async def test_a_store_with_async_doors_is_never_called_by_the_others() -> None:
     assert len(await book.arecall("Propose a slot that is not busy.")) == 1
 
 
-async def test_a_fault_of_the_store_comes_through_as_it_is() -> None:
+async def test_an_error_of_the_store_is_raised_unchanged() -> None:
     class Down(InMemoryStore):
         def batch(self, ops: Iterable[Op]) -> list[Result]:
             raise ConnectionError("the store is down")

@@ -67,7 +67,7 @@ def test_without_a_name_the_latest_run_is_explained(book: LessonBook, clock: Any
 
 @pytest.mark.req("I5", "D4")
 @pytest.mark.parametrize("awaited", [False, True])
-async def test_an_agents_run_is_explained_whatever_its_door(awaited: bool) -> None:
+async def test_an_agents_run_is_explained_through_any_method(awaited: bool) -> None:
     store = InMemoryStore()
     policy = MemoryPolicy(namespace=("demo",))
     agent = create_reflexion_agent(ScriptedPlanner(), [busy_times], checks=[is_free], store=store, memory=policy)

@@ -112,7 +112,7 @@ def test_an_honest_lesson_passes(text: str) -> None:
 
 @pytest.mark.req("D2", "C13")
 @pytest.mark.parametrize(("text", "reason"), BAD)
-def test_what_would_help_nobody_is_refused_with_the_reason(text: str, reason: str) -> None:
+def test_a_useless_lesson_is_refused_with_the_reason(text: str, reason: str) -> None:
     assert reason in (said_of(text) or "")
 
 
@@ -138,7 +138,7 @@ def test_facts_and_preferences_may_name_what_they_are_about() -> None:
 
 
 @pytest.mark.req("C11", "C13")
-def test_a_plan_is_told_from_a_reminder_to_take_care() -> None:
+def test_a_plan_is_distinguished_from_a_reminder_to_take_care() -> None:
     for text in (
         "",
         "Be careful.",

@@ -86,14 +86,14 @@ def test_a_book_for_people_is_opened_by_the_same_fields_as_that_of_a_run(who: st
     assert again.namespace == book.namespace
 
 
-def test_a_book_of_nobody_is_refused() -> None:
+def test_a_book_with_an_invalid_namespace_is_refused() -> None:
     with pytest.raises(ValueError, match="`context` does not fill"):
         LessonBook(InMemoryStore(), namespace=("team", "{user_id}"))
     with pytest.raises(ValueError, match=r"without dots.*'ada\.b'.*as a field"):
         LessonBook(InMemoryStore(), namespace=("team", "ada.b"))
 
 
-def test_what_is_no_store_and_no_lesson_is_refused() -> None:
+def test_anything_but_a_store_or_a_lesson_is_refused() -> None:
     with pytest.raises(ValueError, match=r"`store` must be a LangGraph store, got 'lessons\.db'"):
         LessonBook("lessons.db")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"`add` takes a Lesson, got 'Be brief\.'"):

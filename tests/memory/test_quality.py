@@ -25,7 +25,7 @@ def benchmark(name: str) -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.req("D5")
-def test_the_book_ranks_better_than_words_with_letters_and_seldom_shows_what_does_not_fit() -> None:
+def test_the_book_ranks_better_than_words_with_letters_and_rarely_shows_what_does_not_fit() -> None:
     recall = benchmark("recall")
     for of, halves in (("", ("tune", "held")), ("long_", ("long tune", "long held"))):
         figures = recall.measured(of)

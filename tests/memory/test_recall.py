@@ -321,7 +321,7 @@ class OneLanguage:
 
 
 @pytest.mark.req("D5")
-def test_what_is_alike_to_a_model_without_being_so_is_noise() -> None:
+def test_similarity_of_unrelated_texts_is_noise() -> None:
     book = LessonBook(InMemoryStore(index={"dims": 32, "embed": OneLanguage(), "fields": ["text"]}), ("team",))
     for text in (*FIVE, *CHINESE):
         book.add(a_rule(text))
@@ -376,7 +376,7 @@ def test_an_occasion_that_every_task_meets_is_none(book_on: Any) -> None:
 
 
 @pytest.mark.req("D20", "D21")
-def test_what_holds_always_stands_beside_neither_its_successor_nor_its_opposite(book_on: Any) -> None:
+def test_what_holds_always_stands_next_to_neither_its_successor_nor_its_opposite(book_on: Any) -> None:
     book, lullaby = book_on(InMemoryStore()), "Compose a lullaby about penguins."
     old = book.add(Lesson(kind="project", text="Prices are in dollars.", name="currency", origin="told")).lesson
     book.add(Lesson(kind="project", text="Prices are in euros.", name="currency", origin="told"))

@@ -92,7 +92,7 @@ def test_lessons_for_other_occasions_of_a_like_failure_are_no_rivals(book: Lesso
     assert {lesson.text for lesson in found} == {BUSY, ROOM}
 
 
-def test_the_same_advice_in_other_words_stands_beside_it_and_shares_its_runs(book: LessonBook, clock: Any) -> None:
+def test_the_same_advice_in_other_words_stands_next_to_it_and_shares_its_runs(book: LessonBook, clock: Any) -> None:
     when = "handling a slot for a meeting"
     first = remedy(book, "Always ask the registrar when you handle a slot.", when=when, sources=["a"])
     clock.pass_by(minutes=1)
@@ -314,7 +314,7 @@ def test_lessons_of_one_run_belong_together_and_those_of_others_take_turns(book:
     assert len(recalled(book)) == 1
 
 
-def test_a_person_has_it_shown_all_the_same(book: LessonBook, clock: Any) -> None:
+def test_a_person_can_have_it_shown_anyway(book: LessonBook, clock: Any) -> None:
     lesson = remedy(book, BUSY)
     credited(book, clock, "lll", "r", shown=[lesson.id])
     book.approve(lesson.id)
@@ -337,7 +337,7 @@ def test_runs_without_it_say_that_it_helps_where_hardly_anything_does(book: Less
 # ---------------------------------------------------------------- before it fails
 
 
-def test_a_lesson_that_mended_its_failure_twice_is_shown_at_the_start_of_such_tasks(
+def test_a_lesson_that_fixed_its_failure_twice_is_shown_at_the_start_of_such_tasks(
     book: LessonBook, clock: Any
 ) -> None:
     lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")

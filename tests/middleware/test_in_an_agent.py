@@ -255,7 +255,7 @@ def test_the_answer_of_a_tool_that_gives_it_directly_is_checked_too():
 
 
 @pytest.mark.req("M1")
-def test_a_structured_response_beside_a_call_is_the_answer_that_is_checked():
+def test_a_structured_response_next_to_a_call_is_the_answer_that_is_checked():
     both = calls(("search", {"query": "Tuesday"}), ("Plan", {"hour": "10:00"}))
     model = RoleModel([both, call("Plan", hour="11:00")], reflection("Take the free hour, eleven."))
     outcome = agent_with(model, response_format=Plan).invoke(TASK)["outcome"]
@@ -307,7 +307,7 @@ def test_a_clean_run_sends_byte_for_byte_what_the_agent_sends_without_it(serve, 
 
 
 @pytest.mark.req("M5")
-def test_an_error_of_the_model_is_raised_as_it_is_without_the_middleware():
+def test_an_error_of_the_model_is_raised_as_without_the_middleware():
     with pytest.raises(ConnectionError, match="the line is dead"):
         agent_with(RoleModel(ConnectionError("the line is dead"))).invoke(TASK)
 
@@ -457,7 +457,7 @@ class Stop(AgentMiddleware[Any, Any, Any]):
 
 
 @pytest.mark.req("M2")
-def test_a_run_that_another_middleware_ends_is_told_as_what_it_is():
+def test_a_run_that_another_middleware_ends_is_reported_as_such():
     outcome = agent_with(hours(), Stop()).invoke(TASK)["outcome"]
     assert (outcome.status, outcome.stop_reason, outcome.answer) == ("unverified", "unchecked", "Enough.")
     assert "Another part of the agent ended the run" in outcome.reason

@@ -113,7 +113,7 @@ SHIPPED: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("name", [*SHIPPED, "all"])
 @pytest.mark.parametrize("way", ["sync", "async"])
 @pytest.mark.filterwarnings("ignore:.*unclosed file:pytest.PytestUnraisableExceptionWarning", "ignore:unclosed file")
-def test_it_learns_and_checks_beside_each_of_them(name, ours_first, way, tmp_path):
+def test_it_learns_and_checks_together_with_each_of_them(name, ours_first, way, tmp_path):
     wanted = list(SHIPPED) if name == "all" else [name]
     others, store, model = [SHIPPED[one](tmp_path) for one in wanted], InMemoryStore(), planner()
     agent = agent_with(model, others, ours_first=ours_first, store=store, checkpointer=InMemorySaver())
@@ -287,7 +287,7 @@ def test_what_a_reflection_is_shown_and_remembers_was_redacted_before():
 
 
 @pytest.mark.req("M5")
-def test_a_tool_that_pauses_goes_on_and_an_abandoned_run_leaves_nothing_open():
+def test_a_tool_that_pauses_continues_and_an_abandoned_run_leaves_nothing_open():
     @tool
     def confirm(what: str) -> str:
         """Ask a person."""

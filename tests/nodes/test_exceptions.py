@@ -88,7 +88,7 @@ def test_the_time_a_server_names_is_found_wherever_it_stands(fault, seconds):
 
 
 @pytest.mark.req("A5")
-def test_an_http_error_of_the_standard_library_tells_its_status_and_its_time():
+def test_an_http_error_of_the_standard_library_reports_its_status_and_its_time():
     headers = Message()
     headers["Retry-After"] = "7"
     with urllib.error.HTTPError("http://x", 429, "busy", headers, io.BytesIO()) as fault:
@@ -112,7 +112,7 @@ def test_a_time_that_cannot_be_read_is_as_if_none_were_named(named):
         "Requested tokens (5000) exceed context window of 4096",
     ],
 )
-def test_a_prompt_that_is_too_long_is_told_from_a_wrong_setting(said):
+def test_a_prompt_that_is_too_long_is_distinguished_from_a_wrong_setting(said):
     assert model_fault(Told(said, status_code=400)) == "overflow"
     assert model_fault(ValueError(said)) == "overflow"
     assert model_fault(Told(said, status_code=429)) == "model_error"

@@ -289,7 +289,7 @@ def test_statistics_read_a_sample_and_count_the_rest(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.req("O1")
-def test_the_sweep_command_may_run_on_a_schedule_beside_writers(
+def test_the_sweep_command_may_run_on_a_schedule_while_others_write(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, clock = tmp_path / "lessons.db", Clock()

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.req("O3")
-def test_the_page_on_scale_keeps_what_was_measured_apart_from_what_is_reckoned() -> None:
+def test_the_page_on_scale_separates_measured_figures_from_estimates() -> None:
     page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     measured, reckoned = page.split("## Measured")[1].split("## One database or many")
     assert "| 100,000 |" in measured

@@ -168,7 +168,7 @@ def test_everything_is_reached_by_keyboard(page: Any, book: LessonBook) -> None:
     assert page.evaluate("document.activeElement.textContent") == RULE
 
 
-def test_what_is_closed_while_it_is_read_again_stays_closed(page: Any) -> None:
+def test_a_lesson_closed_while_it_is_reloaded_stays_closed(page: Any) -> None:
     page.get_by_role("link", name=RULE).click()
     page.locator("#detail").get_by_role("heading", name=RULE).wait_for()
     held: list[Any] = []

@@ -88,7 +88,7 @@ def test_the_demo_runs_on_a_thread_learns_and_knows_it_the_next_time(shipped: st
 
 
 @pytest.mark.req("G1")
-def test_a_thread_goes_on_and_takes_feedback(shipped: str, client: Client) -> None:
+def test_a_thread_continues_and_takes_feedback(shipped: str, client: Client) -> None:
     here = client(shipped)
     thread = here.threads.create()["thread_id"]
     here.runs.wait(thread, "demo", input=asked(), context={"user_id": "ada"})

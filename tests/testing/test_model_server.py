@@ -95,7 +95,7 @@ def test_a_form_is_filled_by_every_method(method: Any) -> None:
         assert server.refused == []
 
 
-def test_roles_are_told_apart_over_the_wire() -> None:
+def test_roles_are_distinguished_over_the_wire() -> None:
     class Told(BaseModel):
         root_cause: str
         patch_prompt: str
@@ -197,7 +197,7 @@ def test_an_empty_answer_says_nothing(streamed: bool) -> None:
         assert (said.content, said.tool_calls) == ("", [])
 
 
-def test_a_refusal_comes_beside_the_content() -> None:
+def test_a_refusal_comes_next_to_the_content() -> None:
     with ModelServer(say(FINAL), ["refusal"]) as server:
         said = asked_in(server, streamed=False)
         assert (said.content, said.additional_kwargs["refusal"]) == ("", "I can't help with that.")
@@ -241,7 +241,7 @@ def test_an_answer_that_drops_midway_is_an_error(streamed: bool) -> None:
         assert asked_in(server, streamed).content == FINAL
 
 
-def test_a_stream_that_drops_midway_has_said_something() -> None:
+def test_a_stream_that_drops_midway_has_streamed_something() -> None:
     words: list[Any] = []
     with ModelServer(say(FINAL), ["dropped_midway"]) as server, pytest.raises(openai.APIConnectionError):
         words += (chunk.content for chunk in server.chat(max_retries=0).stream("When?") if chunk.content)
@@ -258,7 +258,7 @@ def test_garbage_is_no_answer(streamed: bool) -> None:
         assert asked_in(server, streamed).content == FINAL
 
 
-def test_an_overflow_is_told_by_its_code() -> None:
+def test_an_overflow_is_recognized_by_its_code() -> None:
     with ModelServer(say(FINAL), ["context_overflow"]) as server:
         with pytest.raises(openai.BadRequestError) as caught:
             server.chat().invoke("When?")

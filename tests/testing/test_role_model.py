@@ -71,7 +71,7 @@ def test_a_reflection_is_known_by_its_words(settings: dict[str, Any]) -> None:
     assert "Reflected." in str(roles().bind(**settings).invoke(prompt).content)
 
 
-def test_a_form_beside_free_tools_still_asks_for_a_decision() -> None:
+def test_a_form_next_to_free_tools_still_asks_for_a_decision() -> None:
     model = RoleModel(decide={"score": 3}, other=ValueError("not asked"))
     form = {"type": "json_schema", "json_schema": {"name": "Score", "schema": Score.model_json_schema()}}
     assert model.bind_tools([search], response_format=form).invoke("When?").content == '{"score": 3}'
@@ -115,7 +115,7 @@ def test_an_exception_is_a_policy_too() -> None:
         RoleModel(decide=ConnectionError).invoke("When?")
 
 
-def test_one_story_is_told_in_both_ways_of_speaking() -> None:
+def test_a_conversation_works_in_both_protocols() -> None:
     story = [call("search", query="x"), say("11:00")]
     native = RoleModel(decide=story).bind_tools([search])
     assert [native.invoke("Go.").tool_calls != [] for _ in story] == [True, False]
@@ -132,7 +132,7 @@ def test_a_plain_reflection_is_a_whole_one() -> None:
     assert made.confidence == 80
 
 
-def test_a_model_whose_script_holds_the_model_itself_is_told_in_a_word():
+def test_a_model_whose_script_contains_the_model_prints_only_its_name():
     class Actor(RoleModel):
         def act(self, question: Question) -> str:
             return "done"

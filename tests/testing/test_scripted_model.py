@@ -68,11 +68,11 @@ def wire_form(message: AIMessage) -> dict[str, Any]:
     }
 
 
-def test_text_is_said_as_it_is() -> None:
+def test_text_is_returned_unchanged() -> None:
     assert ScriptedModel(["eleven"]).invoke("When?").content == "eleven"
 
 
-def test_a_message_is_said_as_a_copy_so_that_it_can_be_said_again() -> None:
+def test_a_message_is_returned_as_a_copy_so_that_it_can_be_used_again() -> None:
     reply = AIMessage("eleven")
     model = ScriptedModel([reply, reply])
     first, second = model.invoke("When?"), model.invoke("When?")
@@ -99,7 +99,7 @@ def test_a_script_can_be_used_twice_without_the_first_changing_it() -> None:
     assert script[0].calls[0]["id"] == ""
 
 
-def test_several_calls_make_one_turn_with_a_thought_beside_them() -> None:
+def test_several_calls_make_one_turn_with_a_thought_next_to_them() -> None:
     wanted = calls(("search", {"query": "x"}), ("search", {"query": "y"}), thought="Both days.")
     message = ScriptedModel([wanted]).bind_tools([search]).invoke("Go.")
     assert [one["args"]["query"] for one in message.tool_calls] == ["x", "y"]
@@ -244,7 +244,7 @@ STREAMED = [
 
 
 @pytest.mark.parametrize("reply", STREAMED, ids=str)
-async def test_a_stream_adds_up_to_what_is_said_whole(reply: Any) -> None:
+async def test_a_stream_adds_up_to_the_whole_message(reply: Any) -> None:
     whole, awaited = ScriptedModel([reply]).invoke("Go."), await ScriptedModel([reply]).ainvoke("Go.")
     chunks = list(ScriptedModel([reply]).stream("Go."))
     later = [chunk async for chunk in ScriptedModel([reply]).astream("Go.")]

@@ -113,7 +113,7 @@ def test_a_broken_rule_is_refused_with_its_reason(path: str, value: Any, reason:
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 7])
-def test_what_is_no_object_is_no_request(body: Any) -> None:
+def test_a_body_that_is_not_an_object_is_refused(body: Any) -> None:
     assert fault_in_request(body) == "The request is no JSON object"
 
 

@@ -78,7 +78,7 @@ def test_of_a_traceback_only_the_last_line_counts() -> None:
     assert fingerprint("tool_error", "f", trace.format(3)) == fingerprint("tool_error", "f", "ValueError: it broke")
 
 
-def test_it_is_short_and_tells_long_texts_apart() -> None:
+def test_it_is_short_and_distinguishes_long_texts() -> None:
     one, other = (fingerprint("tool_error", "f", "broken " * 100 + end) for end in ("pipe", "wheel"))
     assert one != other
     assert len(one) < 200

@@ -144,7 +144,7 @@ def test_a_wrong_key_raises_as_it_does_on_an_agent(made, student):
 
 
 @pytest.mark.req("C1")
-def test_a_reflector_that_cannot_be_read_leaves_the_attempts_to_go_on_without(tried, scores):
+def test_a_reflector_that_cannot_be_read_leaves_the_attempts_to_continue_without(tried, scores):
     seen = tried(checks=[scores(10, 95)], reflector=RoleModel([], ["?? no json {]", "again none"]))
     assert seen.ending == ("success", "accepted")
     assert (seen.outcome.reflections, seen.outcome.usage.reflection.calls) == ([], 2)

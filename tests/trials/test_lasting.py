@@ -38,7 +38,7 @@ def test_a_trial_stopped_before_every_node_costs_what_it_costs_in_one_go(
 
 
 @pytest.mark.req("I7", "I2")
-def test_a_trial_that_died_in_its_second_attempt_goes_on_there(made, student, thinker, scores, is_it_so, thread):
+def test_a_trial_that_died_in_its_second_attempt_continues_there(made, student, thinker, scores, is_it_so, thread):
     worker, reflector, check = student("one", KeyboardInterrupt(), "two"), thinker(), scores(40, 90)
     graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
     with pytest.raises(KeyboardInterrupt):
@@ -85,7 +85,7 @@ def test_a_trial_killed_at_any_moment_ends_as_if_it_had_not_been(tmp_path, momen
 
 @pytest.mark.req("I6", "I7")
 @pytest.mark.parametrize("where", ["worker", "check", "reflector"])
-async def test_a_cancelled_trial_leaves_a_checkpoint_that_goes_on(made, where, is_it_so, right, thread):
+async def test_a_cancelled_trial_leaves_a_checkpoint_that_continues(made, where, is_it_so, right, thread):
     reached, hung = asyncio.Event(), []
 
     async def hang(here):
@@ -119,7 +119,7 @@ async def test_a_cancelled_trial_leaves_a_checkpoint_that_goes_on(made, where, i
 
 
 @pytest.mark.req("J5", "I7")
-def test_a_worker_that_pauses_for_a_person_goes_on_without_repeating(made, is_it_so, right, thread):
+def test_a_worker_that_pauses_for_a_person_continues_without_repeating(made, is_it_so, right, thread):
     seen = []
 
     def first(_state):

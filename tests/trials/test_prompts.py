@@ -64,7 +64,7 @@ def test_a_reflection_between_trials_holds_a_diagnosis_lessons_and_a_plan(tried,
 
 
 @pytest.mark.req("C6", "C1")
-def test_a_diagnosis_nobody_knows_is_left_out_and_not_fatal(tried, scores):
+def test_an_unknown_diagnosis_is_left_out_and_not_fatal(tried, scores):
     odd = reflection("Name the patent first.", diagnosis="laziness", lessons="One lesson alone.")
     (kept,) = tried(checks=[scores(False, True)], reflector=RoleModel([], [odd])).outcome.reflections
     assert (kept.diagnosis, kept.lessons) == (None, ["One lesson alone."])
@@ -162,7 +162,7 @@ def test_where_the_checks_say_nothing_the_reflector_names_the_mistakes(tried, sc
 
 
 @pytest.mark.req("G3", "G5")
-def test_improving_shows_the_latest_answer_once_and_the_reflections_beside_it(tried, scores, plans):
+def test_improving_shows_the_latest_answer_once_and_the_reflections_next_to_it(tried, scores, plans):
     seen = tried(checks=[scores(COMPLAINT, COMPLAINT, True)], attempt="improve")
     assert seen.prompts[2].count("answer 2") == 1
     assert "answer 1" not in seen.prompts[2]
@@ -187,7 +187,7 @@ def test_no_answer_can_close_the_frame_it_is_shown_in(tried, student, scores):
 
 
 @pytest.mark.req("K5")
-def test_a_huge_answer_is_cut_in_the_next_prompt_and_the_cut_is_said(tried, student, scores):
+def test_a_huge_answer_is_cut_in_the_next_prompt_and_the_cut_is_reported(tried, student, scores):
     seen = tried(student("x" * 50_000, "good"), checks=[scores("y" * 50_000, True)], strategy="last_trial")
     assert len(seen.prompts[1]) < 20_000
     assert "characters left out" in seen.prompts[1]
@@ -209,7 +209,7 @@ def test_the_steps_of_a_failed_trial_are_cut_to_size_the_largest_results_first(m
 
 
 @pytest.mark.req("G3", "K1")
-def test_an_attempt_that_gave_up_is_improved_on_by_what_it_said_of_itself(made, scores):
+def test_an_attempt_that_gave_up_is_improved_using_its_own_words(made, scores):
     model = RoleModel([call("look"), say("yes")])
     inner = create_reflexion_agent(model, limits=Limits(decision_retries=0, max_reflections=0))
     made(inner, [scores(True)], strategy="none", attempt="improve").invoke(ASKED)

@@ -57,7 +57,7 @@ def test_the_attempt_and_the_reflection_after_the_last_are_never_made(tried, sco
 
 
 @pytest.mark.req("F9", "F1")
-def test_when_no_reflection_is_left_attempts_go_on_without(tried, scores):
+def test_when_no_reflection_is_left_attempts_continue_without(tried, scores):
     seen = tried(checks=[scores(10, 20, 40, 90)], limits={"max_reflections": 1})
     assert seen.ending == ("success", "accepted")
     assert (len(seen.prompts), len(seen.reflector.asked)) == (4, 1)
@@ -106,7 +106,7 @@ def test_a_deadline_ends_an_attempt_that_hangs_and_the_trial(tried, scores):
 
 
 @pytest.mark.req("F9", "K1")
-def test_an_attempt_has_so_many_model_calls_and_what_comes_of_too_many_is_reflected_on(tried, scores, thinker, plans):
+def test_an_attempt_has_a_limit_of_model_calls_and_exceeding_it_is_reflected_on(tried, scores, thinker, plans):
     @tool
     def look(page: int) -> str:
         """Look at a page."""

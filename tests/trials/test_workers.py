@@ -157,7 +157,7 @@ def test_a_function_may_give_a_message_a_number_or_a_value(made):
 
 
 @pytest.mark.req("J5")
-async def test_a_graph_with_async_nodes_says_by_the_sync_door_what_to_use(made):
+async def test_a_graph_with_async_nodes_says_by_the_sync_method_what_to_use(made):
     async def work(_state):
         return {"messages": [("ai", "yes")]}
 
@@ -309,7 +309,7 @@ def test_the_context_reaches_the_worker_whose_choice_of_model_is_its_own(made, t
 
 
 @pytest.mark.req("J5")
-def test_a_handover_out_of_a_trial_is_told_as_what_it_is(made, scores):
+def test_a_handoff_out_of_a_trial_is_reported_as_such(made, scores):
     graph = StateGraph(MessagesState).add_node("work", lambda _: Command(graph=Command.PARENT, goto="billing"))
     worker = graph.add_edge(START, "work").compile()
     check = scores()
@@ -349,7 +349,7 @@ def test_what_cannot_work_is_refused_when_the_graph_is_built(worker, settings, s
 
 
 @pytest.mark.req("J5")
-def test_an_answer_that_nobody_can_read_is_told_with_the_way_out(made):
+def test_an_answer_that_nobody_can_read_is_reported_with_the_way_out(made):
     graph = made(lambda _prompt: {"reply": "yes"}, [right], limits={"max_attempts": 1})
     outcome = graph.invoke({"messages": [("user", "?")]})["outcome"]
     assert outcome.stop_reason == "model_error"

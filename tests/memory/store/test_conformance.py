@@ -189,7 +189,7 @@ def test_the_same_text_twice_in_a_batch_is_fine(pointed: BaseStore) -> None:
 
 
 @faiss_alone
-def test_a_vector_of_the_wrong_size_is_refused_and_searches_go_on(opened: Opened) -> None:
+def test_a_vector_of_the_wrong_size_is_refused_and_searches_continue(opened: Opened) -> None:
     def embed(texts: list[str]) -> list[list[float]]:
         return [[1.0] * (3 if text == "short" else 4) for text in texts]
 
@@ -208,7 +208,7 @@ def test_without_an_embedding_model_a_query_is_still_a_search(store: BaseStore) 
     assert keys(store.search(NS, query="retrying requests", limit=1)) == ["retry"]
 
 
-async def test_the_same_store_has_async_doors(pointed: BaseStore) -> None:
+async def test_the_same_store_has_async_methods(pointed: BaseStore) -> None:
     await pointed.aput(NS, "a", {"text": "@0"})
     await pointed.abatch([PutOp(NS, "b", {"text": "@1"})])
     assert (await pointed.aget(NS, "a")).value == {"text": "@0"}
@@ -219,7 +219,7 @@ async def test_the_same_store_has_async_doors(pointed: BaseStore) -> None:
 
 
 @faiss_alone
-def test_reading_lets_a_time_to_live_begin_anew(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_restarts_the_time_to_live(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     time_now = items.now()
     monkeypatch.setattr(items, "now", lambda: time_now)
     store = opened(ttl={"default_ttl": 2, "refresh_on_read": True})

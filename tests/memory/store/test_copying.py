@@ -59,7 +59,7 @@ def test_everything_is_copied_there_and_back(source: FaissStore, opened: Opened)
     assert [item.key for item in back.search(("a",))] == [item.key for item in source.search(("a",))]
 
 
-def test_a_copy_goes_on_after_an_interruption(source: FaissStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_continues_after_an_interruption(source: FaissStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "PAGE", 4)
     target = Failing()
     with pytest.raises(ConnectionError):

@@ -59,7 +59,7 @@ def test_a_damaged_page_of_a_file_too_large_to_be_checked_is_found_when_it_is_re
     assert digest(path) == before
 
 
-def test_a_damaged_value_is_told_as_such(path: Path) -> None:
+def test_a_damaged_value_is_reported_as_such(path: Path) -> None:
     filled(path, 3)
     path.write_bytes(path.read_bytes().replace(b'{"text":"word1 ', b'{"text":}word1 '))
     with FaissStore(path) as store:

@@ -54,7 +54,7 @@ def test_no_similarity_is_above_one(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("rank", ["vectors", "fused"])
-def test_what_is_not_indexed_comes_last_and_has_no_score(opened: Opened, index: Any, rank: str) -> None:
+def test_items_that_are_not_indexed_come_last_and_have_no_score(opened: Opened, index: Any, rank: str) -> None:
     """As LangGraph's own suite asks of a store in memory; with words alone there is no such rest."""
     store = opened(index={**index, "rank": rank})
     for key in ("z", "y", "x"):
@@ -156,7 +156,9 @@ def test_an_index_of_other_fields_embeds_again_what_it_changes(opened: Opened, i
     assert sorted(angles.seen) == ["@2", "@2"], "one item, one query: the item that chose its own path is as it was"
 
 
-async def test_what_was_written_without_the_index_is_embedded_by_the_async_door_too(opened: Opened, index: Any) -> None:
+async def test_what_was_written_without_the_index_is_embedded_by_the_async_method_too(
+    opened: Opened, index: Any
+) -> None:
     opened().put(NS, "a", {"text": "@1"})
     store = opened(index=index)
     assert keys(await store.asearch(NS, query="@1")) == ["a"]

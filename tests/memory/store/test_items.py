@@ -28,14 +28,14 @@ def keys(found: Any) -> list[str]:
     return [item.key for item in found]
 
 
-def test_what_is_put_is_got_back_as_it_was(store: FaissStore) -> None:
+def test_an_item_is_returned_as_it_was_put(store: FaissStore) -> None:
     value = {"n": 2**70, "f": 0.1, "t": "naïve ½ 时区 \ud800", "l": [1, [None, True]], "": {"a b": {}}}
     store.put(NS, "a key with . and 'quotes'", value)
     assert store.get(NS, "a key with . and 'quotes'").value == value
     assert store.search(NS)[0].value == value
 
 
-def test_changes_are_told_from_any_write_on(opened: Callable[..., FaissStore], index: dict[str, Any]) -> None:
+def test_changes_are_reported_since_any_write(opened: Callable[..., FaissStore], index: dict[str, Any]) -> None:
     store, other = opened(index=index), opened(index=index)
     assert store.changes(NS, -1) == (-1, 0, [], None)
     store.put(NS, "a", {"text": "@0.1"})
@@ -82,7 +82,7 @@ def test_times_have_a_zone_and_the_first_one_survives_an_overwrite(store: FaissS
     [{"n": {1}}, {"n": float("nan")}, {1: "a"}, {"n": {2: "b"}}, {"n": datetime.now(UTC)}, "text", [1]],
     ids=str,
 )
-def test_what_is_no_json_is_refused_and_nothing_changes(store: FaissStore, value: Any) -> None:
+def test_a_body_that_is_not_json_is_refused_and_nothing_changes(store: FaissStore, value: Any) -> None:
     store.put(NS, "a", {"n": 1})
     with pytest.raises((TypeError, ValueError)):
         store.put(NS, "a", value)
@@ -98,7 +98,7 @@ def test_a_value_that_holds_itself_is_refused(store: FaissStore) -> None:
 
 
 @pytest.mark.parametrize("namespace", [(), ("",), ("a.b",), ("a\0b",), ("langgraph", "x"), (1,)], ids=str)
-def test_a_namespace_that_is_none_is_refused(store: FaissStore, namespace: Any) -> None:
+def test_an_invalid_namespace_is_refused(store: FaissStore, namespace: Any) -> None:
     with pytest.raises(InvalidNamespaceError):
         store.put(namespace, "k", {"n": 1})
 
@@ -156,7 +156,7 @@ def test_namespaces_are_listed_by_what_they_match(store: FaissStore) -> None:
         store.batch([ListNamespacesOp((MatchCondition("middle", ("a",)),))])  # type: ignore[arg-type]
 
 
-def test_a_page_goes_on_where_the_last_one_ended(store: FaissStore) -> None:
+def test_a_page_continues_where_the_last_one_ended(store: FaissStore) -> None:
     store.batch([PutOp(NS, f"k{i:02}", {"i": i, "even": i % 2 == 0}) for i in range(30)])
     assert [k for at in (0, 7, 14, 21, 28) for k in keys(store.search(NS, limit=7, offset=at))] == [
         f"k{i:02}" for i in range(30)
@@ -274,7 +274,7 @@ def test_reading_lets_the_time_to_live_begin_again_as_langgraph_documents_it(
     assert (found is not None) == kept
 
 
-def test_an_expired_item_is_gone_and_its_key_begins_anew(
+def test_an_expired_item_is_gone_and_its_key_can_be_used_again(
     opened: Callable[..., FaissStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = opened(ttl={"default_ttl": 2})
@@ -321,7 +321,7 @@ async def test_what_a_book_forgets_is_in_no_file_though_the_store_stays_open(pat
         assert not any(b"zanzibar" in file.read_bytes() for file in path.parent.iterdir())
 
 
-async def test_the_async_doors_do_not_block_the_loop(store: FaissStore) -> None:
+async def test_the_async_methods_do_not_block_the_loop(store: FaissStore) -> None:
     await store.aput(NS, "first", {"text": "lesson"})
     with blockbuster_ctx("langgraph_reflexion"):
         await asyncio.gather(*(store.aput(NS, f"k{i}", {"text": f"lesson {i}"}) for i in range(100)))
@@ -371,7 +371,7 @@ def test_closing_waits_for_no_reader_and_takes_no_connection_from_one(tmp_path: 
     assert [file.name for file in tmp_path.iterdir()] == ([] if place == ":memory:" else [place])
 
 
-async def test_a_task_that_comes_while_the_store_closes_is_done_or_told_so(path: Path) -> None:
+async def test_a_task_that_arrives_while_the_store_closes_is_done_or_fails_with_an_error(path: Path) -> None:
     asked = asyncio.Event()
 
     async def embed(texts: list[str]) -> list[list[float]]:

@@ -22,7 +22,7 @@ from langgraph_reflexion.state import Recalled
         ("当给出范围时。", "", "Count it. 当给出范围时."),
     ],
 )
-def test_an_occasion_is_told_once_and_as_it_was_written(when: str, when_not: str, told: str) -> None:
+def test_an_occasion_is_shown_once_and_as_written(when: str, when_not: str, told: str) -> None:
     lesson = Lesson(kind="rule", text="Count it.", id="one", when=when, when_not=when_not)
     block = at_start([Recalled(lesson=lesson, shown=True, step=0)], Prompts())
     assert f"- one: {told}\n" in block

@@ -56,7 +56,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("reply", SILENT.values(), ids=SILENT.keys())
-def test_what_is_no_answer_is_never_heard(reply: str) -> None:
+def test_text_that_is_not_an_answer_is_never_streamed(reply: str) -> None:
     assert "".join(heard(reply, 7)) == ""
 
 

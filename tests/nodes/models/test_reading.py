@@ -303,5 +303,5 @@ def test_a_value_of_any_shape_is_read_with_the_same_leniency(reply: str, value: 
 @pytest.mark.parametrize(
     "reply", ["", "eleven", '{"a": 1, "a": 2}', '{"a": {"b": 1}, "c": ', '{"a": Infinity}', "[" * 5_000]
 )
-def test_where_there_is_no_value_the_reason_is_told(reply: str) -> None:
+def test_if_there_is_no_value_the_reason_is_given(reply: str) -> None:
     assert isinstance(read_json(reply), Invalid)

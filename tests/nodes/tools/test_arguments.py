@@ -261,7 +261,7 @@ def test_what_is_checked_is_left_as_it_was() -> None:
 
 
 @pytest.mark.req("B5")
-def test_the_tools_of_an_agent_are_told_apart_by_name() -> None:
+def test_the_tools_of_an_agent_are_distinguished_by_name() -> None:
     arguments = Arguments([book, inside, from_schema(SCHEMA)])
     assert arguments.fault_in("inside", {"query": "x"}) is None
     assert "`query`" in str(arguments.fault_in("remote", {}))

@@ -111,7 +111,7 @@ def test_the_order_within_a_turn_says_nothing() -> None:
 
 
 @pytest.mark.req("A6")
-def test_a_new_call_beside_an_old_one_is_progress_and_an_old_one_alone_is_not() -> None:
+def test_a_new_call_next_to_an_old_one_is_progress_and_an_old_one_alone_is_not() -> None:
     assert kinds([A, B], [A, C]) == [None, None]
     assert kinds([A, B], [A]) == [None, "same_call"]
 
@@ -229,7 +229,7 @@ def test_the_very_same_search_is_no_rewording() -> None:
 
 
 @pytest.mark.req("A6")
-def test_on_an_empty_trail_counting_starts_anew() -> None:
+def test_on_an_empty_trail_counting_starts_again() -> None:
     assert loop_in([], 2) is None
     assert loop_in(extend([], [A]), 2) is None
 
@@ -351,7 +351,7 @@ def test_the_same_result_of_different_calls_is_no_progress_unless_it_only_confir
 
 
 @pytest.mark.req("A6")
-def test_one_new_result_beside_known_ones_is_progress():
+def test_one_new_result_next_to_known_ones_is_progress():
     page = "The archive holds twelve folders."
     turns = [[search(day, page), search(f"{day} two", f"news {day} of the day")] for day in ("a1", "b2", "c3", "d4")]
     assert kinds(*turns) == [None] * 4
