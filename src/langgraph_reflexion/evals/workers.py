@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -18,7 +19,6 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_reflexion import Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.evals.tasks import Passage, TaskContext
-from langgraph_reflexion.nodes.calling import is_async
 
 Protocol = Literal["auto", "tools", "json"]
 ANSWER = re.compile(r"(?im)^[\s>#*_-]*(?:the )?(?:final )?answer\s*[*_]*\s*:[*_]*")
@@ -81,7 +81,7 @@ def search_tools(source: Sequence[Passage] | Path | str | Callable[[str], str]) 
     there are `search`, for the passage that fits best, and `lookup`, for the sentences that hold a text.
     """
     if callable(source):
-        if is_async(source):
+        if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
             raise ValueError(f"`search_tools` takes a function that is not async, got {source!r}")
         return [_as_tool("search", "Find what is known about a name or a few words.", _cached(source))]
     passages = _read_folder(Path(source)) if isinstance(source, (str, Path)) else source
