@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
@@ -199,7 +200,7 @@ class AfterRun(RunnableCallable):
         return await self.audits.background.adrain(seconds)
 
     def around(self, graph: Graph) -> Graph:
-        """A graph that runs this graph and then audits the run."""
+        """A graph that runs this graph, with its checkpointer and its store, and then audits the run."""
         if not isinstance(graph, CompiledStateGraph):
             raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()` gives, got {graph!r}")
         theirs = graph.builder
@@ -214,7 +215,9 @@ class AfterRun(RunnableCallable):
         outer.add_edge(START, "run")
         outer.add_edge("run", "after_run")
         outer.add_edge("after_run", END)
-        return outer.compile(name=graph.name)
+        # Under a checkpointer of the inner graph alone, nothing could resume the outer one.
+        saver = graph.checkpointer if isinstance(graph.checkpointer, BaseCheckpointSaver) else None
+        return outer.compile(checkpointer=saver, store=graph.store, name=graph.name)
 
     def in_agent(self, memory: AgentMemory) -> AfterRun:
         """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's

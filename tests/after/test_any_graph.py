@@ -11,10 +11,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command
 from pydantic import BaseModel
 
-from langgraph_reflexion import after_run
-from langgraph_reflexion.testing import call, say
+from langgraph_reflexion import after_run, create_reflexion_agent
+from langgraph_reflexion.testing import ask, call, say
 
 
 def look(page: int) -> str:
@@ -36,6 +37,23 @@ async def test_it_goes_around_a_ready_made_agent(on, notebook, book, door):
     assert (len(notebook.recent()), len(book.profile())) == (1, 1)
     assert "calls look({'page': 1})" in model.of("errors")[0].text
     assert made.name == "worker"
+
+
+@pytest.mark.req("H1", "B7")
+def test_it_goes_around_an_agent_that_asks_and_is_resumed(on, notebook):
+    worker = create_reflexion_agent(
+        on.Cast([ask("Which page?"), lambda question: say(f"Done: {question.messages[-1].text}.")]),
+        controls=["ask_user"],
+        checkpointer=InMemorySaver(),
+    )
+    model = on.Cast(errors={"score": 60, "findings": [on.FINDING]})
+    made = after_run(model, notebook=notebook).around(worker)
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    assert made.invoke({"messages": [("user", on.TASK)]}, thread)["__interrupt__"][0].value["question"] == "Which page?"
+    assert not notebook.recent()
+    assert made.invoke(Command(resume="page 7"), thread)["messages"][-1].text == "Done: page 7."
+    assert len(notebook.recent()) == 1
+    assert [message.type for message in made.get_state(thread).values["messages"]] == ["human", "ai", "tool", "ai"]
 
 
 @pytest.mark.req("H1")
