@@ -174,7 +174,7 @@ def test_every_file_opens_with_what_it_is_for():
     assert not [str(file) for file in all_files() if not opened.match(file.read_text(encoding="utf-8"))]
 
 
-def test_the_environment_is_read_at_the_doors_alone():
+def test_the_environment_is_read_only_by_the_command_line_and_studio():
     """The command line and the Studio factories read variables; the library reads none."""
     doors = (f"{NAME}.cli", f"{NAME}.graph.studio")
     readers = [

@@ -24,14 +24,14 @@ def look(page: int) -> str:
 
 
 @pytest.mark.req("H1")
-@pytest.mark.parametrize("door", ["sync", "async"])
-async def test_it_goes_around_a_ready_made_agent(on, notebook, book, door):
+@pytest.mark.parametrize("method", ["sync", "async"])
+async def test_it_goes_around_a_ready_made_agent(on, notebook, book, method):
     agents = pytest.importorskip("langchain.agents")
     worker = agents.create_agent(on.Cast([call("look", page=1), say("Page one.")]), [look], name="worker")
     model = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, memories={"memories": [on.MEMORY]})
     made = after_run(model, notebook=notebook, memory=book).around(worker)
     task = {"messages": [("user", on.TASK)]}
-    out = await made.ainvoke(task) if door == "async" else made.invoke(task)
+    out = await made.ainvoke(task) if method == "async" else made.invoke(task)
     assert out["messages"][-1].content == "Page one."
     assert set(out) == {"messages"}
     assert (len(notebook.recent()), len(book.profile())) == (1, 1)

@@ -303,8 +303,8 @@ def test_the_turns_of_the_two_auditors_may_be_set_apart(on, notebook, book, tmp_
 
 
 @pytest.mark.req("H2", "I6")
-@pytest.mark.parametrize("door", ["sync", "async"])
-async def test_no_word_of_an_auditor_is_in_a_stream_of_messages(on, agent, door, tmp_path):
+@pytest.mark.parametrize("method", ["sync", "async"])
+async def test_no_word_of_an_auditor_is_in_a_stream_of_messages(on, agent, method, tmp_path):
     (tmp_path / "a.txt").write_text("hello")
 
     def finds(question: Any) -> Any:
@@ -314,7 +314,7 @@ async def test_no_word_of_an_auditor_is_in_a_stream_of_messages(on, agent, door,
     made = agent(on.Cast(say("done")), after_run(on.Cast(errors=finds), root=tmp_path))
     how: Any = {"stream_mode": "messages", "subgraphs": True}
     task = {"messages": [("user", on.TASK)]}
-    parts = [part async for part in made.astream(task, **how)] if door == "async" else list(made.stream(task, **how))
+    parts = [part async for part in made.astream(task, **how)] if method == "async" else list(made.stream(task, **how))
     assert {message.text for _, (message, _) in parts} - {""} == {"done"}
 
 
@@ -347,8 +347,8 @@ def test_a_suggestion_that_no_gate_lets_through_becomes_no_lesson(on, notebook, 
 
 
 @pytest.mark.req("H2")
-@pytest.mark.parametrize("door", ["sync", "async"])
-async def test_a_store_that_fails_costs_what_is_kept_and_nothing_else(on, door):
+@pytest.mark.parametrize("method", ["sync", "async"])
+async def test_a_store_that_fails_costs_what_is_kept_and_nothing_else(on, method):
     class Broken(InMemoryStore):
         def batch(self, ops: Any) -> Any:
             raise OSError("the disk is full")
@@ -357,7 +357,7 @@ async def test_a_store_that_fails_costs_what_is_kept_and_nothing_else(on, door):
             raise OSError("the disk is full")
 
     made = after_run(on.Cast(), notebook=ErrorNotebook(Broken()), memory=LessonBook(Broken()))
-    learned = await made.aaudit(on.TALK) if door == "async" else made.audit(on.TALK)
+    learned = await made.aaudit(on.TALK) if method == "async" else made.audit(on.TALK)
     assert {name: "the disk is full" in why for name, why in learned["failed"].items()} == {
         "errors": True,
         "memories": True,
@@ -365,8 +365,8 @@ async def test_a_store_that_fails_costs_what_is_kept_and_nothing_else(on, door):
 
 
 @pytest.mark.req("H1")
-@pytest.mark.parametrize("door", ["sync", "async"])
-async def test_on_done_may_be_a_sync_or_async_function(on, door):
+@pytest.mark.parametrize("method", ["sync", "async"])
+async def test_on_done_may_be_a_sync_or_async_function(on, method):
     heard: list[Any] = []
 
     async def later(learned: Any) -> None:
@@ -377,7 +377,7 @@ async def test_on_done_may_be_a_sync_or_async_function(on, door):
 
     for on_done in (later, lambda learned: heard.append(learned["session"]), bad):
         made = after_run(on.Cast(), on_done=on_done)
-        learned = await made.aaudit(on.TALK, "s") if door == "async" else made.audit(on.TALK, "s")
+        learned = await made.aaudit(on.TALK, "s") if method == "async" else made.audit(on.TALK, "s")
         assert learned["failed"] == {}
     assert heard == ["s", "s"]
 

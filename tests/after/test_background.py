@@ -53,14 +53,14 @@ def test_the_answer_does_not_wait_and_drain_does(on, notebook, book):
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.req("H2", "G8")
-@pytest.mark.parametrize("door", ["sync", "async"])
-async def test_an_agent_ends_with_its_answer_and_is_audited_after_it(on, agent, notebook, door):
+@pytest.mark.parametrize("method", ["sync", "async"])
+async def test_an_agent_ends_with_its_answer_and_is_audited_after_it(on, agent, notebook, method):
     auditor = on.Held(errors={"score": 60, "findings": [on.FINDING]})
     mine = after_run(auditor, background=True)
     made = agent(on.Cast(say("done")), mine)
     assert "learn" not in made.get_graph().nodes
     task = {"messages": [("user", on.TASK)]}
-    out = await made.ainvoke(task) if door == "async" else await asyncio.to_thread(made.invoke, task)
+    out = await made.ainvoke(task) if method == "async" else await asyncio.to_thread(made.invoke, task)
     assert out["outcome"].answer == "done"
     assert notebook.recent() == []
     auditor.let_go()
@@ -211,8 +211,8 @@ def test_an_audit_cut_off_by_a_crash_is_finished_by_the_next_run_of_its_thread(t
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.req("H2", "I7")
-@pytest.mark.parametrize("door", ["sync", "async"])
-async def test_audits_of_one_thread_follow_each_other_and_leave_no_checkpoints(on, notebook, door):
+@pytest.mark.parametrize("method", ["sync", "async"])
+async def test_audits_of_one_thread_follow_each_other_and_leave_no_checkpoints(on, notebook, method):
     saver = InMemorySaver()
     model = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, delay=0.02)
     mine = after_run(model, notebook=notebook, background=True)
@@ -220,7 +220,7 @@ async def test_audits_of_one_thread_follow_each_other_and_leave_no_checkpoints(o
     for i in range(3):
         task = {"messages": [("user", f"Question {i}")]}
         thread: Any = {"configurable": {"thread_id": "t"}}
-        if door == "async":
+        if method == "async":
             await made.ainvoke(task, thread)
         else:
             await asyncio.to_thread(made.invoke, task, thread)

@@ -104,7 +104,7 @@ def test_two_notebooks_on_one_store_see_what_the_other_writes(on, store):
 
 
 @pytest.mark.req("H6")
-def test_namespaces_are_apart_also_where_one_lies_in_the_other(on, store):
+def test_nested_namespaces_are_separate(on, store):
     outer, inner = ErrorNotebook(store, ("a",)), ErrorNotebook(store, ("a", "notebook"))
     outer.add(on.FINDING)
     assert inner.recent() == []

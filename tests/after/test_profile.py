@@ -44,7 +44,7 @@ def remember(model: Any, book: LessonBook, said: str) -> Any:
 @pytest.mark.req("D14", "D16", "D20")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["project", "preference", "rule"])
-def test_of_twenty_facts_corrected_twice_only_the_last_is_recalled_and_the_history_shows_all(on, store, kind):
+def test_facts_corrected_twice_are_recalled_in_their_last_version_and_the_history_shows_all(on, store, kind):
     policy = MemoryPolicy(namespace=on.NAMESPACE, control_share=0, lesson_tokens=4_000, max_lessons=40)
     book = LessonBook(store, on.NAMESPACE, policy)
     for turn in range(3):
@@ -116,13 +116,13 @@ def test_what_a_user_wants_is_neither_withheld_nor_refuted(on, store, agent):
 
 
 @pytest.mark.req("D14", "H1")
-@pytest.mark.parametrize("door", ["agent", "any graph"])
-def test_each_users_memory_is_their_own(on, store, agent, door):
+@pytest.mark.parametrize("method", ["agent", "any graph"])
+def test_each_users_memory_is_their_own(on, store, agent, method):
     policy = MemoryPolicy(namespace=("u", "{user_id}"), control_share=0)
     wish = {"kind": "preference", "name": "language", "description": "answers", "content": "Answer in Danish."}
     model = on.Cast(say("done"), memories={"memories": [wish]})
     said = {"messages": [("user", "Please answer in Danish from now on.")]}
-    if door == "agent":
+    if method == "agent":
         agent(model, memory=policy).invoke(said, context=Context(user_id="ada"))
     else:
         from langgraph.graph import START, MessagesState, StateGraph
@@ -140,7 +140,7 @@ def test_each_users_memory_is_their_own(on, store, agent, door):
 
 
 @pytest.mark.req("D15")
-def test_what_is_remembered_is_there_after_reopening(on, tmp_path):
+def test_memories_are_there_after_reopening(on, tmp_path):
     for _ in range(2):
         with FaissStore(tmp_path / "kept.db") as store:
             book = LessonBook(store, on.NAMESPACE, on.POLICY)

@@ -104,8 +104,8 @@ def graphs(workload: ModuleType, part: str, gremlin: Gremlin) -> tuple[list[Any]
     return made, store, {"callbacks": [Callbacks(gremlin)]} if part == "callbacks" else {}
 
 
-def ran(graph: Any, given: Any, config: Any, door: str) -> dict[str, Any]:
-    if door == "ainvoke":
+def ran(graph: Any, given: Any, config: Any, method: str) -> dict[str, Any]:
+    if method == "ainvoke":
         result: dict[str, Any] = asyncio.run(graph.ainvoke(given, config))
         return result
     done: dict[str, Any] = graph.invoke(given, config)
@@ -119,18 +119,18 @@ def places(total: int, dice: random.Random) -> Iterator[int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("part", ["model", "store", "saver", "callbacks"])
 @pytest.mark.req("I7", "I11")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_fault_at_each_call_ends_in_an_outcome_or_itself_and_nothing_is_lost(
-    part: str, door: str, dice: random.Random, workload: ModuleType, sure: Callable[..., None]
+    part: str, method: str, dice: random.Random, workload: ModuleType, sure: Callable[..., None]
 ) -> None:
     tried = 0
     for which in range(3):
         gremlin = Gremlin()
         made, store, more = graphs(workload, part, gremlin)
-        ran(made[which], workload.asked(0), {**workload.config(0), **more}, door)
+        ran(made[which], workload.asked(0), {**workload.config(0), **more}, method)
         for at in places(gremlin.count, dice):
             gremlin = Gremlin()
             gremlin.at, gremlin.kind = at, dice.choice(FAULTS)
@@ -138,14 +138,14 @@ def test_a_fault_at_each_call_ends_in_an_outcome_or_itself_and_nothing_is_lost(
             graph, config = made[which], workload.config(0)
             where = f"{part}, call {at}, graph {which}, {gremlin.kind.__name__}"
             try:
-                result = ran(graph, workload.asked(0), {**config, **more}, door)
+                result = ran(graph, workload.asked(0), {**config, **more}, method)
             except ChaosError:
                 result = None
             if result is not None:
                 assert result["outcome"].status in ("success", "unverified", "failure"), where
             # The fault is over: the run goes on where it stands, or the next one on this thread starts.
             state = graph.get_state(config)
-            result = ran(graph, None if state.next else workload.asked(1), config, door)
+            result = ran(graph, None if state.next else workload.asked(1), config, method)
             assert result["outcome"].status in ("success", "unverified"), (where, result["outcome"])
             sure(LessonBook(store, workload.NAMESPACE, workload.POLICY), [result["messages"]])
             tried += 1

@@ -1,4 +1,4 @@
-"""Whatever is given at a public door, it is taken, or refused with an error that says why."""
+"""Whatever is given at a public method, it is taken, or refused with an error that says why."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from langgraph_reflexion.checks import exact, llm_judge, matches, static_code
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 SECONDS = 2.5
-"""For each door."""
+"""For each method."""
 FINE = (ValueError, KeyError, NotImplementedError, FileNotFoundError, InvalidUpdateError)
-"""What may be raised: a wrong value, an unknown id, what a door says it does not do, LangGraph's own refusal."""
+"""What may be raised: a wrong value, an unknown id, what a method says it does not do, LangGraph's own refusal."""
 
 
 class Odd:
@@ -94,18 +94,18 @@ def values(dice: random.Random) -> Iterator[Any]:
         yield value(2)
 
 
-def knocked(door: Callable[..., Any], *given: Any, **named: Any) -> None:
+def knocked(method: Callable[..., Any], *given: Any, **named: Any) -> None:
     """Call it; an error of another kind than those that say why is a bug."""
     try:
-        door(*given, **named)
+        method(*given, **named)
     except FINE:
         pass
     except Exception as fault:
         # Python's own words for a wrong call; a LangGraph store names a wrong type by a `TypeError`.
-        of_a_store = isinstance(getattr(door, "__self__", None), FaissStore)
+        of_a_store = isinstance(getattr(method, "__self__", None), FaissStore)
         if isinstance(fault, TypeError) and (of_a_store or "argument" in str(fault)):
             return
-        told = f"{getattr(door, '__qualname__', door)}{given!r:.300}{named!r:.500}: {fault!r:.300}"
+        told = f"{getattr(method, '__qualname__', method)}{given!r:.300}{named!r:.500}: {fault!r:.300}"
         raise AssertionError(told) from fault
 
 
@@ -257,11 +257,11 @@ DOORS = [factories, replies, tools_and_checks, inputs, memory, stores]
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+@pytest.mark.parametrize("method", DOORS, ids=lambda method: method.__name__)
 @pytest.mark.req("B9", "E8", "D15")
 @pytest.mark.filterwarnings("ignore")
-def test_odd_values_are_taken_or_refused_with_the_reason(door: Callable[..., None], dice: random.Random) -> None:
+def test_odd_values_are_taken_or_refused_with_the_reason(method: Callable[..., None], dice: random.Random) -> None:
     odd, until, tried = values(dice), time.monotonic() + SECONDS, 0
     while tried < 10 or time.monotonic() < until:
-        door(dice, odd)
+        method(dice, odd)
         tried += 1

@@ -41,7 +41,7 @@ def said(answer, task=TASK, seen=SEEN, **settings):
         ("艾米莉", "艾米莉"),
     ],
 )
-def test_what_comes_from_nowhere_is_named(answer, stranger):
+def test_unsupported_claims_are_named(answer, stranger):
     verdict = said(answer)
     assert verdict.passed is False
     assert any(stranger in issue for issue in verdict.issues), verdict.issues
@@ -111,7 +111,7 @@ def test_a_long_answer_of_one_character_is_read_in_a_moment(check, unit):
 
 @pytest.mark.slow
 @pytest.mark.req("K5")
-async def test_much_text_is_read_in_little_time_by_either_door():
+async def test_much_text_is_read_in_little_time_sync_and_async():
     seen = (" ".join(f"Name{i} was born in {i}" for i in range(20_000)),)
     run = Run(task=TASK, observations=seen)
     answer = "Name7 was born in 7. " * 400
@@ -142,7 +142,7 @@ def cases():
 
 
 @pytest.mark.req("E3")
-def test_of_the_answers_held_out_most_wrong_ones_are_caught_at_few_false_alarms():
+def test_most_wrong_held_out_answers_are_caught_with_few_false_alarms():
     module = cases()
     answers = sum(len(one.right) + len(one.wrong) for one in module.CASES)
     assert answers >= 150

@@ -22,7 +22,7 @@ async def later(answer):
 
 @pytest.mark.req("E3", "E8")
 @pytest.mark.parametrize("function", [on_the_hour, lambda answer: answer.endswith(":00"), lambda a, _: a[-2:] == "00"])
-async def test_a_rule_is_asked_by_either_door(function):
+async def test_a_rule_can_be_called_sync_or_async(function):
     check = rule(function, name="hours")
     assert check("11:00") == await check.acall("11:00") == Verdict(passed=True, check="hours")
     assert check("11:30", Run(task="When?")).passed is False

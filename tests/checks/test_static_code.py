@@ -74,7 +74,7 @@ def test_forbidden_code_is_found_under_any_name(code):
         "from . import os_like",
     ],
 )
-def test_what_only_looks_like_it_is_fine(code):
+def test_text_that_only_looks_suspicious_is_fine(code):
     verdict = said(code, "os", "eval", "exec")
     assert verdict.passed, verdict.issues
 
@@ -97,7 +97,7 @@ def test_one_function_of_a_module_can_be_forbidden():
 
 @pytest.mark.req("E3")
 @pytest.mark.parametrize("code", ["def area(r: return r", "I think it is three.", "", "x = '\0'", "(" * 500])
-def test_what_does_not_compile_is_refused(code):
+def test_code_that_does_not_compile_is_refused(code):
     assert said(code).passed is False
 
 

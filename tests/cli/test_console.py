@@ -56,7 +56,7 @@ def test_a_table_is_folded_on_a_terminal_and_a_row_is_a_line_elsewhere(monkeypat
     assert all(len(line) <= 36 for line in lines[True])
 
 
-def test_where_the_last_cell_has_no_room_next_to_the_others_it_stands_below_them(monkeypatch):
+def test_if_the_last_cell_has_no_room_next_to_the_others_it_is_below_them(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     Page(file := Terminal()).table(("RUN", "WHEN", "TASK"), [("285fe03b-614b", "2026-11-23", "Plan the meeting. " * 3)])
     assert file.getvalue().splitlines() == [

@@ -139,7 +139,7 @@ def test_a_list_is_narrowed_by_what_lessons_have(told, filters, left):
 
 
 @pytest.mark.usefixtures("ids")
-def test_where_nothing_fits_the_output_is_empty_and_a_note_says_so(capsys):
+def test_if_nothing_fits_the_output_is_empty_and_a_note_says_so(capsys):
     assert main(["memory", "list", "--store", "lessons.db", "--status", "retired"]) == 0
     assert capsys.readouterr() == ("", "Nothing in team/ada fits.\n")
     assert main(["memory", "search", "zebra", "--store", "lessons.db"]) == 0
@@ -465,7 +465,7 @@ def test_lessons_without_a_run_are_not_called_no_lessons(refused, capsys):
     assert "there are no runs in team/ada" in refused("explain")
 
 
-def test_where_lessons_lie_in_several_namespaces_it_is_asked_which(ids, told, refused):
+def test_with_several_namespaces_the_user_must_choose_one(ids, told, refused):
     with FaissStore("lessons.db") as store:
         LessonBook(store, ("team", "bo")).add(Lesson(kind="rule", text="Read the units first."))
     assert "say which by --namespace: team/ada, team/bo" in refused("list")

@@ -33,7 +33,7 @@ def filled(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("verb", ["list", "export"])
-def test_a_reader_that_leaves_early_is_no_fault(filled, verb):
+def test_a_reader_that_closes_the_pipe_early_is_not_an_error(filled, verb):
     command = [COMMAND, "memory", verb, "--store", filled]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_read_is_named_in_a_sentence(tmp_path, capsys):
     assert capsys.readouterr().err == "langgraph-reflexion: results.jsonl: Is a directory\n"
 
 
-def test_help_and_version_are_no_failure(capsys):
+def test_help_and_version_succeed(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("langgraph-reflexion 0.")
     assert main(["run", "--help"]) == 0
@@ -107,7 +107,7 @@ def test_looking_into_a_store_imports_neither_faiss_nor_a_model_client(argv):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("argv", [["--version"], ["run", "--help"], ["compare", "a", "b"]])
-def test_what_needs_neither_a_store_nor_a_model_imports_no_graph_either(argv):
+def test_commands_without_a_store_or_model_do_not_import_a_graph_either(argv):
     assert slow_imports(argv, "langgraph.store.base", "langchain_core.messages") == set()
 
 

@@ -143,20 +143,20 @@ async def test_an_agent_whose_parts_are_async_never_waits_for_a_thread_pool(make
 
 
 CANCELLED = {"model": "astream", "tool": "ainvoke", "check": "ainvoke", "reflector": "astream", "store": "ainvoke"}
-"""Where a run is cancelled, and by which door every time; by the other with the slow tests."""
+"""Where a run is cancelled, and by which method every time; by the other with the slow tests."""
 
 
 @pytest.mark.req("I6", "I7")
 @pytest.mark.parametrize(
-    ("where", "door"),
+    ("where", "method"),
     [
-        pytest.param(where, door, marks=[] if door == usual else [pytest.mark.slow])
+        pytest.param(where, method, marks=[] if method == usual else [pytest.mark.slow])
         for where, usual in CANCELLED.items()
-        for door in ("ainvoke", "astream")
+        for method in ("ainvoke", "astream")
     ],
 )
 async def test_a_cancelled_run_leaves_a_checkpoint_that_continues(
-    make: Make, thread: Thread, tmp_path: Path, door: str, where: str
+    make: Make, thread: Thread, tmp_path: Path, method: str, where: str
 ) -> None:
     reached, hang = asyncio.Event(), True
 
@@ -200,7 +200,7 @@ async def test_a_cancelled_run_leaves_a_checkpoint_that_continues(
         config = thread()
 
         async def run() -> None:
-            if door == "ainvoke":
+            if method == "ainvoke":
                 await agent.ainvoke(ASKED, config)
             else:
                 async for _ in agent.astream(ASKED, config, stream_mode="updates"):

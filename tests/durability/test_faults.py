@@ -255,11 +255,11 @@ def test_run_memory_is_gone_on_every_way_out(make: Make, thread: Thread) -> None
 def test_a_store_that_is_no_store_is_refused_or_broken_but_never_silent(caplog: pytest.LogCaptureFixture) -> None:
     class Mute(BaseStore):
         def batch(self, ops: Iterable[Op]) -> list[Any]:
-            raise PermissionError("the door is locked")
+            raise PermissionError("the method is locked")
 
         async def abatch(self, ops: Iterable[Op]) -> list[Any]:
-            raise PermissionError("the door is locked")
+            raise PermissionError("the method is locked")
 
     agent = create_reflexion_agent(RoleModel(decide=say("42")), store=Mute())
     assert agent.invoke(ASKED)["outcome"].answer == "42"
-    assert "the door is locked" in caplog.text
+    assert "the method is locked" in caplog.text

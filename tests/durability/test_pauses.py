@@ -262,9 +262,9 @@ class Clock:
 
 @pytest.mark.req("F13", "K8")
 @pytest.mark.parametrize("by_id", [True, False])
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 def test_waiting_for_a_person_is_not_counted_as_time_of_the_run(
-    make: Make, thread: Thread, by_id: bool, door: str
+    make: Make, thread: Thread, by_id: bool, method: str
 ) -> None:
     clock, office, config = Clock(), Office(), thread()
     turns = [ask("Which room?"), TURN, say("Done.")]
@@ -280,7 +280,7 @@ def test_waiting_for_a_person_is_not_counted_as_time_of_the_run(
     )
 
     def run(given: Any) -> Any:
-        return asyncio.run(agent.ainvoke(given, config)) if door == "ainvoke" else agent.invoke(given, config)
+        return asyncio.run(agent.ainvoke(given, config)) if method == "ainvoke" else agent.invoke(given, config)
 
     result = run(ASKED)
     for said in ("red", {"decisions": [APPROVE]}, "yes", "yes"):

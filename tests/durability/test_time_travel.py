@@ -77,9 +77,7 @@ def test_calls_edited_into_an_answer_are_checked_as_an_answer(make: Make, thread
 
 
 @pytest.mark.req("G1", "I7")
-def test_an_edit_stands_in_the_place_of_an_answer_that_waits_for_its_checks(
-    make: Make, thread: Thread, protocol: str
-) -> None:
+def test_an_edit_replaces_an_answer_that_waits_for_its_checks(make: Make, thread: Thread, protocol: str) -> None:
     for edited, answer in ((AIMessage("12:00"), "12:00"), (AIMessage("", tool_calls=[search_for("Friday")]), "11:30")):
         _, agent = make([call("search", query="Tuesday"), say("11:00"), say("11:30")], protocol=protocol)
         config = thread()
@@ -92,9 +90,7 @@ def test_an_edit_stands_in_the_place_of_an_answer_that_waits_for_its_checks(
 
 
 @pytest.mark.req("G1", "I7")
-def test_an_edit_stands_in_the_place_of_a_failure_that_waits_to_be_reflected_on(
-    make: Make, thread: Thread, protocol: str
-) -> None:
+def test_an_edit_replaces_a_failure_that_waits_to_be_reflected_on(make: Make, thread: Thread, protocol: str) -> None:
     for edited, answer in ((AIMessage("12:00"), "12:00"), (AIMessage("", tool_calls=[search_for("Friday")]), "11:00")):
         model, agent = make([call("search", q="?"), call("search", q="?"), say("11:00")], protocol=protocol)
         config = thread()
@@ -117,7 +113,7 @@ def test_an_edit_made_as_check_ends_a_run_that_nothing_checks(make: Make, thread
 
 
 @pytest.mark.req("G1", "I7")
-def test_an_edit_stands_in_the_place_of_the_end_of_a_run(make: Make, thread: Thread, protocol: str) -> None:
+def test_an_edit_replaces_the_end_of_a_run(make: Make, thread: Thread, protocol: str) -> None:
     for end in (say("10:00"), RuntimeError("the model is away")):
         _, agent = make([end, say("11:00")], protocol=protocol)
         config = thread()

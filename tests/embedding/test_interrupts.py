@@ -145,7 +145,7 @@ def test_a_pause_passes_through_two_parents_and_continues_after_a_restart(
 
 
 @pytest.mark.req("G1", "K8")
-def test_of_several_pauses_each_is_answered_by_its_id_in_any_order(
+def test_several_pauses_can_be_answered_by_id_in_any_order(
     story: Callable[[str, str], Story], valid: Callable[[Any], None]
 ) -> None:
     one = story("tool", "tools")

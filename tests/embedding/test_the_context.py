@@ -141,7 +141,7 @@ def test_a_parents_context_names_the_model_too() -> None:
 
 
 @pytest.mark.req("G1")
-def test_a_parents_own_field_of_that_name_is_no_business_of_an_agent_with_one_model() -> None:
+def test_an_agent_with_one_model_ignores_a_parents_own_field_of_that_name() -> None:
     class Theirs(TypedDict):
         model: str
 

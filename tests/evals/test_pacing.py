@@ -28,7 +28,7 @@ async def test_any_other_error_is_raised_at_once():
         await model.ainvoke("hello")
 
 
-async def test_an_account_without_money_is_no_matter_of_time():
+async def test_an_account_without_money_is_not_retried():
     fault = RuntimeError("no money")
     fault.status_code, fault.code = 429, "insufficient_quota"  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError, match="no money"):

@@ -114,7 +114,7 @@ def test_a_check_without_a_name_is_named_by_its_position(run):
 
 
 @pytest.mark.req("E4", "E8")
-def test_where_every_check_says_nothing_the_answer_is_unverified(run):
+def test_if_no_check_gives_a_verdict_the_answer_is_unverified(run):
     seen = run(RoleModel([say("x")]), checks=[lambda *_: Verdict(feedback="I cannot tell.")])
     assert seen.ending == ("unverified", "unchecked")
     assert seen.outcome.attempts[0].verdicts[0].feedback == "I cannot tell."
@@ -279,7 +279,7 @@ def test_a_score_asked_for_without_a_check_warns_when_the_agent_is_built_and_not
 
 
 class Doored:
-    """A check with an async door of its own, that asks the agent's model."""
+    """A check with an async method of its own, that asks the agent's model."""
 
     name = "doored"
     asks_model = wants_model = True
@@ -295,7 +295,7 @@ class Doored:
 
 
 @pytest.mark.req("E3", "E8")
-async def test_a_check_may_have_both_doors_and_ask_the_agents_own_model():
+async def test_a_check_may_be_sync_and_async_and_ask_the_agents_own_model():
     check = Doored()
     agent = create_reflexion_agent(
         RoleModel(decide=[say("11:00"), "so it is", say("11:00"), "so it is"]), checks=[check]

@@ -116,7 +116,7 @@ def test_a_plan_in_a_tools_own_words_is_not_followed_and_the_run_continues(run, 
 
 
 @pytest.mark.req("C4")
-def test_of_older_turns_only_what_is_to_be_remembered_stays(run, desk, decided, advice):
+def test_older_turns_keep_only_what_is_to_be_remembered(run, desk, decided, advice):
     desk.answers = lambda query: LookupError(f"{query} is closed")
     memos = [{"kind": "rule", "text": f"Never ask about {day}."} for day in ("rooms", "hours", "people", "holidays")]
     plans = [{**one, "memory_to_write": [memo]} for one, memo in zip(advice, memos, strict=False)]

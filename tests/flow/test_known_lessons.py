@@ -74,7 +74,7 @@ def test_an_episode_keeps_the_situation_the_failure_and_the_lesson(run, shy, sto
 
 
 @pytest.mark.req("D1", "D11", "D5", "B11")
-def test_where_nothing_fits_there_is_no_block_and_no_heading(run, shy, store, protocol, decided):
+def test_if_nothing_fits_there_is_no_block_and_no_heading(run, shy, store, protocol, decided):
     first_run(run, shy, store)
     model = RoleModel([say("Blue.")])
     run(model, [], task="Name a colour.", store=store, protocol=protocol)

@@ -61,13 +61,13 @@ def test_a_rejection_by_a_person_is_reported():
 
 
 @pytest.mark.req("A9")
-def test_of_checks_in_one_the_least_counts():
+def test_the_least_trusted_of_combined_checks_counts():
     assert learned([all_of(eleven, judge())]) == {"rule": "judged", "strategy": "judged"}
 
 
 @pytest.mark.req("A9", "D23")
 @pytest.mark.parametrize(("again", "origin"), [("rooms", "verified"), ("hours", "observed")])
-def test_where_two_calls_fail_at_once_a_lesson_is_verified_by_the_one_it_is_about(again, origin):
+def test_if_two_calls_fail_at_once_a_lesson_is_verified_by_the_call_it_is_about(again, origin):
     def rooms(day: str) -> str:
         """Look up free rooms."""
         if day[0].isdigit():

@@ -186,7 +186,7 @@ async def test_it_is_the_same_under_astream(protocol):
 
 
 @pytest.mark.req("I6", "B11")
-def test_a_failure_names_the_message_whose_tokens_do_not_stand(protocol):
+def test_a_failure_names_the_message_whose_tokens_are_invalid(protocol):
     model = RoleModel([say("Ten it is."), say("11:00")], reflection())
     agent = create_reflexion_agent(model, checks=[until_eleven], protocol=protocol)
     said: dict[str, str] = {}
@@ -203,7 +203,7 @@ def test_a_failure_names_the_message_whose_tokens_do_not_stand(protocol):
 
 
 @pytest.mark.req("I6", "B11")
-def test_a_failed_call_names_no_message_for_its_turn_stands(run, desk, protocol):
+def test_a_failed_call_names_no_message_because_its_turn_stays_valid(run, desk, protocol):
     desk.answers = lambda _: ValueError("no such day")
     seen = run(RoleModel([call("search", query="x"), say("11:00")], reflection()), [desk.search], protocol=protocol)
     assert [one["message_id"] for one in seen.told("failure")] == [None]

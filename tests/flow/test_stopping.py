@@ -175,7 +175,7 @@ def test_an_attempt_with_an_answer_is_better_than_one_without(run, desk):
 
 
 @pytest.mark.req("F11", "I1")
-def test_of_a_success_the_accepted_attempt_is_the_best(run):
+def test_the_accepted_attempt_of_a_success_is_the_best(run):
     verdicts = iter([Verdict(score=70), Verdict(passed=True, score=50)])
     outcome = run(RoleModel([say("a"), say("b")], reflection()), checks=[lambda *_: next(verdicts)]).outcome
     assert outcome.status == "success"
@@ -184,7 +184,7 @@ def test_of_a_success_the_accepted_attempt_is_the_best(run):
 
 
 @pytest.mark.req("F11", "I1")
-def test_of_an_answer_nobody_refused_the_attempt_is_the_best_whatever_was_refused_before(run):
+def test_an_attempt_that_was_not_rejected_is_the_best_whatever_was_rejected_before(run):
     verdicts = iter([Verdict(passed=False, score=70), Verdict()])
     outcome = run(RoleModel([say("a"), say("b")], reflection()), checks=[lambda *_: next(verdicts)]).outcome
     assert outcome.status == "unverified"

@@ -31,7 +31,7 @@ def test_the_advice_after_which_the_answer_was_accepted_is_kept_as_a_strategy(ru
 
 
 @pytest.mark.req("D9")
-def test_of_several_pieces_of_advice_the_one_that_worked_is_kept(run):
+def test_the_advice_that_worked_is_kept_out_of_several(run):
     store = InMemoryStore()
     model = RoleModel(
         [say("9:00"), say("10:00"), say("11:00")],

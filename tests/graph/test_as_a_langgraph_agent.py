@@ -183,10 +183,10 @@ def test_a_thread_continues_with_its_messages() -> None:
 
 @pytest.mark.req("I6")
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom", "debug", "tasks", "checkpoints"])
-@pytest.mark.parametrize("door", ["stream", "astream"])
-async def test_every_stream_mode_shows_the_run(mode: Any, door: str) -> None:
+@pytest.mark.parametrize("method", ["stream", "astream"])
+async def test_every_stream_mode_shows_the_run(mode: Any, method: str) -> None:
     agent = searching(checkpointer=InMemorySaver())
-    if door == "stream":
+    if method == "stream":
         told = list(agent.stream(HELLO, THREAD, stream_mode=mode))
     else:
         told = [one async for one in agent.astream(HELLO, THREAD, stream_mode=mode)]
@@ -232,14 +232,14 @@ def test_streamed_tokens_name_their_agent() -> None:
 # ---------------------------------------------------------------- interrupts, drawing
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_run_stops_before_or_after_any_node_and_continues(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_run_stops_before_or_after_any_node_and_continues(method: str) -> None:
     agent = searching(checkpointer=InMemorySaver())
 
     async def go(given: Any, **settings: Any) -> Any:
         return (
             agent.invoke(given, THREAD, **settings)
-            if door == "invoke"
+            if method == "invoke"
             else await agent.ainvoke(given, THREAD, **settings)
         )
 
@@ -269,12 +269,12 @@ def test_a_question_is_an_interrupt_and_its_answer_a_resume() -> None:
 
 
 @pytest.mark.req("G1", "J1")
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_as_a_tool_it_takes_a_task_and_gives_the_answer(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_as_a_tool_it_takes_a_task_and_gives_the_answer(method: str) -> None:
     planner = create_reflexion_agent(ScriptedModel([say("11:00 is free.")]), name="planner")
     model = ScriptedModel([call("planner", task="Find an hour."), say("Eleven.")])
     chief = create_reflexion_agent(model, [planner.as_tool(description="Plans meetings.")])
-    result = chief.invoke(HELLO) if door == "invoke" else await chief.ainvoke(HELLO)
+    result = chief.invoke(HELLO) if method == "invoke" else await chief.ainvoke(HELLO)
     assert [message.text for message in result["messages"][-2:]] == ["11:00 is free.", "Eleven."]
     assert list(model.asked[0].parameters("planner")["properties"]) == ["task"]
 

@@ -88,7 +88,7 @@ def test_a_tool_with_the_name_of_a_control_is_refused() -> None:
 
 
 @pytest.mark.parametrize("tools", [7, "search", {"type": "web_search"}, [7], [None], search])
-def test_what_are_no_tools_is_refused(tools: Any) -> None:
+def test_anything_but_tools_is_refused(tools: Any) -> None:
     with pytest.raises(ValueError, match=r"`tools` must be a list|A tool must be a function"):
         make(tools=tools)
 
@@ -267,7 +267,7 @@ def test_settings_are_values_and_not_dictionaries(setting: str, value: Any) -> N
 
 
 @pytest.mark.parametrize("value", ["on", "before", None, True, 7])
-def test_a_mode_of_self_reflection_that_there_is_none_of_is_refused(value: Any) -> None:
+def test_an_unknown_mode_of_self_reflection_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="`self_reflection`"):
         make(self_reflection=value)
 
@@ -366,12 +366,12 @@ def test_a_folder_of_prompts_that_is_not_there_is_reported(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("given", [{"messages": []}, {}, {"messages": [ToolMessage("lost", tool_call_id="1")]}])
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_run_without_messages_is_refused_before_any_call(given: Any, door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_run_without_messages_is_refused_before_any_call(given: Any, method: str) -> None:
     model = ScriptedModel([])
     agent = make(model=model)
     with pytest.raises(ValueError, match=r"no messages"):
-        agent.invoke(given) if door == "invoke" else await agent.ainvoke(given)
+        agent.invoke(given) if method == "invoke" else await agent.ainvoke(given)
     assert not model.asked
 
 
@@ -400,9 +400,9 @@ class Broken(InMemoryStore):
         raise OSError("the disk is gone")
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 async def test_a_store_that_raises_costs_lessons_and_not_the_answer(
-    door: str, caplog: pytest.LogCaptureFixture
+    method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def failing(query: str) -> str:
         """Fail."""
@@ -414,7 +414,7 @@ async def test_a_store_that_raises_costs_lessons_and_not_the_answer(
     )
     agent = create_reflexion_agent(model, [failing], store=Broken())
     with caplog.at_level(logging.WARNING, logger="langgraph_reflexion"):
-        result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+        result = agent.invoke(HELLO) if method == "invoke" else await agent.ainvoke(HELLO)
     assert result["messages"][-1].text == "done"
     assert result["outcome"].lessons_written == []
     assert "the disk is gone" in caplog.text

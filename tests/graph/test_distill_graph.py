@@ -83,6 +83,6 @@ def test_an_unknown_model_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> N
     ("setting", "value"),
     [("model", 7), ("model", lambda: 1), ("memory", None), ("store", "lessons.db"), ("name", 7), ("clock", 7)],
 )
-def test_what_it_cannot_take_is_refused_when_it_is_made(setting: str, value: Any) -> None:
+def test_invalid_settings_are_refused_when_it_is_created(setting: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"`{setting}` (is|must be) a "):
         create_distill_graph(**{setting: value})

@@ -135,11 +135,11 @@ def test_a_reflection_is_asked_of_the_model_alone() -> None:
 # ---------------------------------------------------------------- fallbacks, configurable
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_fallbacks_have_the_tools_too(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_fallbacks_have_the_tools_too(method: str) -> None:
     down, up = ScriptedModel([ConnectionError("down")] * 2), searching()
     agent = create_reflexion_agent(down.with_fallbacks([up]), [search])
-    result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    result = agent.invoke(HELLO) if method == "invoke" else await agent.ainvoke(HELLO)
     assert result["messages"][-1].text == "done"
     assert [question.tools for question in (*down.asked, *up.asked)] == [["search"]] * 4
 
@@ -187,8 +187,8 @@ def test_a_configurable_model_of_langchain_is_made_at_each_call(monkeypatch: pyt
 # ---------------------------------------------------------------- chosen per call
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_function_of_state_and_runtime_chooses_the_model_for_each_call(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_function_of_state_and_runtime_chooses_the_model_for_each_call(method: str) -> None:
     quick, careful = ScriptedModel([call("search", query="x")]), ScriptedModel(["done"])
     seen: list[Any] = []
 
@@ -198,7 +198,7 @@ async def test_a_function_of_state_and_runtime_chooses_the_model_for_each_call(d
 
     agent = create_reflexion_agent(choose, [search])
     context = Context(user_id="ada")
-    result = agent.invoke(HELLO, context=context) if door == "invoke" else await agent.ainvoke(HELLO, context=context)
+    result = agent.invoke(HELLO, context=context) if method == "invoke" else await agent.ainvoke(HELLO, context=context)
     assert result["messages"][-1].text == "done"
     assert seen == [({"messages"}, 1, "ada"), ({"messages"}, 3, "ada")]
     assert quick.asked[0].tools == careful.asked[0].tools == ["search"]
@@ -314,7 +314,7 @@ def test_a_provider_whose_package_is_missing_is_reported_with_what_to_install(mo
 @pytest.mark.parametrize(
     "name", ["nonsense", "nobody:some-model", "", "openai:", "openai:gpt-4o-mini", "gpt-4o-mini", "azure_openai:x"]
 )
-def test_a_name_that_is_no_model_or_lacks_its_key_is_one_clear_error(name: str) -> None:
+def test_an_unknown_model_or_a_missing_key_is_one_clear_error(name: str) -> None:
     with pytest.raises(ModelError, match="cannot be made"):
         create_reflexion_agent(name)
 

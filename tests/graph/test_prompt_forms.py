@@ -27,7 +27,7 @@ def told(prompt: Any, **settings: Any) -> list[tuple[str, str]]:
 
 
 async def told_later(prompt: Any, **settings: Any) -> list[tuple[str, str]]:
-    """The same through the async door."""
+    """The same through the async method."""
     model = ScriptedModel(["hi"])
     await create_reflexion_agent(model, prompt=prompt, **settings).ainvoke(HELLO)
     return [(message.type, message.text) for message in model.asked[0].messages]
@@ -55,18 +55,18 @@ def test_a_function_of_the_state_says_all_that_the_model_sees() -> None:
     assert told(lambda _state: HumanMessage("one message")) == [("human", "one message")]
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_template_of_the_state_is_a_prompt(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_template_of_the_state_is_a_prompt(method: str) -> None:
     template = ChatPromptTemplate([("system", "You plan."), ("placeholder", "{messages}")])
-    given = told(template) if door == "invoke" else await told_later(template)
+    given = told(template) if method == "invoke" else await told_later(template)
     assert given == [("system", "You plan."), ("human", "hello")]
     assert told(lambda state: template.invoke(state)) == given
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_any_runnable_of_the_state_is_a_prompt(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_any_runnable_of_the_state_is_a_prompt(method: str) -> None:
     runnable = RunnableLambda(lambda state: [SystemMessage(f"{len(state['messages'])} so far"), *state["messages"]])
-    given = told(runnable) if door == "invoke" else await told_later(runnable)
+    given = told(runnable) if method == "invoke" else await told_later(runnable)
     assert given == [("system", "1 so far"), ("human", "hello")]
 
 
@@ -79,8 +79,8 @@ async def test_an_async_function_is_a_prompt_under_ainvoke_and_says_so_under_inv
         told(prompt)
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_prompt_is_given_config_store_and_runtime_where_it_asks_for_them(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_prompt_is_given_config_store_and_runtime_where_it_asks_for_them(method: str) -> None:
     store = InMemoryStore()
     store.put(("people",), "ada", {"likes": "mornings"})
     seen: dict[str, Any] = {}
@@ -93,7 +93,7 @@ async def test_a_prompt_is_given_config_store_and_runtime_where_it_asks_for_them
     model = ScriptedModel(["hi"])
     agent = create_reflexion_agent(model, prompt=prompt, store=store)
     config: RunnableConfig = {"configurable": {"thread_id": "t1"}}
-    if door == "invoke":
+    if method == "invoke":
         agent.invoke(HELLO, config, context=Context(user_id="ada"))
     else:
         await agent.ainvoke(HELLO, config, context=Context(user_id="ada"))
@@ -130,13 +130,13 @@ def test_a_prompt_sees_the_conversation_and_the_callers_fields_and_nothing_priva
     assert seen[0]["city"] == "Oslo"
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_an_exception_of_a_prompt_is_raised_unchanged(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_an_exception_of_a_prompt_is_raised_unchanged(method: str) -> None:
     def prompt(_state: Any) -> list[Any]:
         raise LookupError("no such template")
 
     with pytest.raises(LookupError, match="no such template"):
-        told(prompt) if door == "invoke" else await told_later(prompt)
+        told(prompt) if method == "invoke" else await told_later(prompt)
 
 
 def test_a_prompt_that_hides_the_conversation_costs_the_agent_none_of_it() -> None:

@@ -109,12 +109,12 @@ def test_an_answer_in_words_is_put_into_shape_by_one_call_more(form: Any, value:
     assert result["outcome"].usage.calls == 3
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_model_that_knows_no_forms_is_asked_for_one_in_words(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_model_that_knows_no_forms_is_asked_for_one_in_words(method: str) -> None:
     said = '{"thought": "", "action": "finish", "tool": null, "tool_input": null, "final": "Warm in Oslo."}'
     model = TextOnlyScriptedModel([said, f"Here you are: {FITTING}"])
     agent = create_reflexion_agent(model, response_format=Weather)
-    result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    result = agent.invoke(HELLO) if method == "invoke" else await agent.ainvoke(HELLO)
     assert result["structured_response"] == Weather(city="Oslo", degrees=21.5)
     assert '"degrees"' in model.asked[1].text
 
@@ -183,11 +183,11 @@ def test_over_http_a_model_without_native_support_is_asked_once_more() -> None:
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_tool_strategy_is_a_tool_that_the_model_calls_to_answer(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_tool_strategy_is_a_tool_that_the_model_calls_to_answer(method: str) -> None:
     model = ScriptedModel([call("station", city="Oslo"), call("Weather", **json.loads(FITTING))])
     agent = create_reflexion_agent(model, [station], response_format=ToolStrategy(Weather))
-    result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    result = agent.invoke(HELLO) if method == "invoke" else await agent.ainvoke(HELLO)
     assert result["structured_response"] == Weather(city="Oslo", degrees=21.5)
     assert [question.tools for question in model.asked] == [["station", "Weather"]] * 2, "no call more than needed"
     last = result["messages"][-1]

@@ -142,9 +142,9 @@ def consult(city: Annotated[str, InjectedState("city")]) -> str:
 
 
 @pytest.mark.req("J1")
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("schema", SCHEMAS)
-async def test_a_field_more_goes_in_reaches_prompt_and_tools_and_comes_out(schema: Any, door: str) -> None:
+async def test_a_field_more_goes_in_reaches_prompt_and_tools_and_comes_out(schema: Any, method: str) -> None:
     model = ScriptedModel([call("where"), "done"])
     agent = create_reflexion_agent(
         model,
@@ -153,7 +153,7 @@ async def test_a_field_more_goes_in_reaches_prompt_and_tools_and_comes_out(schem
         prompt=lambda state: [SystemMessage(f"In {city_of(state)}."), *messages_of(state)],
     )
     given = {**HELLO, "city": "Oslo"}
-    result = agent.invoke(given) if door == "invoke" else await agent.ainvoke(given)
+    result = agent.invoke(given) if method == "invoke" else await agent.ainvoke(given)
     assert result["city"] == "Oslo"
     assert result["messages"][-2].text == "Oslo"
     assert [question.system for question in model.asked] == ["In Oslo."] * 2
@@ -274,7 +274,7 @@ class Guest(Context):
     tone: str = "plain"
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 @pytest.mark.parametrize(
     ("schema", "context"),
     [
@@ -286,7 +286,7 @@ class Guest(Context):
         (Guest, {"user_id": "ada"}),
     ],
 )
-async def test_a_context_of_any_kind_reaches_prompt_and_memory(schema: Any, context: Any, door: str) -> None:
+async def test_a_context_of_any_kind_reaches_prompt_and_memory(schema: Any, context: Any, method: str) -> None:
     seen: list[Any] = []
 
     def prompt(state: Any, runtime: Runtime[Any]) -> list[Any]:
@@ -302,7 +302,7 @@ async def test_a_context_of_any_kind_reaches_prompt_and_memory(schema: Any, cont
         store=store,
         memory=MemoryPolicy(namespace=("notes", "{user_id}")),
     )
-    if door == "invoke":
+    if method == "invoke":
         agent.invoke(HELLO, context=context)
     else:
         await agent.ainvoke(HELLO, context=context)

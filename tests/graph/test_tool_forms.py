@@ -104,15 +104,15 @@ def test_a_tool_message_of_the_tools_own_is_passed_on() -> None:
     assert (message.text, message.artifact) == ("signed by Ada", {"seal": "Ada"})
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_tool_message_made_elsewhere_answers_the_call_it_is_given_for(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_tool_message_made_elsewhere_answers_the_call_it_is_given_for(method: str) -> None:
     @tool
     def forward(query: str) -> ToolMessage:
         """Ask another agent."""
         return ToolMessage(f"found {query}", tool_call_id="another-agents-call")
 
     agent = create_reflexion_agent(ScriptedModel([call("forward", query="x"), say("done")]), [forward])
-    result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    result = agent.invoke(HELLO) if method == "invoke" else await agent.ainvoke(HELLO)
     _, asked, answer, _ = result["messages"]
     assert (answer.tool_call_id, answer.name, answer.text) == (asked.tool_calls[0]["id"], "forward", "found x")
     assert result["outcome"].status == "unverified"
@@ -213,8 +213,8 @@ def test_what_a_tool_nodes_handler_leaves_alone_is_our_failure() -> None:
     assert message.artifact["error_class"] == "permission"
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_tool_nodes_wrapper_sees_and_changes_each_call(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_tool_nodes_wrapper_sees_and_changes_each_call(method: str) -> None:
     seen: list[tuple[str, set[str]]] = []
 
     def wrap(request: ToolCallRequest, run: Any) -> Any:
@@ -224,7 +224,7 @@ async def test_a_tool_nodes_wrapper_sees_and_changes_each_call(door: str) -> Non
     agent = create_reflexion_agent(
         ScriptedModel([call("search", query="x"), "done"]), ToolNode([search], wrap_tool_call=wrap)
     )
-    result = agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+    result = agent.invoke(HELLO) if method == "invoke" else await agent.ainvoke(HELLO)
     assert result["messages"][-2].text == "found better"
     assert seen == [("search", {"messages"})]
 

@@ -1,4 +1,4 @@
-"""Types at the door: what cannot work is found by mypy, and the result names state and context."""
+"""Types at the method: what cannot work is found by mypy, and the result names state and context."""
 
 from __future__ import annotations
 

@@ -137,8 +137,8 @@ def test_the_store_is_injected_whether_the_agent_or_a_graph_above_holds_it() -> 
     assert [store] == SEEN
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_the_runtime_is_injected_whole(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_the_runtime_is_injected_whole(method: str) -> None:
     store = InMemoryStore()
     agent = create_reflexion_agent(
         ScriptedModel([call("see_runtime", x=1), "done"]), [see_runtime], store=store, state_schema=Trip
@@ -146,7 +146,7 @@ async def test_the_runtime_is_injected_whole(door: str) -> None:
     given = {**HELLO, "city": "Oslo"}
     settings: dict[str, Any] = {"context": Context(user_id="ada"), "stream_mode": "custom"}
     config: RunnableConfig = {"configurable": {"thread_id": "t"}, "recursion_limit": 40, "metadata": {"a": "b"}}
-    if door == "invoke":
+    if method == "invoke":
         told = list(agent.stream(given, config, **settings))
     else:
         told = [one async for one in agent.astream(given, config, **settings)]
@@ -221,12 +221,12 @@ def both(tool_call_id: Annotated[str, InjectedToolCallId]) -> list[Any]:
     return [ToolMessage("told", tool_call_id=tool_call_id), Command(update={"city": "Rome"})]
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_tools_command_updates_the_callers_fields_by_their_reducers(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_tools_command_updates_the_callers_fields_by_their_reducers(method: str) -> None:
     decision = calls(("visit", {"city": "Rome"}), ("see_city", {}))
     agent = create_reflexion_agent(ScriptedModel([decision, "done"]), [visit, see_city], state_schema=Trip)
     given = {**HELLO, "city": "Oslo", "visited": ["Oslo"]}
-    result = agent.invoke(given) if door == "invoke" else await agent.ainvoke(given)
+    result = agent.invoke(given) if method == "invoke" else await agent.ainvoke(given)
     assert (result["city"], result["visited"]) == ("Rome", ["Oslo", "Rome"])
     assert [message.text for message in result["messages"]] == ["hello", "", "In Rome.", "seen", "done"]
     assert SEEN == ["Oslo"]
@@ -273,17 +273,17 @@ def rename(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
 
 
 @pytest.mark.req("I7")
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
-async def test_a_tool_pauses_for_a_person_and_its_neighbours_run_once(door: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_tool_pauses_for_a_person_and_its_neighbours_run_once(method: str) -> None:
     decision = calls(("note", {"text": "a"}), ("consult", {"topic": "budget"}), ("note", {"text": "b"}))
     model = ScriptedModel([decision, "done"])
     agent = create_reflexion_agent(model, [consult, note], checkpointer=InMemorySaver())
     config: RunnableConfig = {"configurable": {"thread_id": "t"}}
-    waiting = agent.invoke(HELLO, config) if door == "invoke" else await agent.ainvoke(HELLO, config)
+    waiting = agent.invoke(HELLO, config) if method == "invoke" else await agent.ainvoke(HELLO, config)
     assert [one.value for one in waiting["__interrupt__"]] == [{"topic": "budget"}]
     assert agent.get_state(config).next == ("tool",)
     resume: Command[Any] = Command(resume="go ahead")
-    result = agent.invoke(resume, config) if door == "invoke" else await agent.ainvoke(resume, config)
+    result = agent.invoke(resume, config) if method == "invoke" else await agent.ainvoke(resume, config)
     assert [message.text for message in result["messages"][2:]] == ["noted a", "budget: go ahead", "noted b", "done"]
     assert sorted(SEEN) == ["a", "b"]
     assert len(model.asked) == 2
@@ -298,7 +298,7 @@ def test_a_tool_that_pauses_may_update_the_state_when_it_is_answered() -> None:
     assert agent.invoke(Command(resume="Rome"), config)["city"] == "Rome"
 
 
-@pytest.mark.parametrize("door", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 @pytest.mark.parametrize(
     ("wanting", "said"),
     [
@@ -310,12 +310,12 @@ def test_a_tool_that_pauses_may_update_the_state_when_it_is_answered() -> None:
     ],
 )
 async def test_an_error_that_other_arguments_cannot_fix_is_raised_and_never_reflected_on(
-    wanting: Any, said: str, door: str
+    wanting: Any, said: str, method: str
 ) -> None:
     model = RoleModel([call(wanting.__name__, **({"key": "x"} if wanting is see_store else {})), "done"])
     agent = create_reflexion_agent(model, [wanting])
     with pytest.raises(ValueError, match=said):
-        agent.invoke(HELLO) if door == "invoke" else await agent.ainvoke(HELLO)
+        agent.invoke(HELLO) if method == "invoke" else await agent.ainvoke(HELLO)
     assert len(model.asked) == 1
 
 

@@ -88,7 +88,7 @@ def test_no_writer_moves_or_rewords_what_was_approved_by_offering_it_again(book:
 
 
 @pytest.mark.req("D17")
-def test_an_approval_is_no_leave_to_bring_the_same_words_in_elsewhere(store: BaseStore, book_on: Any) -> None:
+def test_an_approval_does_not_allow_the_same_words_elsewhere(store: BaseStore, book_on: Any) -> None:
     here, there = book_on(store, NAMESPACE), book_on(store, ("elsewhere",))
     id = here.add(Lesson(kind="rule", text=TRICK, origin="told")).lesson.id
     here.approve(id)
@@ -140,7 +140,7 @@ def test_no_date_no_better_wording_and_no_opposite_comes_before_what_was_approve
 
 
 @pytest.mark.req("D12", "D20")
-def test_what_was_approved_gives_way_to_no_pattern_that_was_not(book: LessonBook) -> None:
+def test_an_approved_lesson_is_not_replaced_by_an_unapproved_pattern(book: LessonBook) -> None:
     texts = [f"Check a meeting slot against busy times of {whose}'s calendar." for whose in ("the team", "each guest")]
     ids = [
         book.add(Lesson(kind="rule", text=text, origin="judged", sources=[f"e{n}"])).lesson.id  # type: ignore[union-attr]

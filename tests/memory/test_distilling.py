@@ -43,7 +43,7 @@ def a_few(book: LessonBook, **fields: Any) -> list[Lesson]:
 
 
 @pytest.mark.parametrize("kind", ["rule", "pattern"])
-def test_one_pattern_speaks_for_a_cluster_and_its_members_stay_as_they_were(book: LessonBook, kind: str) -> None:
+def test_one_pattern_summarizes_a_cluster_and_its_members_stay_unchanged(book: LessonBook, kind: str) -> None:
     members = a_few(book, kind=kind)
     [pattern] = book.distill()
     assert (pattern.kind, pattern.status, pattern.origin) == ("pattern", "candidate", "verified")
@@ -82,7 +82,7 @@ def test_a_second_call_changes_nothing_and_asks_no_model(book: LessonBook) -> No
     assert [len(book.history(one.id)) for one in before] == [1] * 5
 
 
-async def test_a_model_words_the_pattern_through_either_door(book_on: Any) -> None:
+async def test_a_model_writes_the_pattern_in_sync_and_async_code(book_on: Any) -> None:
     said = "Check each meeting slot against every busy time of the guests' calendar before proposing it."
     for ask in (lambda book: book.distill(model()), lambda book: book.adistill(model())):
 
@@ -227,7 +227,7 @@ def test_no_lesson_has_to_go_for_a_summary(book_on: Any) -> None:
     ("reply", "text"),
     [("  * 'Check it.'\n\nThat is all.", "Check it."), (AIMessage("Check it."), "Check it."), ("\n\n", "")],
 )
-def test_of_a_reply_its_first_line_counts(reply: Any, text: str) -> None:
+def test_the_first_line_of_a_reply_counts(reply: Any, text: str) -> None:
     assert first_line(reply) == text
 
 
@@ -293,7 +293,7 @@ def test_a_thousand_cycles_with_a_summariser_that_drops_and_garbles_lose_no_veri
 
 @pytest.mark.req("D12")
 @pytest.mark.parametrize("model", ["openai:gpt-4o-mini", 3])
-async def test_what_could_word_nothing_is_refused_by_name(model: Any) -> None:
+async def test_anything_that_cannot_write_a_text_is_refused_by_name(model: Any) -> None:
     book = LessonBook(InMemoryStore(), ("team",))
     with pytest.raises(ValueError, match=f"chat model or a function.*{model}"):
         book.distill(model)

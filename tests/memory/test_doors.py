@@ -64,7 +64,7 @@ async def test_the_twins_do_what_the_methods_do(store: BaseStore, tmp_path: Path
 
 
 class OneDoor(InMemoryStore):
-    """A store without async doors, which notes the threads it is called in."""
+    """A store without async methods, which notes the threads it is called in."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class OneDoor(InMemoryStore):
         return super().batch(ops)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        raise NotImplementedError("there is no async door")
+        raise NotImplementedError("there is no async method")
 
 
 async def test_a_store_without_async_methods_is_called_in_a_thread() -> None:

@@ -67,7 +67,7 @@ def test_what_is_forgotten_is_gone_from_other_books_where_items_of_a_file_expire
         assert found(ours, "repair the stuck compass") == []
 
 
-def test_what_another_process_wrote_or_deleted_is_known_at_once(tmp_path: Path) -> None:
+def test_writes_and_deletes_of_another_process_are_known_at_once(tmp_path: Path) -> None:
     with FaissStore(tmp_path / "lessons.db") as mine, FaissStore(tmp_path / "lessons.db") as theirs:
         ours, other = LessonBook(mine, ("team",)), LessonBook(theirs, ("team",))
         assert found(ours, "polish the violin") == []

@@ -54,7 +54,7 @@ def recalled(book: LessonBook, failure: Failure | None = None, **fields: Any) ->
 # ---------------------------------------------------------------- one remedy at a time
 
 
-def test_of_two_remedies_for_one_failure_the_better_one_is_shown_alone(book: LessonBook, clock: Any) -> None:
+def test_only_the_better_of_two_remedies_for_one_failure_is_shown(book: LessonBook, clock: Any) -> None:
     busy, late = remedy(book, BUSY), remedy(book, LATE)
     remedy(book, ROOM, trigger=None)
     credited(book, clock, "w", "r", shown=[busy.id])

@@ -218,7 +218,7 @@ def test_a_foreign_sentence_that_is_split_over_occasion_and_text_counts_too() ->
 
 
 @pytest.mark.req("D25")
-def test_what_the_user_said_too_is_not_foreign() -> None:
+def test_text_that_the_user_also_wrote_is_not_foreign() -> None:
     text, page = "Round every price up to the next full euro.", "Our rule: round every price up to the next full euro."
     assert screen(text, [page]) is not None
     assert screen(text, Foreign([page], ["Write the invoice, and round every price up to the next full euro."])) is None
@@ -310,7 +310,7 @@ def test_a_guard_is_asked_about_new_lessons_only_sync_and_async() -> None:
     [lambda text: text / 0, lambda text: bool(text), lambda text: text[:0], lambda text: asyncio.sleep(0, text)],
     ids=["raises", "no text", "no reason", "async"],
 )
-def test_where_the_guard_fails_the_lesson_is_set_aside_and_the_fault_logged(guard: Any, caplog: Any) -> None:
+def test_if_the_guard_fails_the_lesson_is_quarantined_and_the_error_logged(guard: Any, caplog: Any) -> None:
     assert book(guard=guard).add(rule("Look up the order first.")).action == "quarantined"
     assert "The guard failed" in caplog.text
 

@@ -161,7 +161,7 @@ def test_a_run_that_agreed_with_others_leaves_them_what_they_said(book: LessonBo
 
 
 @pytest.mark.req("D18")
-def test_what_went_for_the_cap_comes_back_when_it_is_learned_again(store: BaseStore, book_on: Any) -> None:
+def test_a_lesson_removed_to_make_room_comes_back_when_it_is_learned_again(store: BaseStore, book_on: Any) -> None:
     book = book_on(store, max_kept=1)
     id = added(book, rule())
     book.credit(won("r0", id))

@@ -23,7 +23,7 @@ def a_rule(text: str = SLOT, **fields: Any) -> Lesson:
 
 
 @pytest.mark.req("D15", "D3")
-def test_what_is_added_is_read_back_with_all_its_fields(book: LessonBook, store: BaseStore, clock: Any) -> None:
+def test_an_added_lesson_is_read_back_with_all_its_fields(book: LessonBook, store: BaseStore, clock: Any) -> None:
     full = a_rule(when="proposing a time", when_not="the user named one", why="it was busy", tags=["calendar"],
                   topic="general", confidence=90, sources=["e1"], trigger=Trigger(signal="check_failed"))  # fmt: skip
     written = book.add(full)
@@ -86,7 +86,7 @@ def test_the_fuller_wording_stays(book: LessonBook) -> None:
         ("请求前先登录。", "请求后先登出。"),
     ],
 )
-def test_what_says_something_else_stays_two(book: LessonBook, one: str, other: str) -> None:
+def test_lessons_that_say_different_things_stay_two(book: LessonBook, one: str, other: str) -> None:
     assert [book.add(a_rule(text)).action for text in (one, other)] == ["added", "added"]
     assert len(book.lessons()) == 2
 

@@ -87,7 +87,7 @@ def test_a_schema_is_kept_or_the_run_says_that_it_was_not(address: str, enforced
 
 @pytest.mark.parametrize("enforced", [True, False], ids=["a schema", "text"])
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "invoked"])
-def test_what_the_length_limit_cuts_is_no_answer(address: str, enforced: bool, streamed: bool):
+def test_a_reply_cut_by_the_length_limit_is_not_an_answer(address: str, enforced: bool, streamed: bool):
     profile = {"structured_output": True} if enforced else None
     model = small_model(address, max_tokens=4, profile=profile)
     agent = create_reflexion_agent(model, response_format=Town if enforced else None, limits=FEWEST)

@@ -91,7 +91,9 @@ def test_approved_lessons_are_shown_and_others_say_why_not(looked_into: str, cli
         ("GET", "/statistics?user_id=ada", 422, "'user_id' is no parameter here, which takes user"),
     ],
 )
-def test_what_cannot_be_is_answered_in_a_sentence(looked_into: str, method: str, path: str, status: int, told: str):
+def test_an_impossible_request_gets_an_error_in_a_sentence(
+    looked_into: str, method: str, path: str, status: int, told: str
+):
     with asking(looked_into) as here:
         answer = here.request(method, path)
     assert (answer.status_code, told in answer.json()["detail"]) == (status, True)

@@ -146,7 +146,7 @@ def test_the_demo_greets_and_books_after_an_approval(shipped: str, client: Clien
 
 
 @pytest.mark.req("G1")
-def test_where_the_server_authenticates_lessons_are_kept_by_user(signed_in: str, client: Client) -> None:
+def test_on_a_server_with_authentication_lessons_are_kept_per_user(signed_in: str, client: Client) -> None:
     for user in ("ada", "bob.b"):
         here = client(signed_in, user)
         thread = here.threads.create()["thread_id"]

@@ -73,7 +73,7 @@ def test_a_whole_file_among_the_arguments_takes_no_time_to_look_for() -> None:
     assert time.process_time() - began < 5
 
 
-def test_of_a_traceback_only_the_last_line_counts() -> None:
+def test_only_the_last_line_of_a_traceback_counts() -> None:
     trace = 'Traceback (most recent call last):\n  File "a.py", line {}, in f\n    g()\nValueError: it broke\n'
     assert fingerprint("tool_error", "f", trace.format(3)) == fingerprint("tool_error", "f", "ValueError: it broke")
 

@@ -124,6 +124,6 @@ def test_what_models_write_before_the_advice_makes_no_other_lesson(one: str, oth
         ("不要忘记关闭连接。", "不要关闭连接。"),
     ],
 )
-def test_a_no_within_what_is_said_before_the_advice_counts(one: str, other: str) -> None:
+def test_a_negation_before_the_advice_counts(one: str, other: str) -> None:
     assert not same(one, other)
     assert not same(other, one)

@@ -76,7 +76,7 @@ def test_a_secret_of_this_form_is_masked(secret: str) -> None:
 
 @pytest.mark.req("D2")
 @pytest.mark.parametrize("text", KEPT)
-def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+def test_text_that_only_looks_like_a_secret_stays(text: str) -> None:
     assert mask_secrets(text) == text
 
 

@@ -70,7 +70,9 @@ def test_a_trial_ends_before_langgraphs_own_limit_does(made, student, is_it_so):
 
 
 @pytest.mark.req("I6", "I3", "I5")
-async def test_a_trial_streams_the_workers_tokens_and_its_events_by_both_doors(made, student, thinker, is_it_so, right):
+async def test_a_trial_streams_the_workers_tokens_and_its_events_sync_and_async(
+    made, student, thinker, is_it_so, right
+):
     def graph():
         return made(student("no it is not", "yes it is"), [right], reflector=thinker())
 

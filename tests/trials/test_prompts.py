@@ -131,7 +131,7 @@ def test_meta_sees_every_reflection_and_what_the_score_did_after_it(tried, score
 
 @pytest.mark.req("G3")
 @pytest.mark.parametrize("said", [False, 40])
-def test_where_the_check_gives_no_suggestion_there_is_a_plain_one(tried, scores, said):
+def test_if_the_check_gives_no_suggestion_there_is_a_plain_one(tried, scores, said):
     seen = tried(checks=[scores(said, True)], attempt="improve", strategy="none")
     assert "Compare each part of the answer with the task" in seen.prompts[1]
     assert "answer 1" in seen.prompts[1]
@@ -149,7 +149,7 @@ def test_mistakes_of_earlier_trials_stay_on_the_list(tried, scores, strategy):
 
 
 @pytest.mark.req("G5")
-def test_where_the_checks_say_nothing_the_reflector_names_the_mistakes(tried, scores):
+def test_if_the_checks_give_no_reason_the_reflector_names_the_mistakes(tried, scores):
     causes = ["Bell and Meucci were mixed up.", "The year is that of the second patent."]
     reflector = RoleModel([], [reflection("Look it up.", explanation=cause) for cause in causes])
     checks, limits = [scores(False, False, "No year.", True)], {"max_attempts": 4}

@@ -111,7 +111,7 @@ def test_a_check_that_is_never_satisfied_gets_the_fallback_once_and_no_success(t
 
 
 @pytest.mark.req("S7", "D4", "D13", "D19")
-def test_what_was_learned_of_one_invention_is_found_for_another(thinker, student):
+def test_a_lesson_about_one_invention_is_found_for_another(thinker, student):
     store, rule = InMemoryStore(), "Compare the dates of the patents before you name an inventor."
     memo = {"kind": "rule", "text": rule, "when": "a question asks who invented a machine", "tags": []}
 

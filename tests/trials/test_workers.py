@@ -343,7 +343,7 @@ def test_a_handoff_out_of_a_trial_is_reported_as_such(made, scores):
         (len, {"store": "x"}, "`store`"),
     ],
 )
-def test_what_cannot_work_is_refused_when_the_graph_is_built(worker, settings, said):
+def test_invalid_settings_are_refused_when_the_graph_is_built(worker, settings, said):
     with pytest.raises(ValueError, match=said.replace("(", r"\(")):
         create_trial_graph(worker, settings.pop("checks", [right]), **settings)
 

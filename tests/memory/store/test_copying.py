@@ -77,7 +77,7 @@ def test_what_the_target_does_not_keep_is_counted(source: FaissStore) -> None:
         copy_store(source, Forgetful())
 
 
-def test_what_the_target_has_besides_stays(source: FaissStore) -> None:
+def test_other_items_of_the_target_stay(source: FaissStore) -> None:
     target = InMemoryStore()
     target.put(("a",), "mine", {"n": 1})
     target.put(("z",), "mine", {"n": 1})

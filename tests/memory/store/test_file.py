@@ -34,7 +34,7 @@ def refused(path: Path, told: str, **settings: Any) -> None:
     assert before == (digest(path) if path.is_file() else "")
 
 
-def test_what_cannot_be_opened_is_named_and_left_as_it_is(path: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_named_and_not_changed(path: Path, tmp_path: Path) -> None:
     refused(tmp_path / "nowhere" / "lessons.db", "nowhere")
     refused(tmp_path, "folder")
     path.write_bytes(b"no database at all" * 300)

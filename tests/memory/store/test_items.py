@@ -117,7 +117,7 @@ def test_a_text_for_a_namespace_is_not_taken_for_its_letters(store: FaissStore) 
 
 
 @pytest.mark.parametrize(("namespace", "key"), [(("a",), "k\ud800"), (("a\udfff",), "k")])
-def test_half_a_character_is_no_key_and_no_label(store: FaissStore, namespace: tuple[str, ...], key: str) -> None:
+def test_half_a_character_is_not_a_valid_key_or_label(store: FaissStore, namespace: tuple[str, ...], key: str) -> None:
     for ask in (
         lambda: store.put(namespace, key, {}),
         lambda: store.get(namespace, key),

@@ -176,7 +176,7 @@ def test_processes_share_a_file_and_none_is_starved(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_another_process_wrote_is_found_at_once(path: Path) -> None:
+def test_writes_of_another_process_are_found_at_once(path: Path) -> None:
     body = "for line in sys.stdin:\n    store.put(NS, line.strip(), {'text': line.strip()}); say(line.strip())\n"
     child = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", CHILD + body, str(path), "x"],

@@ -70,7 +70,7 @@ WRITTEN = {
 
 @pytest.mark.req("B9", "B1", "B3")
 @pytest.mark.parametrize("reply", WRITTEN.values(), ids=WRITTEN.keys())
-def test_what_models_really_write_is_read(reply: str) -> None:
+def test_replies_that_models_really_write_are_parsed(reply: str) -> None:
     assert called(reply) == ("search", {"query": "Tuesday"})
 
 
@@ -191,7 +191,7 @@ UNREADABLE = {
 
 @pytest.mark.req("A3", "B9")
 @pytest.mark.parametrize("reply", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_what_cannot_be_read_is_a_parse_error(reply: str) -> None:
+def test_a_reply_that_cannot_be_parsed_is_a_parse_error(reply: str) -> None:
     read = refused(reply)
     assert read.signal == "parse_error"
     assert len(read.message) < 400

@@ -245,7 +245,7 @@ def test_a_fault_names_the_field_and_what_is_wrong_with_it(one: BaseTool, args: 
 
 
 @pytest.mark.req("B5")
-def test_what_is_checked_is_left_as_it_was() -> None:
+def test_checked_code_is_not_changed() -> None:
     class Greedy(BaseModel):
         words: list[str]
 

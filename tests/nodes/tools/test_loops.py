@@ -90,7 +90,7 @@ def test_a_cycle_is_a_loop_after_as_many_rounds_as_the_threshold(around: list[Se
 
 
 @pytest.mark.req("A6")
-def test_a_longer_way_round_is_none() -> None:
+def test_a_longer_cycle_is_not_a_loop() -> None:
     assert kinds(*[A, B, C, D] * 3) == [None] * 12
 
 
