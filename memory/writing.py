@@ -268,6 +268,9 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
     for goes in by_age[:-1]:
         yield from _supersede(shelf, goes, f"{by_age[-1].lesson.id} takes its place")
+    if sum(map(is_live, items.values())) > shelf.policy.max_kept:
+        now = yield from write(shelf, (yield from _evictions(shelf, ours, run_of(new))))
+        ours = now.get(new.id, ours)
     return Written("added", ours.lesson)
 
 

@@ -263,6 +263,15 @@ def test_opposed_lessons_are_linked_on_both_sides(book: LessonBook) -> None:
         assert against.id in next(one.why for one in book.history(lesson.id) if one.action == "opposed")
 
 
+@pytest.mark.req("D18", "I8")
+def test_two_who_add_at_once_keep_no_more_than_the_cap(book_on: Any, interrupted: Any) -> None:
+    book, other = book_on(interrupted, max_kept=2), book_on(interrupted, max_kept=2)
+    book.add(a_rule())
+    interrupted.first = lambda: other.add(a_rule("Polish the silver before the guests arrive."))
+    book.add(a_rule("Ask for the key before you open the cellar."))
+    assert len(book.lessons(status=["candidate", "active", "probation"])) == 2
+
+
 @pytest.mark.req("D18")
 def test_the_least_useful_goes_when_there_are_too_many_and_an_approved_one_never(
     store: BaseStore, book_on: Any, clock: Any
