@@ -147,15 +147,24 @@ def _messages_after(state: State, count: int) -> list[AnyMessage]:
 def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
     """The advice between the last failure and the accepted answer, if it is certain enough to be saved.
 
-    If no answer was rejected, its reflection's lesson already says the same.
+    If no answer was rejected and its reflection left a lesson, that lesson already says the same.
     """
     made, advised = state["reflections"], state["tally"]["advised"]
     refused = len(state["attempts"]) - 1
     if not made or advised[-1] != refused:
         return None
-    if not refused and (state["lessons_written"] or len(state["failures"]) != len(made)):
+    if not refused and (state["lessons_written"] or _has_failed_since_advice(state)):
         return None
     return None if _why_not_saved(memory, made[-1]) else made[-1]
+
+
+def _has_failed_since_advice(state: State) -> bool:
+    """Whether something failed after the last advice. A step may have several failures and only one reflection."""
+    failures = state["failures"]
+    if len(failures) == len(state["reflections"]):
+        return False
+    advised = next((turn["failure"] for turn in reversed(state["patch"]) if turn["patch"]), None)
+    return advised is None or any(failure.step > failures[advised - 1].step for failure in failures[advised:])
 
 
 def _why_not_saved(memory: AgentMemory, reflection: Reflection) -> str:

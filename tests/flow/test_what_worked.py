@@ -42,6 +42,21 @@ def test_the_advice_that_worked_is_kept_out_of_several(run):
 
 
 @pytest.mark.req("D9")
+@pytest.mark.parametrize(
+    ("replies", "left"),
+    [
+        ([say(""), say(""), say("11:00")], [("strategy", PLAN)]),
+        ([say(""), say(""), say(""), say("11:00")], []),
+    ],
+    ids=["two bad replies before the advice", "and one after it"],
+)
+def test_advice_counts_as_what_worked_if_nothing_failed_after_it(run, replies, left):
+    store = InMemoryStore()
+    run(RoleModel(replies, [reflection(PLAN)]), checks=[until_eleven], store=store)
+    assert kept(store) == left
+
+
+@pytest.mark.req("D9")
 def test_a_success_at_once_leaves_its_episode_and_no_lesson(run):
     store = InMemoryStore()
     seen = run(RoleModel([say("11:00")]), checks=[until_eleven], store=store)
