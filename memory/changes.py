@@ -56,7 +56,7 @@ def moving(
     words: tuple[str, ...] = (),
     after: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Op]:
-    """The operations that give a lesson another status, or none, and record it; `after` are other fields."""
+    """The operations that change a lesson's status and record the change. `after` holds other changed fields."""
     item, lesson, evidence = found
     before: dict[str, Any] = {"status": lesson.status} if status else {}
     before |= {name: item.value.get(name) for name in after}
@@ -69,7 +69,7 @@ def moving(
 
 
 def write(shelf: Shelf, ops: list[Op]) -> Plan[dict[str, Read]]:
-    """Write, and return the lessons whose evidence that adds to as they are then."""
+    """Write, and return the updated lessons whose evidence was added to."""
     yield from retry_without_vectors(ops)
     return (
         yield from settled(
@@ -79,7 +79,7 @@ def write(shelf: Shelf, ops: list[Op]) -> Plan[dict[str, Read]]:
 
 
 def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
-    """These lessons as they are now; an item or a record that differs from what was appended is corrected.
+    """The current state of these lessons. An item or record that differs from the appended evidence is corrected.
 
     What was written about a lesson while somebody forgot it is removed.
     """
@@ -122,7 +122,7 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
 
 
 def retry_without_vectors(ops: list[Op]) -> Plan[None]:
-    """Write; where that fails, write once more without vectors: no lesson is lost because an embedder is down."""
+    """Write, and if that fails, write again without vectors, so that no lesson is lost because an embedder is down."""
     if not ops:
         return
     try:
@@ -173,7 +173,7 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
 
 
 def _decided(shelf: Shelf, lesson: Lesson, ops: list[Op]) -> Plan[Lesson]:
-    """Write what a person decided, and return the lesson as it is then, or as it was if it was forgotten meanwhile."""
+    """Write a person's decision, and return the updated lesson, or the old one if it was forgotten meanwhile."""
     now = yield from write(shelf, ops)
     return now[lesson.id].lesson if lesson.id in now else lesson
 
@@ -181,7 +181,7 @@ def _decided(shelf: Shelf, lesson: Lesson, ops: list[Op]) -> Plan[Lesson]:
 def forget(shelf: Shelf, lesson: str) -> Plan[None]:
     """Remove a lesson, its evidence, its changes and its words in the episodes it came from; damaged ones too.
 
-    A pattern that speaks in its very words goes with it.
+    A pattern with the same text is deleted too.
     """
     if not fit_for_a_label(lesson) or (yield from read_items(shelf.lessons, [lesson])) == [None]:
         raise KeyError(lesson)

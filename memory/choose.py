@@ -130,7 +130,7 @@ def _in_order(
 
 
 def is_vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
-    """Whether a person wants the lesson shown, whatever its record."""
+    """Whether a person wants the lesson shown, regardless of its record."""
     return bool(lesson.name) or evidence[lesson.id].vouched
 
 

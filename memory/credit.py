@@ -169,7 +169,7 @@ def lessons_of(episode: Episode) -> list[str]:
 
 
 def count_of(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
-    """What a run counts for a lesson, by the names in `run_record`; `None` if it does not concern it."""
+    """What a run counts for a lesson, by the names in `run_record`. `None` if the run does not concern it."""
     if lesson.id in (*episode.shown, *episode.withheld):
         if lesson.name:
             return None
@@ -181,7 +181,7 @@ def count_of(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
 
 
 def counting(item: Item | None) -> Episode | None:
-    """The episode of an item as it counts now; `None` if there is none, it is damaged or it was undone."""
+    """The episode of an item, if it counts. `None` if it is missing, damaged or undone."""
     return None if item is None or is_undone(item) else episode_in(item)
 
 
@@ -203,7 +203,7 @@ def after_all(now: datetime, items: Iterable[Item | None], runs: Iterable[Mappin
 
 
 def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Plan[None]:
-    """Note this on episodes until it stands there: another writer may have overwritten it."""
+    """Note this on episodes, and repeat if another writer has overwritten it."""
     for _ in range(LOOKS):
         items = yield from read_items(shelf.episodes, keys)
         lack = [item for item in items if item is not None and str(item.value.get(note) or "") < at.isoformat()]
@@ -213,7 +213,7 @@ def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Pla
 
 
 def _settled_topic(shelf: Shelf, label: str) -> Plan[Evidence]:
-    """The runs of a topic without lessons as they are now; its record is derived from them again."""
+    """The current runs of a topic without lessons. Its record is derived from them again."""
     about = Evidence()
     for _ in range(LOOKS):
         found, [kept] = yield from at_once(appended_about(shelf, [label]), read_items(shelf.evidence, [label]))
@@ -324,7 +324,7 @@ def _draw(text: str) -> float:
 
 
 def next_status(found: Read, kind: Estimate) -> tuple[LessonStatus, str] | None:
-    """The new status by the evidence, and why; `None` if it stays. A person's decision outranks the evidence."""
+    """The new status by the evidence, and why. `None` if it stays. A person's decision outranks the evidence."""
     lesson, evidence = found.lesson, found.evidence
     if evidence.vouched or lesson.name or not evidence.shown_results():
         return None

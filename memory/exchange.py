@@ -29,7 +29,7 @@ from langgraph_reflexion.text.normalize import fold
 Place = str | os.PathLike[str] | TextIO
 
 EDITABLE = (*TEXTS, "expires_at")
-"""Fields of a lesson that may be edited in a file; the rest is its record."""
+"""Fields of a lesson that can be edited in a file. The rest is its record."""
 
 _UNSEEN = re.compile(r"[^\n -~]")
 
@@ -108,7 +108,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
 
 
 def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
-    """What two lessons that say the same have in common; a summary may have the words of one that it sums up."""
+    """A key for lessons that say the same. A summary may have the text of a lesson that it summarizes."""
     return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
 
 
@@ -145,9 +145,9 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
 
 
 def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
-    """One line's lesson as it will be kept. What looks like an attack is set aside, whatever status the line gives it.
+    """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
-    Of an untrusted lesson only the words are kept: not its record, its status or its origin.
+    Only the text of an untrusted lesson is kept, not its record, status or origin.
     """
     raw = Lesson.model_validate(json.loads(line, object_pairs_hook=_object))
     lesson = tidy(raw)

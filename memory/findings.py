@@ -29,7 +29,7 @@ CANDIDATES = 4
 """Groups that share the most words with a new finding and are compared with it closely."""
 
 ALIKE = 0.75
-"""Likeness of two descriptions, or of two suggestions in one category, that tell of the same mistake; tests/after."""
+"""Similarity of two descriptions, or of two suggestions in one category, about the same mistake; see tests/after."""
 
 TEXTS = ("description", "cause", "suggestion")
 CATEGORIES: tuple[str, ...] = get_args(Category)
@@ -134,9 +134,9 @@ def repetitions(group: Sequence[Finding]) -> int:
 
 
 def rules_text(findings: Iterable[Finding], task: str, limit: int, least: int) -> str:
-    """The most repeated mistakes as lines for a prompt, those that share words with the task first; or empty.
+    """The most frequent mistakes as lines for a prompt, those that share words with the task first. May be empty.
 
-    It is bounded data: no text of a finding can end the block, for it holds no angle brackets.
+    It is delimited data: no text of a finding can end the block, because it has no angle brackets.
     """
     asked = set(tokens(task[:MAX_TASK]))
     groups = [group for group in grouped(findings) if len(group) >= max(least, 1)]

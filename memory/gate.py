@@ -1,6 +1,6 @@
 """The write gate: a lesson is kept only if it is short, says what to do, and holds for other tasks than its own.
 
-The lists below are closed: they name forms of speech, not meanings. What a text means is for `guard` and a person.
+The lists below are closed: they match forms, not meanings. The meaning of a text is judged by `guard` or a person.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_TAGS = 16
 """Tags that a lesson can have."""
 
 LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
-"""Characters a field is cut to; any other to `MAX_LENGTH`. A longer text is refused, not cut."""
+"""Characters to which a field is truncated. Other fields: `MAX_LENGTH`. A longer text is refused, not truncated."""
 
 _EMOTION = lazy_pattern(
     r"!{2,}|\b(?:sorry|apologi[sz]e|apologies|ashamed|embarrass(?:ed|ing)|frustrat(?:ed|ing)|terribl[ey]|awful|horribl[ey]"

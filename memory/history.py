@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 
 
 def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
-    """What happened to a lesson, in order; to a named entry, what happened to its former values before that."""
+    """The changes of a lesson, in order. For a named entry, the changes of its former values come first."""
     found = yield from read_one(shelf, lesson)
     if not found.lesson.name:
         return list(found.evidence.changes)

@@ -26,10 +26,10 @@ from langgraph_reflexion.text.task import TOPICS
 from langgraph_reflexion.text.tokens import characters, tokens, tokens_of_piece
 
 LOOKED_UP = 4000
-"""Postings read for a query, the rarest words first. It bounds a search in 100,000 lessons; no set reaches it."""
+"""Postings read for a query, rarest words first. Bounds a search in 100,000 lessons. No benchmark set reaches it."""
 
 KEPT = 1000
-"""Namespaces for which an agent keeps an index; an agent with a namespace for each user has many."""
+"""Namespaces for which an agent keeps an index, because an agent with a namespace per user has many."""
 
 KEPT_LESSONS = 50_000
 """Lessons in all of these indexes, some 6 kB each. The index of a larger namespace is kept alone."""
@@ -250,7 +250,7 @@ class Indexes:
 
 
 def words_of(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) -> frozenset[str]:
-    """The words a text is found by; for scripts without spaces its bigrams and single characters."""
+    """The words by which a text is found. For scripts without spaces: bigrams and single characters."""
     return frozenset(tokens(text, of_piece)) | characters(text)
 
 

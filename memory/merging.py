@@ -34,10 +34,8 @@ from langgraph_reflexion.text.tokens import tokens
 
 
 def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Written | None]:
-    """Unite the evidence of a known lesson and a new one; the better wording stays.
-
-    If nothing is new, nothing changes. `None` if the known record is damaged, or forgotten meanwhile: the new lesson
-    may replace it.
+    """Combine the evidence of a known and a new lesson, and keep the better wording. If nothing is new, change nothing.
+    `None` if the known record is damaged, or forgotten meanwhile: the new lesson may replace it.
     """
     run = run_of(new)
     evidence = (yield from evidence_about(shelf, [item.key]))[item.key]
@@ -72,7 +70,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         and (last := evidence.last_status_change)
         and last.by in ("policy", "evidence")
     ):
-        # A lesson that made room returns as if it were new; one that lost too often is on probation.
+        # A lesson that was removed to make room returns as new. One that lost too often returns on probation.
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
         why = "it was learned again"
         ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
@@ -104,14 +102,14 @@ def is_live(item: Item) -> bool:
 
 
 def has_same_tool(new: Lesson, value: Mapping[str, Any]) -> bool:
-    """Whether a record is bound to the same tool, or to none, as a lesson, and has the same name, or none."""
+    """Whether a record and a lesson have the same tool, or none, and the same name, or none."""
     trigger = value.get("trigger")
     tool = trigger.get("tool") if isinstance(trigger, dict) else None
     return bool(tool_of(new) == tool) and value.get("name") == new.name
 
 
 def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str, Any]:
-    """The fields that the old lesson takes over from the new one; what a person approved keeps its words."""
+    """The fields that the old lesson takes from the new one. A text that a person approved stays."""
     update: dict[str, Any] = {} if approved else _better_words(old, new)
     if old.trigger and old.trigger.tool and old.trigger.tool != tool_of(new):
         # Learned with another tool too, it is not bound to the first.
@@ -140,7 +138,7 @@ def _better_words(old: Lesson, new: Lesson) -> dict[str, Any]:
 
 
 def _informs(text: str) -> tuple[int, int]:
-    """How many different content words a wording has; of equals the shorter is better."""
+    """The number of different content words in a wording. Of equal wordings, the shorter is better."""
     return len(set(tokens(text))), -len(text)
 
 

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def ask(model: Any, question: str, name: str) -> Wait:
-    """Ask a model, its name, or a function of a text; `name` is what traces call it.
+    """Ask a model, given as an object or by name, or a function of a text. `name` is its name in traces.
 
     Async, a function of the caller's own runs in a thread, and may return something to await.
     """
@@ -45,9 +45,9 @@ def ask(model: Any, question: str, name: str) -> Wait:
 
 
 def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
-    """Why the caller's guard sets a new lesson aside, or `None`; a guard that fails sets it aside, too.
+    """Why the caller's guard quarantines a new lesson, or `None`. If the guard fails, the lesson is quarantined too.
 
-    It sees the lesson alone, not the transcript that may have talked its author round.
+    It sees only the lesson, not the transcript that may have persuaded its author.
     """
     if guard is None:
         return None

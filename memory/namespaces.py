@@ -38,7 +38,7 @@ def filled_in(
     user: str | None = None,
     configurable: Mapping[str, Any] | None = None,
 ) -> Namespace | None:
-    """The namespace with its fields filled, as for a run; `None` if a field has no value."""
+    """The namespace with its fields filled, as for a run. `None` if a field has no value."""
     labels = []
     for pattern in namespace:
         names = FIELD.findall(pattern)
@@ -57,7 +57,7 @@ def filled_in(
 
 
 def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Namespace:
-    """The namespace of a book or a notebook, its fields filled; a store or namespace that cannot be one is refused."""
+    """The namespace of a book or notebook with its fields filled. An invalid store or namespace is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
         hint = f": for a file give FaissStore({str(store)!r})" if isinstance(store, (str, PathLike)) else ""
         raise ValueError(f"`store` must be a LangGraph store, got {store!r}{hint}")

@@ -31,7 +31,7 @@ RUN = 6.0
 """Weight of a stretch of one foreign sentence that is a copy however long the sentence is."""
 
 EQUAL = 0.7
-"""Share of a foreign sentence's words, in any order, in a sentence that says little beside: `The date must be ISO`."""
+"""Share of a foreign sentence's words, in any order, in a sentence that says little else: `The date must be ISO`."""
 
 BESIDE = 1.35
 """How much heavier than that sentence the copy of it may be."""
@@ -43,10 +43,10 @@ FRAMED = 2.0
 """How much heavier the copy of a whole sentence may be."""
 
 SHORTEST = 1.3
-"""Weight of the shortest sentence of which there are copies: a content word and a stop word."""
+"""Weight of the shortest sentence that counts as copied: a content word and a stop word."""
 
 STOP_WEIGHT = 0.3
-"""What a stop word counts beside a content word; a character of an unspaced script counts half a word."""
+"""Weight of a stop word relative to a content word. A character of a script without spaces counts half a word."""
 
 REACH = 3
 """Words between which two still count as neighbours: room for a filler after each third word, or a word left out."""
@@ -132,7 +132,7 @@ class Foreign:
         return content >= CONTENT and self._weight(run) >= max(LEAST, min(RUN, COVERED * weight))
 
     def _equals(self, part: Sequence[str], weight: float, unit: Sequence[str]) -> bool:
-        """Whether a clause is a foreign sentence and says little beside, or is the whole of one in a short frame."""
+        """Whether a clause is a foreign sentence and says little else, or is all of one in a short frame."""
         heavier = self._weight(part) / weight
         if heavier > FRAMED:
             return False

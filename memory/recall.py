@@ -107,7 +107,7 @@ ANY_REQUEST = frozenset(tokens("ask question task something someone user answer 
 """Words that the occasion of any lesson may hold."""
 
 OWN_ID = re.compile("[0-9a-f]{16}")
-"""An id as the book gives it. Another program's id stands in the prompt, too, and is screened."""
+"""The format of the book's ids. Ids of other programs are also in the prompt, so they are screened."""
 
 Filters = Mapping[str, Any]
 
@@ -120,7 +120,7 @@ def recall(
     topic: str | None,
     exclude: Collection[str],
 ) -> Plan[Selection]:
-    """The lessons to show, the best first; empty if none fits."""
+    """The lessons to show, best first. Empty if none fits."""
     policy = shelf.policy
     if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
         return Selection()
@@ -158,7 +158,7 @@ def recall(
     kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, record)
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     limits = policy.max_lessons, policy.lesson_tokens
-    while True:  # only what is about to be shown is read again: that takes longer than to find it
+    while True:  # only the lessons to be shown are read again, because reading takes longer than searching
         chosen = choose(rules, fit, evidence, kind, *limits, shown_before, failure is not None)
         doubts = {lesson.id: doubt_of(lesson, evidence[lesson.id]) for lesson in (*chosen, chosen.held) if lesson}
         doubted = [id for id, doubt in doubts.items() if doubt is not None]
@@ -208,7 +208,7 @@ def is_usable(value: dict[str, Any], now: datetime, tools: Collection[str], fail
 
 
 def passes(lesson: Lesson, filters: Filters) -> bool:
-    """Whether a lesson has what is asked for; of several words any will do."""
+    """Whether a lesson matches the filters. Of several values, any one must match."""
     for name, wanted in filters.items():
         if wanted is None:
             continue
@@ -300,7 +300,7 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
 def _for_task(
     shelf: Shelf, request: str, weights: Mapping[str, float], usable: Callable[[Item], bool], topic: str
 ) -> Plan[dict[str, Fit]]:
-    """The lessons that fit a task, with their scores; if none does, those that hold for any task of its topic."""
+    """The lessons that fit a task, with their scores, or else those that hold for any task of its topic."""
     index = shelf.index
     near = yield from _similarities(shelf, request)
     scores = match(index, weights, usable, near=near)
@@ -369,7 +369,7 @@ def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> 
 
 
 def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:
-    """The lessons of a topic, or of none, whose `when` names nothing but the topic and what the task holds as well."""
+    """The lessons of a topic, or of none, whose `when` names only the topic and words of the task."""
     known = {*weights, *ANY_REQUEST}
     general = known | NAMES.get(topic, frozenset())
     found = []

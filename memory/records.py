@@ -62,7 +62,7 @@ class Evidence:
     earlier: Mapping[str, int] = field(default_factory=dict)
     """The counts from the runs before these, by their names in `Lesson`."""
     appended: tuple[str, ...] = ()
-    """The times of the runs that have an item of their own in the store."""
+    """The times of the runs that have their own item in the store."""
 
     @property
     def shown(self) -> tuple[dict[str, Any], ...]:
@@ -215,7 +215,7 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
 
 
 def out_of_bounds(lesson: Lesson) -> str:
-    """The value of a lesson that is impossible, such as a count below zero or a time without a zone; empty if none."""
+    """The invalid value of a lesson, such as a count below zero or a time without a zone. Empty if there is none."""
     for name in COUNTS:
         if (count := getattr(lesson, name)) < 0:
             return f"`{name}` must be 0 or more, got {count}"
@@ -229,7 +229,7 @@ def out_of_bounds(lesson: Lesson) -> str:
 
 
 def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
-    """The lesson as it is now: all counts and sources, its least trusted origin, its latest status."""
+    """The current lesson, with all counts and sources, its least trusted origin and its latest status."""
     statuses = evidence.statuses()
     used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
     changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
@@ -248,7 +248,7 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
 
 
 def _origin(lesson: Lesson, evidence: Evidence) -> Origin:
-    """The origin of the least trusted source; each source has its best: `verified` once its own run confirmed it."""
+    """The origin of the least trusted source. Each source has its best origin: `verified` once its run confirmed it."""
     unnamed = [] if evidence.sources else [""]
     origins = dict.fromkeys(lesson.sources or unnamed, lesson.origin)
     for record in evidence.sources:
@@ -349,7 +349,7 @@ def change_of(value: Mapping[str, Any]) -> Change:
 
 
 def _time_in(value: Mapping[str, Any]) -> datetime:
-    """The time of a record; a `ValueError` if it has no zone."""
+    """The time of a record. A `ValueError` if it has no time zone."""
     at = datetime.fromisoformat(value["at"])
     if at.tzinfo is None:
         raise ValueError("its time has no zone")
@@ -357,7 +357,7 @@ def _time_in(value: Mapping[str, Any]) -> datetime:
 
 
 def _text_in(value: Mapping[str, Any], name: str) -> str:
-    """A text of a record; a `ValueError` if it is none."""
+    """A text of a record. A `ValueError` if it is not a string."""
     if not isinstance(text := value[name], str):
         raise ValueError(f"its {name} is no text")
     return text
@@ -382,7 +382,7 @@ _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSEr
 
 
 def evidence_in(items: Iterable[Item]) -> Evidence:
-    """The evidence in these items of one lesson; damaged ones are left out."""
+    """The evidence in these items of one lesson. Damaged items are left out."""
     sources, runs, changes, sums = [], [], [], []
     for item in items:
         value = item.value

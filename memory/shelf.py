@@ -119,7 +119,7 @@ class Shelf:
 
 
 def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
-    """The lessons' items as they are now, by key; the index is up to date with them afterwards."""
+    """The current items of the lessons, by key. Updates the index with them."""
     index = shelf.index
     while True:
         turn = index.turn
@@ -160,7 +160,7 @@ def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
 
 
 def _is_doubtful(latest: list[Item], index: Index) -> bool:
-    """Whether there may be new notes besides these: too many, or the store lists, or dates, them in another order."""
+    """Whether there may be other new notes: there are too many, or the store lists or dates them in another order."""
     newest, oldest = latest[0].updated_at, latest[-1].updated_at
     if not index.notes or oldest >= max(index.notes.values()) or len(index.notes) > 2 * NOTES_KEPT:
         return True
@@ -170,7 +170,7 @@ def _is_doubtful(latest: list[Item], index: Index) -> bool:
 
 
 def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
-    """A lesson as it is now. One that is not there, or damaged, is a `KeyError` with its id."""
+    """The current state of a lesson. A missing or damaged one is a `KeyError` with its id."""
     found = yield from read_some(shelf, [lesson])
     if lesson not in found:
         raise KeyError(lesson)
@@ -178,7 +178,7 @@ def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
 
 
 def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, Read]]:
-    """Those of these lessons that are there, as they are now; by their records alone where another look will follow."""
+    """The current state of these lessons, if they exist. Only from their records, if another read will follow."""
     wanted = [id for id in dict.fromkeys(ids) if fit_for_a_label(id)]
     if not wanted:
         return {}
@@ -188,7 +188,7 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
 
 
 def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
-    """Every lesson as it is now, the oldest first."""
+    """The current state of all lessons, oldest first."""
     items = yield from every(shelf.lessons)
     evidence = {}
     for i, (label, about) in enumerate((yield from evidence_items(shelf)).items(), 1):
@@ -200,7 +200,7 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
 
 
 def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[list[Read]]:
-    """The lessons among items that the store has listed, as they are now by their records."""
+    """The lessons among listed items, in their current state according to their records."""
     items = {item.key: item for item in listed if item.namespace == shelf.lessons and fit_for_a_label(item.key)}
     evidence = yield from evidence_about(shelf, items, items)
     return [*(yield from _together(items.values(), evidence)).values()]
@@ -257,7 +257,7 @@ def evidence_items(shelf: Shelf) -> Plan[dict[str, list[Item]]]:
 
 
 def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
-    """The similarities that a store with an index gives; empty if it has none, or its embedding model fails."""
+    """The similarities from a store with an index. Empty if it has none, or if its embedding model fails."""
     if not shelf.vectors:
         return {}
     try:
@@ -273,13 +273,13 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
 
 
 def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
-    """The record of a run, or `None`; a failure if the user said later that it was wrong."""
+    """The record of a run, or `None`. It is a failure if the user said later that it was wrong."""
     [item] = yield [GetOp(shelf.episodes, storable(run_id))]
     return episode_in(item) if item is not None else None
 
 
 def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
-    """The episode of an item as it counts now, or as it was kept; `None` and a warning if the record is damaged."""
+    """The episode of an item, as it counts now or as it was saved. `None` and a warning if the record is damaged."""
     try:
         kept = Episode.model_validate({name: value for name, value in item.value.items() if name not in MARKS})
     except (ValueError, AttributeError) as error:
@@ -296,7 +296,7 @@ def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
 
 
 def is_undone(item: Item) -> bool:
-    """Whether somebody took back what the run of this episode counted, and nothing was counted since."""
+    """Whether the counts of this episode's run were undone, and nothing was counted since."""
     return _mark(item, UNDONE) > max(_mark(item, REFUTED), _mark(item, COUNTED))
 
 

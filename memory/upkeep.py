@@ -35,7 +35,7 @@ FORGOTTEN_KEPT = timedelta(days=1)
 """How long it is known that a lesson was forgotten: longer than a run that began before takes to end."""
 
 NEIGHBOURS = 5
-"""Episodes at each end of a listing by which its order is judged: a single one may have been rewritten."""
+"""Episodes at each end of a listing that show its order, because a single one may have been rewritten."""
 
 
 class Swept(NamedTuple):
@@ -110,7 +110,7 @@ def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
 
 
 def drop_old_notes(shelf: Shelf) -> Plan[int]:
-    """Remove all but the latest notes of changes; return how many were removed."""
+    """Delete all except the latest change notes, and return the number deleted."""
     [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
     old = sorted((yield from every(shelf.notes)) if more else [], key=lambda item: item.updated_at)[:-NOTES_KEPT]
     yield drop(old)
@@ -144,7 +144,7 @@ def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
 
 
 def _created(item: Item) -> tuple[datetime, datetime]:
-    """When a run ended, and when its episode was written last; a damaged one is as old as that."""
+    """When a run ended, and when its episode was last written, which is also the age of a damaged one."""
     written = item.updated_at if item.updated_at.tzinfo else item.updated_at.replace(tzinfo=UTC)
     return time_in(item.value.get("created_at")) or written, written
 
@@ -162,5 +162,5 @@ def _stale(about: Iterable[Item]) -> list[Item]:
         if kind in ("merged", "evidence") and not value.get("after") and str(value.get("id")) not in undone:
             groups.setdefault(("change", kind), []).append(item)
     ordered = (sorted(items, key=lambda item: (str(item.value.get("at")), item.key)) for items in groups.values())
-    # The first change says what a lesson was before all of them.
+    # The first change says what a lesson was at first.
     return [item for items in ordered for item in items[1 : max(len(items) - KEPT_OF_EACH, 1)]]

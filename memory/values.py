@@ -59,7 +59,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Change:
-    """Something that happened to a lesson.
+    """One change of a lesson.
 
     `before` holds fields as they were and `after` as they became, `words` what was approved, by its hashes, `undoes`
     the change that was taken back.

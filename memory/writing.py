@@ -58,7 +58,7 @@ def add(
 ) -> Plan[Written]:
     """Keep a lesson as a candidate if it passes the gate; set it aside if its words cannot be trusted.
 
-    `foreign` is what tools, files, pages and errors said in the run; a `doubt` is a reason of the caller's own.
+    `foreign` is what tools, files, pages and errors said in the run; a `doubt` is the caller's own reason.
     """
     if not isinstance(lesson, Lesson):
         raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
@@ -183,7 +183,7 @@ def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Pl
 
 
 def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
-    """The live entries that a new one of the same kind and name replaces; one, unless many write at once."""
+    """The live entries that a new one of the same kind and name replaces. It is one, unless many write at once."""
     name = (new.kind, new.name)
     return [item for item in items if is_live(item) and (item.value.get("kind"), item.value.get("name")) == name]
 

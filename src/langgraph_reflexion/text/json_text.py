@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEPTH = 100
-"""Objects and lists inside one another; what lies deeper is refused. No real decision comes near it."""
+"""Maximum nesting of objects and lists. Real decisions are far below it."""
 
 SPARE_WORK = 10_000
 """Tokens that may be read more than once, beyond one reading of the text: bounds what hostile nesting costs."""
@@ -73,7 +73,7 @@ class TangledError(ValueError):
 
 
 class OpenError(TangledError):
-    """The text ends inside a comment or the reasoning before it; more text may end it."""
+    """The text ends inside a comment or the reasoning before it. More text may complete it."""
 
 
 def values_in(text: str) -> Iterator[Whole | Torn]:
@@ -88,7 +88,7 @@ def values_in(text: str) -> Iterator[Whole | Torn]:
         yield found
         if isinstance(found, Torn) and found.certain:
             return
-        # A bracket in prose hides nothing; code in braces is passed over as a whole.
+        # A bracket in prose is ignored. Code in braces is skipped as a whole.
         at = found.end if isinstance(found, Whole) or found.keys else opening.end()
 
 
@@ -108,7 +108,7 @@ def whole(text: str) -> str:
 
 
 def texts_in(value: Any) -> list[str]:
-    """The texts in a JSON value, at any depth; blank ones are left out."""
+    """The texts in a JSON value, at any depth, without blank ones."""
     if isinstance(value, str):
         return [value] if value.strip() else []
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -116,12 +116,12 @@ def texts_in(value: Any) -> list[str]:
 
 
 def unescape(inner: str) -> str:
-    """Return what stands between the quotes of a string; an escape that JSON does not know stands for itself."""
+    """Return the text between the quotes of a string. An escape that JSON does not know is kept as it is."""
     return whole(_ESCAPE.sub(_unescaped, inner) if "\\" in inner else inner)
 
 
 def after_thinking(text: str) -> str:
-    """Return what follows the reasoning some models write first: a decision drafted in it is none."""
+    """Return the text after the reasoning that some models write first. A decision drafted there does not count."""
     if not text.lstrip().startswith(THINKING):
         return text
     _, end, rest = text.partition(THINKING_END)
@@ -131,7 +131,7 @@ def after_thinking(text: str) -> str:
 
 
 def without_thinking(text: str) -> str:
-    """Return the same; where the reasoning has no end, nothing follows it."""
+    """Return the same text, or an empty one if the reasoning has no end."""
     try:
         return after_thinking(text).strip()
     except TangledError:
@@ -211,7 +211,7 @@ class _Reader:
         return made, at + 1
 
     def _comma(self, at: int, closing: str) -> tuple[int, str]:
-        """Pass over the comma after an item; a trailing one is no fault."""
+        """Skip the comma after an item. A trailing comma is allowed."""
         at, char = self._next(at)
         if char == ",":
             return self._next(at + 1)

@@ -20,7 +20,7 @@ SAME = 0.84
 """Share of common words from which two texts may say the same: benchmarks/gates.py, tuning half."""
 
 SAME_BY_VECTORS = 0.6
-"""Below this share of common words the store's vectors decide; above it words know better than vectors do."""
+"""Below this share of common words the store's vectors decide. Above it, words are more reliable than vectors."""
 
 _NEGATION = lazy_pattern(
     r"\b(?:never|not|don't|dont|do not|doesn't|cannot|can't|must not|mustn't|avoid|without|no longer|nor|stop|refrain|"
@@ -128,7 +128,7 @@ class Advice:
 
 
 def likeness(a: str | Advice, b: str | Advice) -> float:
-    """How alike two texts are, from 0 to 1, by their content words; contradicting texts are at most 0.5 alike."""
+    """The similarity of two texts, from 0 to 1, by their content words. Contradicting texts have at most 0.5."""
     a, b = _read(a), _read(b)
     if a.folded == b.folded:
         return 1.0
@@ -237,7 +237,7 @@ def _clauses(text: str) -> list[list[str]]:
 
 
 def _contrast(a: Advice, b: Advice) -> bool:
-    """Whether one text holds a word whose opposite stands in the other, and neither holds both."""
+    """Whether one text has a word whose opposite is in the other, and neither has both."""
     return any(
         len(sides) == len(b.sides[pair]) == 1 and sides != b.sides[pair]
         for pair, sides in a.sides.items()

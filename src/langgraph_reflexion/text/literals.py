@@ -17,10 +17,10 @@ from langgraph_reflexion.text.normalize import fold, word_set
 from langgraph_reflexion.text.tokens import tokens
 
 MAX_FINGERPRINTED = 1_500
-"""Characters of an error that a fingerprint is made of; what differs later is detail."""
+"""Characters of an error that a fingerprint uses. Later differences are details."""
 
 MAX_READABLE = 120
-"""Characters of a fingerprint that stay readable; the rest is hashed, so that logs stay short."""
+"""Readable characters of a fingerprint. The rest is hashed, so that logs stay short."""
 
 MAX_TASK = 20_000
 """Characters of a task in which literals are looked for: bounds the time on a task with a document in it."""
@@ -56,7 +56,7 @@ _LITERAL = lazy_pattern(
     re.IGNORECASE | re.VERBOSE,
 )
 _MASKS = {"uuid": "<id>"}
-"""What a literal becomes where it is not the name of its group; a file's name stays, as a module's does."""
+"""Replacements for literals, if not the name of their group. A file's name stays, like a module's."""
 
 _GENERAL = lazy_pattern(
     r"(?:utf|sha|md|base|int|uint|float|ipv|http|python|gpt|iso|rfc|covid|h|x|s|ec|oauth|mp|web)-?_?\d+(?:[._-]\d+)*"
@@ -106,7 +106,7 @@ def mask_literals(text: str, literals: Iterable[str] = ()) -> str:
 
 
 def literals_of(task: str) -> list[str]:
-    """The literals that are a task's own: a rule for other tasks holds none of them."""
+    """The literals of a task, which a rule for other tasks must not contain."""
     literals: dict[str, None] = {}
     for found in _LITERAL.finditer(task[:MAX_TASK]):
         literal = found.group().rstrip(".,;:")
@@ -121,7 +121,7 @@ def literals_of(task: str) -> list[str]:
 
 
 def names_of(task: str) -> list[str]:
-    """The names in a task, by their capitals; none where the words are capitalised throughout, as in a heading."""
+    """The names in a task, by their capitals. None if all words are capitalised, as in a heading."""
     words = re.findall(r"\b[A-Za-z]{4,}\b", task)[1:]
     if sum(word[0].isupper() for word in words) > max(0.7 * len(words), 2):
         return []
@@ -147,7 +147,7 @@ def retold_detail(text: str, task: str) -> str | None:
 
 
 def gives_away(text: str, answer: str) -> bool:
-    """Whether the text holds the answer: a distinctive one as it stands, a long one in much the same words."""
+    """Whether the text contains the answer: a distinctive one verbatim, a long one in nearly the same words."""
     folded_answer, folded = fold(answer), fold(text)
     if not folded_answer or len(folded_answer) > 200:
         return likeness(text, answer[:2000]) >= 0.7

@@ -1,4 +1,4 @@
-"""Bring text to one spelling, and read what is written in disguise.
+"""Normalize text, and decode disguised text.
 
 Comparing does not depend on width, case or spacing, and text is judged by what it says, however it is encoded.
 """

@@ -34,7 +34,7 @@ _WHOLE = tuple(
         r"(?<![\w-])(?!sha\d)[a-z][a-z0-9]{1,9}[_-](?=(?:[A-Za-z]*\d){4})(?=(?:\d*[A-Za-z]){6})[A-Za-z0-9]{16,}\b",
     )
 )
-"""What is a secret by its shape, in full."""
+"""Secrets recognized by their format, which are masked completely."""
 
 _VALUES = tuple(
     (lazy_pattern(pattern), kept)
@@ -62,7 +62,7 @@ _VALUES = tuple(
         (r"((?:密码|口令|密钥|令牌|パスワード|비밀번호)\s*(?:是|为)?[:：]?\s*)[\w!@#$%^&*.-]{4,}", r"\1"),
     )
 )  # fmt: skip
-"""What is a secret by what stands before it; that stays."""
+"""Secrets recognized by the text before them, which stays."""
 
 _MAILS = (
     lazy_pattern(rf"(?!git@){MAIL}"),
@@ -74,7 +74,7 @@ _MAILS = (
 _RANDOM = lazy_pattern(
     r"(?<![\w-])(?=[A-Za-z0-9_-]*[a-z])(?=[A-Za-z0-9_-]*[A-Z])(?=(?:[A-Za-z_-]*\d){3})[A-Za-z0-9_-]{28,}\b"
 )
-"""A long run of letters and digits that no word is."""
+"""A long run of letters and digits that is not a word."""
 
 _HEX = lazy_pattern(
     r"\b((?:commit|sha-?(?:1|256|512)|md5|hash|digest|checksum|revision|blob|tree|object|e-?tag|parent)\b"

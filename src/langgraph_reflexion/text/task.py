@@ -21,11 +21,11 @@ READ = 1600
 """Characters of a long task that are read, half of them from each end."""
 
 FURTHER = 0.25
-"""What a sentence counts beside its neighbour that is nearer to the request. From 0.1 to 0.3 the long tuning tasks of
-`benchmarks/recall.py` are level; at 0.5 material brings lessons of its own."""
+"""Weight of a sentence relative to its neighbour that is nearer to the request. From 0.1 to 0.3 the long tuning tasks
+of `benchmarks/recall.py` are level; at 0.5 other material in a task recalls lessons."""
 
 EARLIER = 3
-"""Earlier tasks from which on what most of them hold is known to be no request."""
+"""Number of earlier tasks from which sentences that most of them share do not count as the request."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _LABEL = lazy_pattern(
@@ -154,7 +154,7 @@ _CODE = lazy_pattern(
 )
 _SUM = lazy_pattern(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
 _DATE_OR_NUMBER = lazy_pattern(r"\b\d{4}([-/.])\d\d?\1\d\d?\b|\b\d\d?([-/.])\d\d?\2\d{4}\b|\b\d{3,}(?:-\d{3,})+")
-"""A date, or a phone or order number: no sum, though digits stand beside a sign."""
+"""A date, or a phone or order number: not a sum, although digits are next to a sign."""
 _BEGINNING = {
     "coding": lazy_pattern(
         r"^\W*(?:please\s+)?(?:fix|debug|refactor|implement|code|(?:write|create|build|add)\s+(?:an?\s+|the\s+|some\s+)?"

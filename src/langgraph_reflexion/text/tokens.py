@@ -46,7 +46,7 @@ _VOWEL = re.compile(r"[aeiouy]")
 
 
 def tokens_of_piece(piece: str) -> list[str]:
-    """The tokens of a stretch of letters and digits, whatever stands around it."""
+    """The tokens of a run of letters and digits."""
     if piece.isalnum() and (piece.islower() or piece[1:].islower() or piece.isdecimal()):
         return _tokens_of_part(piece.casefold())
     parts = _SEAM.sub(" ", piece).split()
