@@ -1,4 +1,4 @@
-"""Under the JSON protocol, stream the text of `final` alone, while the decision is still being written."""
+"""Under the JSON protocol, stream only the text of `final`, while the decision is still being written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
 
 MOST_READS = 50
-"""Reads of a reply while it comes: two are enough for a real one, and what needs more is not streamed."""
+"""Parses of a reply while it arrives. Two are enough for a real one. A reply that needs more is not streamed."""
 LONGEST_EVENT = 40
 """Characters of an event that may come in pieces: the key, its colon and the quote behind it."""
 _EVENT = re.compile(r"""final["']?\s*:\s*["']|action["']?\s*:\s*["']\w+["']|</think>|\*/""")
@@ -38,7 +38,7 @@ def ask_for_object(
     seconds: float | None = None,
     retries: int = 0,
 ) -> Waits[Reply]:
-    """Ask for one object; where somebody listens to tokens, stream those of its `final`.
+    """Ask for one object, and stream the tokens of its `final` if a caller streams tokens.
 
     The object itself is not for the user, so the model's own stream is tagged `nostream`.
     """
@@ -83,10 +83,10 @@ class _StreamedReply:
 
 
 class FinalText:
-    """Fed a reply in pieces, gives what is new of the top-level `final`, unescaped.
+    """Takes a reply in pieces, and returns the new unescaped text of the top-level `final`.
 
-    Text comes only when `action` is known to be `finish`; until then it is held back. What another field or a nested
-    object holds never comes, and after something unreadable nothing more.
+    Text is held back until `action` is known to be `finish`. Text of other fields or nested objects is never returned.
+    After unreadable text, nothing more is returned.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class FinalText:
         return ""
 
     def _more(self) -> str:
-        """Return what is new in the open string."""
+        """Return the new text of the open string."""
         start = at = self._at or 0
         high = start
         while (char := _CHARACTER.match(self._text, at)) and char[0] != self._quote:

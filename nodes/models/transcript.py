@@ -1,4 +1,4 @@
-"""The conversation as a provider will take it: every call answered right after, long observations shortened."""
+"""The conversation in a form that providers accept: every call is answered at once, long results are shortened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_RUN = "Not run: the run ended or moved on before this call."
 LONGEST_RESULT = 100_000
 """Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
 _SHORTENED = 400
-"""Characters that are left of a shortened observation: enough to see what it was."""
+"""Characters left of a shortened observation: enough to see what it was."""
 _TAG = re.compile(
     r"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
     r"(?:task|decision|failure|transcript|earlier|attempts|lessons|patch|hint|answer|feedback|tools|instructions)\b)",
@@ -25,14 +25,14 @@ _TAG = re.compile(
 
 
 def call_ids(turn: AIMessage) -> list[str | None]:
-    """The ids of a turn's calls, unreadable ones included; a call without one cannot be answered."""
+    """The ids of a turn's calls, including invalid ones. A call without an id cannot be answered."""
     return [call["id"] for call in (*turn.tool_calls, *turn.invalid_tool_calls)]
 
 
 def is_paired(messages: Sequence[AnyMessage]) -> bool:
     """Whether each call is answered once and right after, and nothing answers no call."""
     waiting: list[str | None] = []
-    # Asked before each decision, of the whole conversation: `type` is a plain attribute, `isinstance` asks an ABC.
+    # Runs over the whole conversation before each decision. `type` is a plain attribute, `isinstance` asks an ABC.
     for message in messages:
         kind = message.type
         if kind == "tool":
@@ -50,7 +50,7 @@ def is_paired(messages: Sequence[AnyMessage]) -> bool:
 
 
 def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The same conversation with each answer right behind its call; what is missing is answered as not run."""
+    """The same conversation with each answer right after its call. Missing answers are added as "not run"."""
     if is_paired(messages):
         return list(messages)
     rest = [message for message in messages if isinstance(message, ToolMessage)]
@@ -71,7 +71,7 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def with_ids(reply: AIMessage) -> AIMessage:
-    """The reply with an id for each call: some servers give none, or the same one twice."""
+    """The reply with an id for each call, because some servers give none, or the same one twice."""
     ids = [call["id"] for call in [*reply.tool_calls, *reply.invalid_tool_calls]]
     if all(ids) and len(set(ids)) == len(ids):
         return reply
@@ -99,7 +99,7 @@ def not_run(call_id: str, name: str, why: str = NOT_RUN) -> ToolMessage:
 
 
 def bounded(text: str, most: int = LONGEST_RESULT) -> str:
-    """The text, or its two ends with a note on what is missing."""
+    """The text, or its two ends with a note on the omitted part."""
     text = whole(text)
     if len(text) <= most:
         return text
@@ -137,10 +137,10 @@ def transcript(messages: Sequence[AnyMessage], most: int) -> str:
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
         lines.append(f"[m{i}] {message.type}{name}: {message.text}{calls}")
     text = "\n".join(lines)
-    # Letters are no tokens: some scripts take several times as many.
+    # Characters are not tokens: some scripts need several times as many tokens.
     return fenced(bounded(text, min(most * 4, max(400, len(text) * most // max(count_tokens(text), 1)))))
 
 
 def fenced(text: str) -> str:
-    """Somebody else's text, unable to open or close a tag of a prompt."""
+    """Foreign text that cannot open or close a tag of a prompt."""
     return _TAG.sub("‹", text)

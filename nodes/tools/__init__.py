@@ -1,1 +1,1 @@
-"""Tools: what may be called and with what, and whether the calls go round in a loop."""
+"""Tools: which may be called, their arguments, and the detection of loops."""

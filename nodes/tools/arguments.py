@@ -1,4 +1,4 @@
-"""Do a call's arguments fit the tool? Checked before the tool runs, by the tool's own schema."""
+"""Check a call's arguments against the tool's schema before the tool runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Check = Callable[[dict[str, Any]], str | None]
 """Returns what is wrong with a call's arguments, or None."""
 
 MOST_FAULTS = 5
-"""Faults named in one message: more would be read by nobody, and cost tokens."""
+"""Errors named in one message. More would only cost tokens."""
 
 LONGEST_VALUE = 60
 """Characters of a value quoted in a message."""
@@ -39,7 +39,7 @@ class Arguments:
         filled_in: Mapping[str, Set[str]] | None = None,
         schemas: Mapping[str, dict[str, Any]] | None = None,
     ) -> None:
-        """`filled_in` names, by tool, the parameters that LangGraph fills in and the tool's schema does not show.
+        """`filled_in` names, by tool, the parameters that LangGraph injects and the tool's schema does not show.
 
         `schemas` are those of tools that run elsewhere.
         """
@@ -50,8 +50,8 @@ class Arguments:
     def fault_in(self, name: str, args: dict[str, Any]) -> str | None:
         """Return what does not fit, each field named, or None; never raises.
 
-        Values are taken as leniently as the tool takes them. What LangGraph fills in (state, store, runtime, call id)
-        is not asked for, and is one field too many where a model gives it.
+        Values are read as leniently as the tool reads them. Injected parameters (state, store, runtime, call id) are
+        not required, and a model may not give them.
         """
         check = self._checks.get(name)
         if check is None:
@@ -85,7 +85,7 @@ def _takes_one(args: dict[str, Any]) -> str | None:
 
 
 def short_json(value: Any) -> str:
-    """Return a value as JSON, cut."""
+    """Return a value as truncated JSON."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
@@ -125,7 +125,7 @@ def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str],
         except ValidationError as error:
             faults += [_pydantic_fault(fault) for fault in error.errors() if not {*fault["loc"][:1]} & unread]
         except Exception:
-            # A validator may stumble over a field that only LangGraph fills in: then the tool itself has to decide.
+            # A validator may fail on a field that only LangGraph fills in. Then the tool itself must decide.
             if not unread:
                 raise
         return "; ".join(list(dict.fromkeys(faults))[:MOST_FAULTS]) or None
@@ -142,7 +142,7 @@ def _names_of(name: str, field: FieldInfo) -> set[str]:
 
 
 def _is_open(tool: BaseTool, schema: type[BaseModel]) -> bool:
-    """Whether more fields than the schema names are welcome: it says so, or was made from a `**function`."""
+    """Whether the schema allows additional fields: it says so, or was made from a function with `**kwargs`."""
     if schema.model_config.get("extra") in ("allow", "ignore"):
         return True
     parameters = inspect.signature(_function_of(tool)).parameters.values()
@@ -164,7 +164,7 @@ def _function_of(tool: BaseTool) -> Callable[..., Any]:
 
 
 def _pydantic_fault(error: Mapping[str, Any]) -> str:
-    """Return one of pydantic's errors, shorter."""
+    """Return a shorter form of one of pydantic's errors."""
     path, kind, message = _path(error["loc"]), error["type"], str(error["msg"])
     name = f"`{path}`" if path else "the arguments"
     if kind == "missing":
@@ -183,8 +183,8 @@ _COMBINING = {"additionalProperties", "patternProperties", "unevaluatedPropertie
 def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> Check:
     """Check by a schema given as data.
 
-    A schema that lists its parameters and says nothing of others means that there are no others: the tool would not
-    know what to do with them.
+    If a schema lists its parameters and does not mention others, others are not allowed, because the tool could not use
+    them.
     """
     listed, required = schema.get("properties"), schema.get("required")
     properties = listed if isinstance(listed, Mapping) else {}
@@ -208,7 +208,7 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
 
     A schema that makes no sense, or cannot be followed to its end, finds no fault. Nothing is fetched from elsewhere.
     """
-    from jsonschema import validators  # late: importing it costs as much as LangGraph's own graph module
+    from jsonschema import validators  # imported late, because it costs as much as LangGraph's graph module
     from referencing import Registry
 
     standard = validators.validator_for(schema, default=validators.Draft202012Validator)
@@ -223,7 +223,7 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
         if isinstance(value, str) and _ends_soon(pattern, value):
             yield from rules["pattern"](validator, pattern, value, schema)
 
-    # Forms that overlap are common and harmless: `oneOf` is satisfied by two as well.
+    # Overlapping alternatives are common and harmless, so two matches also satisfy `oneOf`.
     lenient = validators.extend(
         standard, {"type": fits_type, "pattern": fits_pattern, "oneOf": rules.get("anyOf", rules["type"])}
     )
@@ -262,7 +262,7 @@ _REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{)")
 
 
 def _ends_soon(pattern: str, value: str) -> bool:
-    """Whether a pattern is sure to be tried quickly and can be tried; any other is left to the tool."""
+    """Whether a pattern is valid and certainly fast. Any other is left to the tool."""
     if len(value) > 200 or len(_LOOSE.findall(pattern)) > 3 or _REPEATED_GROUP.search(pattern):
         return False
     try:

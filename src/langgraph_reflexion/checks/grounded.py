@@ -17,7 +17,7 @@ from langgraph_reflexion.text.normalize import word_set
 from langgraph_reflexion.text.tokens import STOP_WORDS, stem
 
 SHORT_ANSWER = 6
-"""Words up to which an answer is a single claim, so that each of its words counts; HotpotQA's answers have 1 to 6."""
+"""Words up to which an answer is a single claim, so that each word counts. HotpotQA's answers have 1 to 6."""
 LONGEST_ANSWER, LONGEST_SOURCE = 20_000, 500_000
 """Characters that are read: a long page of answer, and some hundred pages of observations, take about a second."""
 IN_THREAD = 20_000
@@ -77,7 +77,7 @@ _COMPUTES = re.compile(
 """A question whose answer may be computed from the numbers that were observed."""
 _APPROXIMATE = re.compile(r"\b(?:about|around|approximately|roughly|nearly|almost|over|circa)\b|~|≈|约", re.IGNORECASE)
 _CLAIMS_NOTHING = re.compile(r"\b(?:i|no|not|cannot|none|unknown)\b|n['’]t\b|[不无未没]", re.IGNORECASE)
-"""A short answer such as "I do not know", whose ordinary words are no claim."""
+"""A short answer such as "I do not know", whose ordinary words are not claims."""
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,400})[\"”»]|[「『《〈]([^」』》〉\n]{1,400})[」』》〉]")
 _WORD = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*\.?")
 _SENTENCE = re.compile(r"(?<=[.!?:;\n])\s+|\n+|^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
@@ -91,7 +91,7 @@ _NO_NAMES |= word_set(
     however therefore hence moreover furthermore additionally finally overall indeed instead sorry
     """
 )
-"""Words that have a capital letter, or stand in a short answer, without being a claim of their own."""
+"""Words with a capital letter, or in a short answer, that are not claims."""
 
 
 def grounded(share: float = 0.6) -> Check:
@@ -165,7 +165,7 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
             yield name
     has_numbers = bool(dates) or any(True for _ in numbers_in(rest))
     if is_short and not (quotes or unknown_names or has_numbers or _CLAIMS_NOTHING.search(answer)):
-        yield from _unknown_words(answer, source)  # beside a number, ordinary words are its unit
+        yield from _unknown_words(answer, source)  # next to a number, ordinary words are its unit
 
 
 def _unknown_words(text: str, source: _Source) -> Iterator[str]:
@@ -302,7 +302,7 @@ class _Source:
         return frozenset(found)
 
     def has_name(self, name: str, share: float) -> bool:
-        """Whether it holds a name as it stands, by enough of its words, or by its abbreviation."""
+        """Whether it contains a name verbatim, by enough of its words, or by its abbreviation."""
         if self.has(name):
             return True
         words = [word for word in _normalize(name).split() if word not in _NAME_PARTICLES]

@@ -1,7 +1,7 @@
-"""Runs in a process of its own: evaluates an expression on the code of an answer and replies with its value.
+"""Run in a separate process: evaluate an expression on the code of an answer and reply with its value.
 
-The process is told the code and the expression, never the expected value, so nothing that the code does here can make
-a wrong value right. `sandbox.py` runs this file as text.
+The process gets the code and the expression, never the expected value, so the code cannot make a wrong value right.
+`sandbox.py` runs this file as text.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="index, attr-defined, assignment"
@@ -101,7 +101,7 @@ def main():
 
 
 def drop_privileges(in_namespaces):
-    """Give up every right, also those of root; in namespaces of our own leave the machine's files behind before."""
+    """Give up all privileges, including those of root. In separate namespaces, first detach the machine's files."""
     import ctypes
     import struct
 
@@ -115,7 +115,7 @@ def drop_privileges(in_namespaces):
 
 
 def set_limits(seconds, memory_mb, processes):
-    """Limit memory, processor time, files and processes, as far as the system can."""
+    """Limit memory, processor time, files and processes, as far as the system allows."""
     try:
         import resource
     except ImportError:  # Windows: only the time is limited, from outside

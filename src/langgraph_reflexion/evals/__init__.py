@@ -89,7 +89,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: who compares two experiments needs no model."""
+    """Import a public name when it is first used, because comparing two experiments needs no model."""
     module = next((module for module, names in _MODULES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,11 +29,11 @@ from langgraph_reflexion.evals.workers import Protocol, cot_worker, react_worker
 from langgraph_reflexion.testing import RoleModel, ScriptedModel
 
 NO_STALL = 1_000
-"""Attempts without improvement: right or wrong has no slope, so none may end a task."""
+"""Attempts without improvement. Answers are right or wrong, so a lack of improvement never ends a task."""
 RETRIES = 2
-"""Calls of a worker again in one trial: a server that fails for a moment is no wrong answer."""
+"""Retries of a worker in one trial, because a short server failure is not a wrong answer."""
 CHARACTERS = 4
-"""Of a token, in English: OpenAI's own rule of thumb."""
+"""Characters per token in English, by OpenAI's rule of thumb."""
 PROMPT_TOKENS, REFLECTION_TOKENS = 100, 1_100
 """The instructions of a worker, and the question of a reflection with its schema, by that rule."""
 REPLY_TOKENS = 250
@@ -43,42 +43,42 @@ Job = tuple[Setup, Task, int]
 
 
 class Cost(NamedTuple):
-    """What an experiment asks of its models."""
+    """The calls and tokens of an experiment."""
 
     calls: int
     input: int
     output: int
 
     def plus(self, calls: int, read: int) -> Cost:
-        """With some calls more, which read so many tokens."""
+        """This cost plus some calls that read a number of tokens."""
         return Cost(self.calls + calls, self.input + read, self.output + calls * REPLY_TOKENS)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is tried, and with what."""
+    """The tasks, set-ups and models of an experiment."""
 
     tasks: Sequence[Task]
     setups: Sequence[Setup]
     model: BaseChatModel | str
-    """The actor. A name stands for a model in a plan alone."""
+    """The actor. A name instead of a model is allowed only for a plan."""
     judge: BaseChatModel | str | None = None
-    """Judges the answers; else they are compared with the right ones."""
+    """Judges the answers. Without it they are compared with the right ones."""
     reflector: BaseChatModel | str | None = None
     check: Callable[..., Any] | None = None
-    """A check of (answer, run) in place of each task's own; `run.context.task` is the task."""
+    """A check of (answer, run) instead of each task's own. `run.context.task` is the task."""
     tools: Any = None
-    """Tools of the ReAct set-ups; else a search over each task's own passages."""
+    """Tools of the ReAct set-ups. By default, a search over each task's passages."""
     protocol: Protocol = "auto"
     context: ContextChoice = "supporting"
-    """The passages that a chain of thought is shown: the supporting ones, where a task marks them, or all."""
+    """The passages that a chain of thought is shown: the supporting ones, if a task marks them, or all."""
     reflection: Literal["structured", "free"] = "structured"
     trials: int = 5
     steps: int = 5
     reflections: int = 4
     repeats: int = 1
     run_memory: bool = True
-    """Whether a trial is shown those before it."""
+    """Whether a trial is shown earlier trials."""
     lessons: BaseStore | None = None
     """Where lessons of a set-up are saved for later tasks. Without it, none are."""
 
@@ -88,7 +88,7 @@ class Experiment:
         return [(setup, task, repeat) for repeat in repeats for setup in self.setups for task in self.tasks]
 
     def plan(self) -> dict[str, Any]:
-        """What may not change between two calls on one folder; the tasks, set-ups and repeats may grow."""
+        """What must not change between two calls on one folder. Tasks, set-ups and repeats may be added."""
         names = ("protocol", "context", "reflection", "trials", "steps", "reflections", "run_memory")
         return {
             "model": describe_model(self.model),
@@ -101,7 +101,7 @@ class Experiment:
         }
 
     def planned(self) -> tuple[Cost, Cost]:
-        """The least and the most that the whole may take, if every reply can be read at once.
+        """The minimum and maximum cost, if every reply can be parsed at once.
 
         Tokens are estimated from the texts that are known now.
         """
@@ -125,13 +125,13 @@ class Experiment:
         return least, most
 
     def _strategy(self, setup: Setup) -> Any:
-        """Reflections are made for the lessons of later tasks too, where this run is shown none of them."""
+        """The strategy of a set-up. Reflections are also made if only later tasks use their lessons."""
         keep = self.run_memory or (self.lessons is not None and setup.strategy in ("reflexion", "both"))
         return setup.strategy if keep else "none"
 
 
 def describe_model(model: BaseChatModel | str | None) -> str | None:
-    """What the figures of a model are called: its name, or that it is simulated or scripted."""
+    """The name of a model for its figures, or that it is simulated or scripted."""
     if isinstance(model, Student):
         return f"{SIMULATED}, seed {model.seed}"
     if isinstance(model, (RoleModel, ScriptedModel)):
@@ -151,17 +151,17 @@ async def run_experiment(
     pace: Pace | None = None,
     on_result: Callable[[Result], None] = lambda _: None,
 ) -> Results:
-    """Do what the folder does not hold yet, and return all results, by set-up.
+    """Run everything that is not in the folder yet, and return all results, by set-up.
 
     If cancelled, it leaves each finished task in the folder. With a checkpointer, an unfinished task can also continue.
-    A wrong key or setting of a model is raised, because no other task would fare better.
+    A wrong key or setting of a model is raised, because every other task would fail too.
     """
     pace, ledger = pace or Pace(), Ledger(Path(folder), experiment.plan())
     left = [job for job in experiment.jobs() if not _is_done(ledger, job)]
     waiting, began = iter(left), time.monotonic()
 
     async def work() -> None:
-        for job in waiting:  # shared by all workers: each takes the next
+        for job in waiting:  # shared by all workers, each of which takes the next job
             run = _Run(experiment, job, ledger, pace, saver)
             result = await run.result()
             if pace.fault is not None:
@@ -195,7 +195,7 @@ def _is_done(ledger: Ledger, job: Job) -> bool:
 
 
 class _Run:
-    """One task under one set-up, from where a stopped experiment left it; one that broke starts over."""
+    """Run one task under one set-up. It continues a stopped task, and a broken one starts over."""
 
     def __init__(self, experiment: Experiment, job: Job, ledger: Ledger, pace: Pace, saver: Any) -> None:
         self.experiment, self.pace, self.ledger = experiment, pace, ledger
@@ -247,7 +247,7 @@ class _Run:
         broke = self.ledger.get(self.setup.name, self.task.id, self.repeat) is not None
         kept = None if self.saver is None else await graph.aget_state(config)
         if kept is not None and not broke and not kept.tasks and kept.values.get("outcome") is not None:
-            # It ended just before a crash: it is neither paid for nor learned from again.
+            # It ended just before a crash, so it must not be paid for or learned from again.
             return cast(Outcome, kept.values["outcome"])
         start: Any = {"messages": [("user", self.task.task)]}
         if kept is not None and kept.tasks and not broke:
@@ -263,7 +263,7 @@ class _Run:
         return cast(Outcome, final["outcome"])
 
     async def forget(self) -> None:
-        """Remove what was kept to resume it."""
+        """Delete the data for resuming it."""
         if self.saver is not None:
             await self.saver.adelete_thread(self.thread)
 
@@ -298,7 +298,7 @@ class _Run:
         return PacedModel(model.for_job(self.repeat) if isinstance(model, Student) else model, self.pace)
 
     def _repeat_first_prompt(self, prompt: str, state: Any) -> dict[str, Any]:
-        """Each trial sees what the first one saw: the task, and lessons of earlier tasks."""
+        """Show each trial what the first one saw: the task, and lessons of earlier tasks."""
         self.first_prompt = self.first_prompt or prompt
         return {"messages": [("user", self.first_prompt)]}
 
@@ -332,7 +332,7 @@ WRONG_SETTING = (401, 403, 404)
 
 
 class Pace:
-    """A provider's rate limits hold all calls back together, and fail none."""
+    """Slows down all calls together when a provider's rate limit is reached, without failing any."""
 
     def __init__(self) -> None:
         self.refusals = 0
@@ -343,7 +343,7 @@ class Pace:
         self._resume_at = 0.0
 
     async def call(self, ask: Callable[[], Awaitable[ChatResult]]) -> ChatResult:
-        """The reply to a call, which waits as long as the provider asks for."""
+        """The reply to a call, after waiting as long as the provider asks for."""
         for last in (*[False] * MAX_WAITS, True):
             await self._wait()
             if self.fault is not None:
@@ -354,7 +354,7 @@ class Pace:
                 status = getattr(error, "status_code", None)
                 if status in WRONG_SETTING:
                     self.fault = error
-                # An account without money is no matter of time.
+                # Waiting does not help an account without money.
                 if last or status != 429 or getattr(error, "code", None) == "insufficient_quota":
                     raise
                 self._hold_back(error)
@@ -383,7 +383,7 @@ class Pace:
 
 
 class PacedModel(BaseChatModel):
-    """A chat model whose calls keep the pace. All else is the model's own."""
+    """A chat model whose calls are paced. Everything else is the model's own."""
 
     inner: BaseChatModel
     pace: Any

@@ -41,22 +41,22 @@ class Row:
     errors: int
     """Tasks that broke, and count as not solved."""
     by_trial: tuple[float, ...]
-    """The per cent of tasks solved within so many trials; with repeats their mean."""
+    """The percentage of tasks solved within each number of trials. With repeats, the mean."""
     interval: Interval
     spread: Interval | None
     """The lowest and the highest percentage of the repeats, if any."""
     reflections: float | None
-    """Reflections for each task that was solved, those of solved tasks alone."""
+    """Reflections per solved task, counting only solved tasks."""
     tokens: float | None
-    """Tokens for each task solved, those of unsolved tasks included; `None` where the model counts none."""
+    """Tokens per solved task, including those of unsolved tasks. `None` if the model reports none."""
     seconds: float
-    """What the tasks took, added up."""
+    """The total seconds of the tasks."""
     lessons: int
     """Tasks that were shown a lesson of an earlier one."""
 
     @property
     def accuracy(self) -> float:
-        """The per cent of tasks solved."""
+        """The percentage of tasks solved."""
         return self.by_trial[-1]
 
 
@@ -94,7 +94,7 @@ def _share(results: Sequence[Result], trials: int) -> float:
 def _interval(results: Sequence[Result]) -> Interval:
     """95 %: Wilson's, or, where tasks were repeated and results hang together, by resampling tasks."""
     rates = list(_solve_rates(results).values())
-    # Where all tasks went alike, every sample of them is the same, which says nothing about other tasks.
+    # If all tasks had the same result, every sample is the same, which says nothing about other tasks.
     if len(rates) == len(results) or len(set(rates)) == 1:
         return wilson(sum(rates), len(rates))
     return _resampled(rates)
@@ -142,7 +142,7 @@ class Difference:
     lost: int
     """Tasks that the first solved more often."""
     chance: float
-    """How likely so uneven a split is where the two are alike (McNemar, exact)."""
+    """The probability of such an uneven split if both are equal (exact McNemar test)."""
 
     @property
     def points(self) -> float:
@@ -151,12 +151,12 @@ class Difference:
 
     @property
     def relative(self) -> float | None:
-        """The gain in per cent of what the first solved; `None` where it solved nothing."""
+        """The gain in per cent of what the first solved. `None` if it solved nothing."""
         return 100 * self.points / self.first if self.first else None
 
 
 def compare_results(first: Sequence[Result], second: Sequence[Result]) -> Difference:
-    """How two sets of results differ on the tasks that both finished."""
+    """The difference of two sets of results on the tasks that both finished."""
     ours, theirs = _solve_rates(first), _solve_rates(second)
     shared = sorted(ours.keys() & theirs.keys())
     if not shared:
@@ -240,7 +240,7 @@ def _format_gain(gain: Difference) -> str:
 
 
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns: the first to the left, the others to the right."""
+    """Rows as aligned columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

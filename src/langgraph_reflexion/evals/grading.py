@@ -17,9 +17,9 @@ from langgraph_reflexion.evals.tasks import Task
 
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
 MAX_UNIT_WORDS = 4
-"""Words beside a number: "three hundred euros in total" is still one number."""
+"""Words next to a number: "three hundred euros in total" is still one number."""
 COMPARATIVES = set("not no or less more than under over about nearly least most below above".split())  # noqa: SIM905
-"""Words that make another number of it, whatever the task says."""
+"""Words that change the number, whatever the task says."""
 UNITS = {
     "€": "euro", "eur": "euro", "$": "dollar", "usd": "dollar", "£": "pound", "gbp": "pound", "m": "metre",
     "km": "kilometre", "km/h": "kilometre", "kph": "kilometre", "l": "litre", "min": "minute", "yrs": "year",
@@ -67,7 +67,7 @@ def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
 
 
 def _silent(name: str, check: Check) -> Check:
-    """The same check without its complaint, which would give something of the key away."""
+    """The same check without its feedback, which would reveal part of the right answer."""
 
     def right(answer: Any) -> bool:
         return bool(check(answer).passed)

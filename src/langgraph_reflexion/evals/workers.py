@@ -26,7 +26,7 @@ ANSWER = re.compile(r"(?im)^[\s>#*_-]*(?:the )?(?:final )?answer\s*[*_]*\s*:[*_]
 
 
 def cot_worker(model: BaseChatModel, passages: Sequence[Passage]) -> dict[str, Any]:
-    """A chain of thought as `create_trial_graph` takes a worker: its passages and reasoning are the trajectory."""
+    """A chain of thought, as a worker for `create_trial_graph`. Its passages and reasoning are the trajectory."""
     known = "\n\n".join(str(passage) for passage in passages)
     context = [HumanMessage(_prompt("context").replace("$context", known))] if passages else []
 
@@ -40,7 +40,7 @@ def cot_worker(model: BaseChatModel, passages: Sequence[Passage]) -> dict[str, A
 
 
 def react_worker(model: BaseChatModel, tools: Any, steps: int, protocol: Protocol) -> dict[str, Any]:
-    """An agent that looks things up, as `create_trial_graph` takes a worker."""
+    """A searching agent, as a worker for `create_trial_graph`."""
     agent = create_reflexion_agent(
         model,
         tools,
@@ -110,7 +110,7 @@ def _as_tool(name: str, description: str, function: Callable[[str], str]) -> Bas
 
 
 def _cached(search: Callable[[str], str]) -> Callable[[str], str]:
-    """The same search, made once for each query; case, space and punctuation make no other query."""
+    """The same search, run once per query. Case, spaces and punctuation do not matter."""
     results: dict[str, Future[str]] = {}
     lock = Lock()
 
@@ -119,7 +119,7 @@ def _cached(search: Callable[[str], str]) -> Callable[[str], str]:
         with lock:
             found = results.get(key)
             mine = results.setdefault(key, Future())
-        if found is not None:  # whoever asks meanwhile waits for the one search
+        if found is not None:  # other callers wait for this search
             return found.result()
         try:
             mine.set_result(search(query))
@@ -139,7 +139,7 @@ def _read_folder(folder: Path) -> list[Passage]:
 
 
 def _best_passage(passages: Sequence[Passage], query: str) -> str:
-    """The passage that shares the rarest words with the query; a word of the title counts three times."""
+    """The passage that shares the rarest words with the query. A word of the title counts three times."""
     words = [(set(_words(passage.title)), set(_words(passage.text))) for passage in passages]
 
     def rarity(word: str) -> float:

@@ -1,4 +1,4 @@
-"""The page and the routes for the lessons of one store, on this machine's own address and behind a token."""
+"""The page and the routes for the lessons of one store, on the local address and protected by a token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from langgraph_reflexion.server.routes import app
 
 
 def serve(book: LessonBook, port: int, announce: Callable[[str], object]) -> None:
-    """Serve until Ctrl-C; `announce` is called with the link. Port 0 takes any that is free."""
+    """Serve until Ctrl-C. `announce` is called with the link. Port 0 means any free port."""
     token = secrets.token_urlsafe()
     with socket.create_server(("127.0.0.1", port)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -30,7 +30,7 @@ def serve(book: LessonBook, port: int, announce: Callable[[str], object]) -> Non
 
 
 def local_app(book: LessonBook, token: str) -> Starlette:
-    """The server's routes on this book, for whoever has the token."""
+    """The server's routes on this book, for clients with the token."""
     local = Starlette(
         routes=app.routes,
         exception_handlers=app.exception_handlers,
@@ -41,7 +41,7 @@ def local_app(book: LessonBook, token: str) -> Starlette:
 
 
 class TokenMiddleware:
-    """Lets through what has the token, in the link or as a bearer token; style and script hold no secret."""
+    """Accepts requests with the token, in the link or as a bearer token. Style and script need none."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app = app

@@ -33,7 +33,7 @@ Action = Callable[[LessonBook, str], Awaitable[Lesson]]
 
 
 async def lessons(request: Request) -> Response:
-    """The lessons of an agent: all, the oldest first, or those nearest to a query.
+    """List an agent's lessons, oldest first, or search them with a query.
 
     The query string may hold `query`, `limit`, `offset`, and the filters `kind`, `status`, `topic`, `tag`, `origin`.
     """
@@ -51,19 +51,19 @@ async def lessons(request: Request) -> Response:
 
 
 async def lesson(request: Request) -> Response:
-    """A lesson as it is now."""
+    """Get a lesson."""
     return await _after(request, _found)
 
 
 async def history(request: Request) -> Response:
-    """A lesson's history."""
+    """Get a lesson's history."""
     book = await _book(request)
     changes = await _or_404(request, book.ahistory(request.path_params["id"]))
     return _json(changes)
 
 
 async def approve(request: Request) -> Response:
-    """Approve a lesson: exactly these words are shown, and no later loss takes it back."""
+    """Approve a lesson with exactly its current text. Later losses do not change that."""
     return await _after(request, LessonBook.aapprove)
 
 
@@ -91,7 +91,7 @@ async def forget(request: Request) -> Response:
 
 
 async def undo(request: Request) -> Response:
-    """Undo a change, all that a run changed, or all since a time; the changes that were taken back.
+    """Undo a change, everything a run changed, or everything since a time. Returns the changes that were undone.
 
     The body is `{"what": "..."}` with the id of a change or a run, or `{"since": "2031-03-04T12:00+01:00"}`.
     """
@@ -109,7 +109,7 @@ async def undo(request: Request) -> Response:
 
 
 async def runs(request: Request) -> Response:
-    """The recorded runs, the newest first.
+    """List the recorded runs, newest first.
 
     The query string may hold `limit`.
     """
@@ -118,20 +118,20 @@ async def runs(request: Request) -> Response:
 
 
 async def run(request: Request) -> Response:
-    """What a run was shown, went without and wrote, and what came of it."""
+    """Explain a run: the lessons it was shown, those withheld, what it wrote, and how it ended."""
     book = await _book(request)
     return _json(await _or_404(request, book.aexplain(request.path_params["id"])))
 
 
 async def statistics(request: Request) -> Response:
-    """Lessons by status, kind and origin, and how they did."""
+    """Count lessons by status, kind and origin, with their results."""
     return _json(await (await _book(request)).astats())
 
 
 async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
-    """The book of this agent and of the user, whom the server authenticates or else the query names.
+    """The book of this agent and user. The user is the authenticated one, else the one in the query.
 
-    `known` may stand in the query, too.
+    `known` names other allowed query parameters.
     """
     if request.method != "GET":
         _refuse_other_sites(request)
@@ -153,7 +153,7 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
 
 
 async def _after(request: Request, action: Action) -> Response:
-    """The lesson after an action, and why no run is shown it, if none is."""
+    """The lesson after an action, and why it is never shown, if it is not."""
     book, id = await _book(request), request.path_params["id"]
     try:
         now = await _or_404(request, action(book, id))
@@ -213,7 +213,7 @@ async def _fault(_: Request, fault: Exception) -> Response:
 
 FILES = {"": ("html", "text/html"), ".css": ("css", "text/css"), ".js": ("js", "text/javascript")}
 HEADERS = {
-    # Nothing is loaded from elsewhere, no script but the page's own file runs, and no other site may frame the page.
+    # Nothing is loaded from other sites, only the page's own script runs, and no other site may frame the page.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -223,16 +223,16 @@ HEADERS = {
 
 
 async def page(request: Request) -> Response:
-    """A page for people: lessons, runs, numbers over time, and decisions."""
+    """A page with lessons, runs and statistics, where people can make decisions."""
     ending, media_type = FILES[request.url.path.rpartition("/page")[2]]
     text = (files("langgraph_reflexion.server") / f"page.{ending}").read_text(encoding="utf-8")
     return Response(text, media_type=media_type, headers=HEADERS)
 
 
 def _refuse_other_sites(request: Request) -> None:
-    """Refuse a change that a browser asks for on behalf of another site, or that an HTML form could send.
+    """Refuse a change that a browser requests for another site, or that an HTML form could send.
 
-    A browser names the site in `Origin` and no page can forge that; programs send none.
+    A browser sends the site in `Origin`, which no page can forge. Programs send none.
     """
     origin = request.headers.get("origin")
     is_ours = origin is None or origin.partition("://")[2] == request.headers.get("host")

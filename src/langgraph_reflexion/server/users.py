@@ -27,7 +27,7 @@ BY_USER = ("reflexion", "*", "{user_id}")
 
 async def server_store() -> BaseStore:
     """The store that the server gives to its graphs."""
-    store = importlib.import_module("langgraph_api.store")  # there within a LangGraph server, and nowhere else
+    store = importlib.import_module("langgraph_api.store")  # exists only within a LangGraph server
     return cast("BaseStore", await store.get_store())
 
 
@@ -36,7 +36,7 @@ def user_of(request: Request) -> str | None:
     user = request.scope.get("user")
     try:
         identity = getattr(user, "identity", None)
-    except NotImplementedError:  # Starlette's user who is not signed in
+    except NotImplementedError:  # Starlette's anonymous user
         return None
     return str(identity) if identity else None
 
@@ -70,7 +70,7 @@ def own_memory(*namespaces: tuple[str, ...]) -> Callable[[Any, Any], Awaitable[b
 
 
 def _is_below(wanted: tuple[str, ...], pattern: tuple[str, ...], user: str) -> bool:
-    """Whether a namespace lies in the one of a pattern, for this user."""
+    """Whether a namespace is within a pattern's namespace, for this user."""
     if len(wanted) < len(pattern):
         return False
     for given, part in zip(wanted, pattern, strict=False):
@@ -86,7 +86,7 @@ async def warning_of_open_store(_app: Any) -> AsyncIterator[None]:
     all."""
     try:
         auth = importlib.import_module("langgraph_api.auth.custom").get_auth_instance()
-    except ImportError:  # no LangGraph server
+    except ImportError:  # not a LangGraph server
         auth = None
     if isinstance(auth, Auth) and not _covers_the_store(auth):
         logger.warning(

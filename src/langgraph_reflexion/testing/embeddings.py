@@ -1,4 +1,4 @@
-"""Embeddings made from words: texts that share words are near, in every process alike."""
+"""Embeddings made from words. Texts that share words are similar, with the same vectors in every process."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import re
 
 from langchain_core.embeddings import Embeddings
 
-# A Chinese, Japanese or Korean letter stands for itself, since nothing parts the words.
+# A Chinese, Japanese or Korean character counts as a word, because nothing separates the words.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
 class WordEmbeddings(Embeddings):
-    """Deterministic vectors of length one; no model, no download."""
+    """Deterministic vectors of length one, without a model or download."""
 
     def __init__(self, dims: int = 64) -> None:
         if not isinstance(dims, int) or dims < 1:
@@ -21,11 +21,11 @@ class WordEmbeddings(Embeddings):
         self.dims = dims
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector a text."""
+        """One vector per text."""
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """The sum of the words' directions; a text without words has a direction of its own."""
+        """The sum of the words' directions. A text without words has its own direction."""
         vector = [0.0] * self.dims
         for word in WORD.findall(text.lower()) or [""]:
             digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest())
@@ -35,7 +35,7 @@ class WordEmbeddings(Embeddings):
         return [value / length for value in vector] if length else self.embed_query("")
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector a text, without a thread."""
+        """One vector per text, without a thread."""
         return self.embed_documents(texts)
 
     async def aembed_query(self, text: str) -> list[float]:

@@ -24,7 +24,7 @@ from langgraph_reflexion.testing.script import Question, Reply, Role, ScriptExha
 Step: TypeAlias = Reply | Callable[[list[BaseMessage]], Reply]
 """One line of a script: a reply, or a function of the prompt's messages that returns one."""
 Policy: TypeAlias = Reply | Callable[[Question], Reply] | Sequence[Reply | Callable[[Question], Reply]]
-"""How a role answers: one reply, a function of the question, or a list whose last reply is repeated."""
+"""The replies of a role: one reply, a function of the question, or a list whose last reply is repeated."""
 
 
 class Double(BaseChatModel):
@@ -78,7 +78,7 @@ class Double(BaseChatModel):
 
     @override
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        """The name alone: LangChain formats the model for each call, and a script may hold the model itself."""
+        """Only the name, because LangChain formats the model for each call, and a script may contain the model."""
         return [("model_name", self.model_name)]
 
     @override
@@ -89,7 +89,7 @@ class Double(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Offer tools, as with any chat model."""
+        """Bind tools, as for any chat model."""
         specs = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=specs, tool_choice=tool_choice, **kwargs)
 
@@ -131,9 +131,9 @@ class Double(BaseChatModel):
 class ScriptedModel(Double):
     """A chat model that gives its replies in order, whatever the request.
 
-    A reply is text, an `AIMessage`, `call(…)`, `calls(…)`, `say(…)`, `replan(…)`, `ask(…)`, data (put in
-    the requested form), an exception (raised), or a function of the prompt's messages that gives one of
-    these. When the replies are used up it raises `ScriptExhausted`.
+    A reply is text, an `AIMessage`, `call(…)`, `calls(…)`, `say(…)`, `replan(…)`, `ask(…)`, data (put in the requested
+    form), an exception (raised), or a function of the prompt's messages that returns one of these. When no replies are
+    left, it raises `ScriptExhausted`.
     """
 
     replies: list[Any]

@@ -1,4 +1,4 @@
-"""What a scripted model is asked, and what it replies, whole or streamed."""
+"""The requests to a scripted model and its replies, complete or streamed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FREE_CHOICES = (None, False, "auto", "none")
 
 @dataclass(frozen=True)
 class Question:
-    """One request to a model, as a test inspects it afterwards."""
+    """One request to a model, for a test to inspect."""
 
     messages: list[BaseMessage]
     """The prompt."""
     specs: list[dict[str, Any]] = field(default_factory=list)
-    """The bound tools in OpenAI's form."""
+    """The bound tools in OpenAI's format."""
     schema: dict[str, Any] | None = None
     """The JSON schema the answer must fit, if there is one."""
     forced: str | None = None
@@ -63,7 +63,7 @@ class Question:
 
     @property
     def role(self) -> Role:
-        """What the model is asked for: a decision, a reflection, or other structured data.
+        """The kind of request: a decision, a reflection, or other structured data.
 
         The schema decides first. The words of the prompt count only where no tools are bound, because a
         conversation may quote a reflection.
@@ -78,7 +78,7 @@ class Question:
         return "decide" if self.schema is None or "tool_input" in (fields or self.text) else "other"
 
     def parameters(self, tool: str) -> dict[str, Any] | None:
-        """The schema of a bound tool's arguments; `None` for a tool that is not bound."""
+        """The schema of a bound tool's arguments. `None` for a tool that is not bound."""
         for spec in self.specs:
             if name_of(spec) == tool:
                 found: dict[str, Any] = spec.get("function", {}).get("parameters") or {}
@@ -87,7 +87,7 @@ class Question:
 
 
 def read_question(messages: Sequence[BaseMessage], settings: Mapping[str, Any], at: float) -> Question:
-    """The question in a prompt and the settings that came with it, in OpenAI's names."""
+    """The question made from a prompt and its settings, which have OpenAI's names."""
     specs = list(settings.get("tools") or [])
     forced = _forced_tool(settings.get("tool_choice"), specs)
     asked = Question(list(messages), specs, forced=forced, at=at)
@@ -95,7 +95,7 @@ def read_question(messages: Sequence[BaseMessage], settings: Mapping[str, Any], 
 
 
 def name_of(spec: Mapping[str, Any]) -> str:
-    """The name of a tool in OpenAI's form; a provider's own tool is named by its type."""
+    """The name of a tool in OpenAI's format. A provider's own tool is named by its type."""
     return str(spec.get("function", {}).get("name") or spec.get("name") or spec.get("type"))
 
 
@@ -110,7 +110,7 @@ def text_of(message: BaseMessage) -> str:
 
 
 def _forced_tool(choice: Any, specs: list[dict[str, Any]]) -> str | None:
-    """The one tool that must be called; `None` where the model has a choice."""
+    """The only tool that must be called. `None` if the model has a choice."""
     if isinstance(choice, Mapping):
         return name_of(choice)
     if choice in FREE_CHOICES:
@@ -121,7 +121,7 @@ def _forced_tool(choice: Any, specs: list[dict[str, Any]]) -> str | None:
 
 
 def _schema_in(form: Any) -> dict[str, Any] | None:
-    """The schema behind a response format; an object of any shape has an empty one."""
+    """The schema of a response format. An object of any shape has an empty one."""
     if isinstance(form, type):
         parameters: dict[str, Any] = convert_to_openai_tool(form)["function"]["parameters"]
         return parameters
@@ -139,7 +139,7 @@ Reply: TypeAlias = str | AIMessage | Decision | Mapping[str, Any] | BaseModel | 
 
 
 class ScriptExhausted(AssertionError):  # noqa: N818 — it describes the script
-    """A model was asked for something its script does not hold."""
+    """A model was asked for something that is not in its script."""
 
 
 # ------------------------------------------------------------ what a script says
@@ -162,7 +162,7 @@ def say(answer: str, *, thought: str = "") -> Decision:
 
 
 def replan(note: str, *, thought: str = "") -> Decision:
-    """Change the plan, and leave a note about it."""
+    """Change the plan, with a note about the new one."""
     return Decision(action="replan", final=note, thought=thought)
 
 
@@ -172,7 +172,7 @@ def ask(question: str, *, thought: str = "") -> Decision:
 
 
 def reflection(patch: str = "Read the error before the next call.", **fields: Any) -> dict[str, Any]:
-    """A complete reflection as a model writes it; `fields` replace the defaults.
+    """A complete reflection as a model writes it. `fields` replace the defaults.
 
     `reflection("Give the weekday.", memory_to_write=[{"kind": "rule", "text": "…"}])`
     """
@@ -192,7 +192,7 @@ def reflection(patch: str = "Read the error before the next call.", **fields: An
 
 
 def render(reply: Reply, question: Question, number: int) -> AIMessage:
-    """The message for a reply; `number` gives the calls of a repeated question ids of their own."""
+    """The message for a reply. `number` gives the calls of a repeated question different ids."""
     if isinstance(reply, AIMessage):
         # A copy, because LangChain writes the run's id into the message.
         message = reply.model_copy(deep=True)
@@ -253,7 +253,7 @@ def _to_json(data: dict[str, Any]) -> str:
 
 
 def _call_id(question: Question, number: int, index: int) -> str:
-    """An id that the same conversation gives again, and no other question does."""
+    """An id that is the same for the same conversation and different for any other question."""
     story = "\n".join([str(number), str(index), *(text_of(message) for message in question.messages)])
     return f"call_{hashlib.sha256(story.encode(errors='replace')).hexdigest()[:16]}"
 
