@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -244,9 +245,11 @@ def _page(session: BookSession) -> int:
         session.show({"url": url}, f"Lessons of {session.place}, until you press Ctrl-C:\n{url}")
 
     try:
-        serve(session.book, session.asked.port, announce)
+        listening = socket.create_server(("127.0.0.1", session.asked.port))
     except OSError as error:
         raise WrongUse(f"--port {session.asked.port}: {error.strerror or error}") from error
+    with listening:
+        serve(session.book, listening, announce)
     return 0
 
 

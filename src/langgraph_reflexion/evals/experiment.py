@@ -344,24 +344,24 @@ class Pace:
 
     async def call(self, ask: Callable[[], Awaitable[ChatResult]]) -> ChatResult:
         """The reply to a call, after waiting as long as the provider asks for."""
-        for last in (*[False] * MAX_WAITS, True):
+        refused = 0
+        while True:
             await self._wait()
             if self.fault is not None:
                 raise self.fault
             try:
                 reply = await ask()
             except Exception as error:  # each provider has an exception of its own
-                status = getattr(error, "status_code", None)
+                status, refused = getattr(error, "status_code", None), refused + 1
                 if status in WRONG_SETTING:
                     self.fault = error
                 # Waiting does not help an account without money.
-                if last or status != 429 or getattr(error, "code", None) == "insufficient_quota":
+                if refused > MAX_WAITS or status != 429 or getattr(error, "code", None) == "insufficient_quota":
                     raise
                 self._hold_back(error)
             else:
                 self._refused_in_a_row = 0
                 return reply
-        raise AssertionError("the last round returns or raises")
 
     async def _wait(self) -> None:
         wait = self._resume_at - time.monotonic()

@@ -19,14 +19,13 @@ from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.server.routes import app
 
 
-def serve(book: LessonBook, port: int, announce: Callable[[str], object]) -> None:
-    """Serve until Ctrl-C. `announce` is called with the link. Port 0 means any free port."""
+def serve(book: LessonBook, listening: socket.socket, announce: Callable[[str], object]) -> None:
+    """Serve on this socket until Ctrl-C. `announce` is called with the link."""
     token = secrets.token_urlsafe()
-    with socket.create_server(("127.0.0.1", port)) as listening:
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        announce(f"{address}/memory/{quote(book.namespace[-1])}/page?token={token}")
-        config = uvicorn.Config(local_app(book, token), log_level="warning", lifespan="off")
-        uvicorn.Server(config).run(sockets=[listening])
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    announce(f"{address}/memory/{quote(book.namespace[-1])}/page?token={token}")
+    config = uvicorn.Config(local_app(book, token), log_level="warning", lifespan="off")
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def local_app(book: LessonBook, token: str) -> Starlette:
