@@ -66,7 +66,8 @@ class AgentMemory:
 
     def book_at(self, namespace: Sequence[str], config: RunnableConfig) -> LessonBook:
         """The book of a namespace, in the agent's own store, else the running graph's, else the fallback store."""
-        store = self.own or runtime_of(config).store or self.fallback
+        stores = (self.own, runtime_of(config).store, self.fallback)
+        store = next(store for store in stores if store is not None)  # an empty one may be false
         return LessonBook(store, tuple(namespace), self.policy, self.clock, self.indexes)
 
 

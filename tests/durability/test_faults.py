@@ -263,3 +263,14 @@ def test_a_store_that_is_no_store_is_refused_or_broken_but_never_silent(caplog: 
     agent = create_reflexion_agent(RoleModel(decide=say("42")), store=Mute())
     assert agent.invoke(ASKED)["outcome"].answer == "42"
     assert "the method is locked" in caplog.text
+
+
+@pytest.mark.req("D15")
+def test_lessons_go_to_the_given_store_even_if_it_is_false_while_it_is_empty() -> None:
+    class Sized(InMemoryStore):
+        def __len__(self) -> int:
+            return sum(map(len, self._data.values()))
+
+    store = Sized()
+    create_reflexion_agent(RoleModel(decide=say("42")), store=store).invoke(ASKED)
+    assert len(store)
