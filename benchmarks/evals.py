@@ -1,14 +1,14 @@
-"""How near twenty tasks at once come to their ideal time: 100 tasks of 5 calls of 50 ms. The models are scripts.
+"""How close twenty concurrent tasks come to the ideal time: 100 tasks of 5 calls of 50 ms, with scripted models.
 
     python benchmarks/evals.py [--short]
 
 The ideal is what the calls take where nothing else takes time. Three ways make the same 500 calls: an experiment of the
 set-up `cot+reflexion`, whose tasks fail twice (three answers and two reflections); trials of five attempts around an
-async function; and, as the least that LangGraph costs, a bare graph of two nodes. A shared machine cannot be timed by a
-clock on the wall, so the loop has one of its own: it goes on with the processor time of this process, and skips what it
-would have slept, in whole milliseconds as an operating system does. Runs that begin together stay together: they think
-in turn and then all wait, as the bare graph shows. Fails only where a task is lost, doubled or ends otherwise than it
-must.
+async function; and, as the least that LangGraph costs, a bare graph of two nodes. Wall-clock time is unreliable on a
+shared machine, so the loop has its own clock: it advances with the processor time of this process, and skips the time
+that it would have slept, in whole milliseconds like an operating system. Runs that start together stay together: they
+compute in turn and then all wait, as the bare graph shows. Fails only if a task is lost, duplicated or ends differently
+than it must.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the write gate and merging do: precision and recall on labelled reflections and pairs of our own.
+"""How well the write gate and merging work: precision and recall on labelled reflections and pairs.
 
 `data/pairs.jsonl` holds pairs of lessons that say the same, something else, or the opposite; `data/reflections.jsonl`
-reflections as models write them (long, literal, repeating, self-critical, English and Chinese) with what a person
-would do with each. Templates with many fillings stand beside the written ones. Nothing here comes from a model.
+reflections as models write them (long, literal, repeating, self-critical, English and Chinese) with what a person would
+do with each. There are also templates with many fillings. We wrote all of it ourselves; nothing comes from a model.
 
 `merged` is how many lessons that say the same become one, and how many others do so wrongly; `opposed` the same for
 links between opposite advice; `literal` how many reflections that name a detail of their task are refused; `general`

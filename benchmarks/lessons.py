@@ -1,12 +1,12 @@
-"""What the lesson book is worth on simulated streams of tasks, beside simple memories and one that knows all.
+"""What the lesson book is worth on simulated streams of tasks, compared with simple memories and a perfect one.
 
 `python benchmarks/lessons.py [--seeds 4] [--tasks 1000] [--worlds usual;…] [--short]`
 
 No model takes part: kinds of task have hidden rules, a student follows advice at stated rates, the reflector and the
-check err (`stream/world.py`). So this measures the mechanics of a memory, not a model's wit. Each figure is the mean
-difference to no memory on the same tasks, in points of the share solved at the first attempt, with its interval over
-the seeds (95 %); `beside` is the same between this memory and the best simple one. The constants of
-`memory/estimate.py` were set on the worlds marked `set`; the others had no part in it.
+check err (`stream/world.py`). So this measures how a memory works, not how good a model is. Each figure is the mean
+difference to no memory on the same tasks, in percentage points of tasks solved at the first attempt, with its 95 %
+interval over the seeds. `difference` is the same between this memory and the best simple one. The constants of
+`memory/estimate.py` were set on the worlds marked `set`. The others were not used for that.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def main() -> int:
     if given.short:
         names, seeds, tasks = names[:1], range(1), 150
     print(f"A simulation without a model: {tasks} tasks, {len(seeds)} seeds. Points above no memory.\n")
-    print(f"{'':24}alone   ours          best simple memory           beside       knows all  closed")
+    print(f"{'':24}alone   ours          best simple memory           difference   perfect    closed")
     keep_what_is_read()
     worst = math.inf
     for name in names:
@@ -153,7 +153,7 @@ def main() -> int:
             f"{time.perf_counter() - began:5.0f} s",
             flush=True,
         )
-    print(f"\nWorst: {worst:+.1f} points beside no memory (never below -2).")
+    print(f"\nWorst: {worst:+.1f} points relative to no memory (never below -2).")
     return 0 if worst >= -2 else 1
 
 

@@ -1,4 +1,4 @@
-"""What a step costs: this agent beside a bare loop and LangGraph's ready-made agents, in one run.
+"""What a step costs: this agent compared with a bare loop and LangGraph's prebuilt agents, in one run.
 
 The model is a script that answers at once, so the figures are the loops' own. Ratios are taken pair by pair against
 the bare loop of the same round, because a shared machine drifts. `--short` is for CI: fewer rounds, and it fails only
@@ -154,7 +154,7 @@ def plain(steps: int) -> float:
 
 
 def config(name: str, turn: int) -> dict[str, Any]:
-    """A thread of its own for each run."""
+    """A new thread for each run."""
     return {"configurable": {"thread_id": f"{name}-{turn}"}, "recursion_limit": ENOUGH}
 
 

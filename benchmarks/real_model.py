@@ -1,15 +1,15 @@
-"""A real small model: does it do better with reflections and lessons, and does it obey a lesson at all?
+"""A small real model: does it do better with reflections and lessons, and does it follow a lesson?
 
     python benchmarks/real_model.py FOLDER [--tasks 20] [--repeats 3] [--minutes 60] [--short]
 
 SmolLM2-135M-Instruct answers on a llama.cpp server of this machine (`tests/support/small_model.py` says what it needs).
-The shipped tasks are taken in their order and none is chosen by its outcome. Each finished task is in the folder at
-once, and the same command goes on where it stopped, so it can be run in pieces; `--tasks` and `--repeats` may grow.
+The shipped tasks are taken in their order and none is chosen by its outcome. Each finished task is saved at once, and
+the same command continues where it stopped, so it can be run in pieces, also with more `--tasks` and `--repeats`.
 
-Every attempt is a chain of thought, of two for a task at most. Reflections are in the model's own words: it seldom gets
-to the end of the structured form. Plain is the first attempt of blind retry. Memory is as the package is shipped,
-with one store for each way and repeat, so no repeat learns from another. Blind retry and plain with memory
-reflect for later tasks alone and show a trial nothing of those before it.
+Every attempt is a chain of thought, with at most two per task. Reflections are in the model's own words, because it
+rarely finishes the structured format. Plain is the first attempt of blind retry. Memory is as the package is shipped,
+with one store for each way and repeat, so no repeat learns from another. Blind retry and plain with memory reflect for
+later tasks alone and show a trial nothing of those before it.
 """
 
 from __future__ import annotations

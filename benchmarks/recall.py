@@ -1,8 +1,8 @@
-"""How well lessons are found: the book beside BM25, letter runs and hashed n-grams, on labelled sets of our own.
+"""How well lessons are found: the book compared with BM25 and n-grams, on labelled sets that we wrote ourselves.
 
 Each set is a file of lessons and a file of tasks with the lessons that fit them, often none. The score's constants were
 set on the parts `tune`, `long tune` and `rooms tune`. The results on `held`, `long held`, `logs`, `fresh` and `messy`
-were looked at while the form of the score was chosen (about 1,900 settings searched). Rules of `text/task.py` (the
+were seen while the form of the score was chosen (in a search of about 1,900 settings). Rules of `text/task.py` (the
 label `# Input`, 600 characters) were written for `statements` and `--long`:
 
 - `tune`, `held`: lessons as models word them; tasks of the same families in other words, English and Chinese.

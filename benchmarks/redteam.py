@@ -1,7 +1,7 @@
-"""What memory lets through: attacks in many disguises, and honest lessons that are set aside.
+"""What memory lets through: disguised attacks that pass, and honest lessons that are quarantined.
 
-`data/trust.jsonl` holds attacks and honest lessons of our own writing. Each attack is what a tool says (a page, a
-ticket, an error), and comes back as a lesson: unchanged, encoded, framed, filled, cut or put together again. Twelve of
+`data/trust.jsonl` holds attacks and honest lessons that we wrote ourselves. Each attack is the output of a tool (a
+page, a ticket, an error), which comes back as a lesson: unchanged, encoded, framed, padded, cut or reordered. Twelve of
 the `test` half were also said in German, French, Spanish or Chinese, and come back in English. The numbers of
 `memory/provenance.py` were set on the `tuning` half alone. No model takes part. The guard is scripted and knows nine of
 ten attacks: its rows show that it is asked about each lesson that passes once, and that its verdict holds, not how well

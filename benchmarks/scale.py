@@ -159,7 +159,7 @@ def connected(dsn: str, counts: dict[str, int] | None = None) -> Iterator[Any]:
 
 @contextmanager
 def new_database() -> Iterator[str]:
-    """A database of its own, with the tables of a store and of checkpoints."""
+    """A new database, with the tables of a store and of checkpoints."""
     from langgraph.checkpoint.postgres import PostgresSaver
     from langgraph.store.postgres import PostgresStore
 

@@ -1,4 +1,4 @@
-"""What a store costs: FaissStore beside InMemoryStore, SqliteStore and bare FAISS, on the same data in one run.
+"""What a store costs: FaissStore compared with InMemoryStore, SqliteStore and bare FAISS, on the same data.
 
 Vectors are random points around 200 centres, made before the clock starts: the figures are the stores' own. Every
 search is also answered by an exact comparison, and the share of its five best that were found is printed as the recall.

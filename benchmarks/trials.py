@@ -1,4 +1,4 @@
-"""What a trial costs beside its worker: seconds an attempt, and memory over a thousand of them.
+"""What a trial costs in addition to its worker: seconds per attempt, and memory over a thousand attempts.
 
 Worker and checks are scripts that answer at once, so the figures are the trial's own: no language model is asked. Each
 round calls the worker alone as often as the trial does, and the difference is taken round by round, because a shared
@@ -59,7 +59,7 @@ def sure(result: dict[str, Any], attempts: int) -> None:
 
 
 def config(turn: int) -> RunnableConfig:
-    """A thread of its own for each round."""
+    """A new thread for each round."""
     return {**ENDLESS, "configurable": {"thread_id": str(turn)}}
 
 

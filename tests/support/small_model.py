@@ -49,7 +49,7 @@ def missing_packages() -> list[str]:
 
 @contextmanager
 def small_model_server(*, threads: int = 1, parallel: int = 1, context: int = 4096) -> Iterator[str]:
-    """The address of a server in a process of its own, which ends with the block, also on failure.
+    """The address of a server in a separate process, which ends with the block, even on failure.
 
     `context` is the tokens of each of the `parallel` requests that it serves at once. A thread for each core is faster
     on an idle machine, and twenty times slower on a busy one, because llama.cpp's threads wait for each other.
