@@ -12,21 +12,21 @@ T = TypeVar("T")
 V = TypeVar("V", str, str | None)
 
 
-def text(value: V, name: str, *, optional: bool = False) -> V:
+def check_text(value: V, name: str, *, optional: bool = False) -> V:
     """A string, or None if it is `optional`."""
     if not isinstance(value, str) and not (optional and value is None):
         raise ValueError(f"`{name}` must be a string, got {value!r}")
     return value
 
 
-def an_id(value: str, name: str = "id") -> str:
+def check_id(value: str, name: str = "id") -> str:
     """A lesson's or a run's id."""
     if isinstance(value, Lesson):
         raise ValueError(f"`{name}` must be a string, got a lesson: give its `.id`, {value.id!r}")
-    return text(value, name)
+    return check_text(value, name)
 
 
-def names(values: Iterable[str], name: str) -> set[str]:
+def check_names(values: Iterable[str], name: str) -> set[str]:
     """Names or ids, one by one."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ValueError(f"`{name}` must be a list of strings, got {values!r}")
@@ -41,7 +41,7 @@ def names(values: Iterable[str], name: str) -> set[str]:
     return found
 
 
-def instance(kind: type[T], value: T, name: str) -> T:
+def check_instance(kind: type[T], value: T, name: str) -> T:
     """A value of this kind."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
@@ -49,14 +49,14 @@ def instance(kind: type[T], value: T, name: str) -> T:
     return value
 
 
-def whole(value: int, name: str) -> int:
+def check_count(value: int, name: str) -> int:
     """A whole number from 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"`{name}` must be a whole number from 0, got {value!r}")
     return value
 
 
-def a_place(value: T) -> T:
+def check_place(value: T) -> T:
     """A path, or an open file."""
     if not (isinstance(value, (str, PathLike)) and str(value)) and not hasattr(value, "read"):
         raise ValueError(f"`path_or_file` must be a path or an open file, got {value!r}")

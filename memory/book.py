@@ -11,7 +11,14 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
 from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, upkeep, writing
 from langgraph_reflexion.memory.access import Plan, both, every, settle
-from langgraph_reflexion.memory.arguments import a_place, an_id, instance, names, text, whole
+from langgraph_reflexion.memory.arguments import (
+    check_count,
+    check_id,
+    check_instance,
+    check_names,
+    check_place,
+    check_text,
+)
 from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.exchange import Place
 from langgraph_reflexion.memory.index import Indexes
@@ -65,7 +72,7 @@ class LessonBook:
     ) -> None:
         self.store = store
         self.namespace = place_in(store, namespace, context)
-        self.policy = MemoryPolicy() if policy is None else instance(MemoryPolicy, policy, "policy")
+        self.policy = MemoryPolicy() if policy is None else check_instance(MemoryPolicy, policy, "policy")
         index = (indexes or Indexes()).index(store, (*self.namespace, "lessons"))
         embeddings = getattr(store, "embeddings", self)
         vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
@@ -89,9 +96,9 @@ class LessonBook:
         own reason.
         """
         for name, value in (("task", task), ("answer", answer), ("doubt", doubt)):
-            text(value, name, optional=True)
+            check_text(value, name, optional=True)
         if not isinstance(foreign, Foreign):
-            names(foreign, "foreign")
+            check_names(foreign, "foreign")
         return (yield from writing.add(self._shelf, lesson, task, answer, foreign, doubt))
 
     add, aadd = both(_add)
@@ -111,24 +118,24 @@ class LessonBook:
         The list has two more attributes. If all matching lessons are held back at the start of a task, because such
         tasks go as well without them, `held` is the best of them and `why` gives the reason.
         """
-        text(task, "task")
-        text(topic, "topic", optional=True)
+        check_text(task, "task")
+        check_text(topic, "topic", optional=True)
         if failure is not None:
-            instance(Failure, failure, "failure")
-        tools, exclude = names(tools, "tools"), names(exclude, "exclude")
+            check_instance(Failure, failure, "failure")
+        tools, exclude = check_names(tools, "tools"), check_names(exclude, "exclude")
         return (yield from recall.recall(self._shelf, task, tools, failure, topic, exclude))
 
     recall, arecall = both(_recall)
 
     def _credit(self, episode: Episode) -> Plan[None]:
         """Save a finished run and count its result. If a run id is credited again, the last result counts."""
-        yield from credit.credit(self._shelf, instance(Episode, episode, "episode"))
+        yield from credit.credit(self._shelf, check_instance(Episode, episode, "episode"))
 
     credit, acredit = both(_credit)
 
     def _feedback(self, run_id: str) -> Plan[bool]:
         """Count a run as lost because the user says that it was wrong. `False` if the run is unknown."""
-        return (yield from credit.feedback(self._shelf, an_id(run_id, "run_id")))
+        return (yield from credit.feedback(self._shelf, check_id(run_id, "run_id")))
 
     feedback, afeedback = both(_feedback)
 
@@ -136,14 +143,14 @@ class LessonBook:
 
     def _get(self, id: str) -> Plan[Lesson | None]:
         """A lesson as it is now, or `None`."""
-        found = yield from read_some(self._shelf, [an_id(id)])
+        found = yield from read_some(self._shelf, [check_id(id)])
         return found[id].lesson if id in found else None
 
     get, aget = both(_get)
 
     def _has(self, id_or_name: str) -> Plan[bool]:
         """Whether there is a lesson of this id or name."""
-        an_id(id_or_name, "id_or_name")
+        check_id(id_or_name, "id_or_name")
         items = yield from every(self._shelf.lessons)
         meant = [item for item in items if id_or_name in (item.key, item.value.get("name"))]
         return any(lesson_in(item) is not None for item in meant)
@@ -152,7 +159,7 @@ class LessonBook:
 
     def _lessons(self, **filters: Unpack[Filters]) -> Plan[list[Lesson]]:
         """All lessons that match the filters, oldest first."""
-        wanted = _known(filters)
+        wanted = _check_filters(filters)
         found = yield from read_all(self._shelf)
         return [entry.lesson for entry in found.values() if recall.passes(entry.lesson, wanted)]
 
@@ -160,8 +167,8 @@ class LessonBook:
 
     def _search(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> Plan[list[Found]]:
         """The lessons most similar to a query, with any status, and their scores."""
-        text(query, "query")
-        return (yield from recall.search(self._shelf, query, whole(limit, "limit"), _known(filters)))
+        check_text(query, "query")
+        return (yield from recall.search(self._shelf, query, check_count(limit, "limit"), _check_filters(filters)))
 
     search, asearch = both(_search)
 
@@ -174,25 +181,25 @@ class LessonBook:
 
     def _hidden(self, id: str) -> Plan[str | None]:
         """Why a lesson is never shown: its status, its expiry, or suspicious text. `None` if it can be shown."""
-        return (yield from history.hidden(self._shelf, an_id(id)))
+        return (yield from history.hidden(self._shelf, check_id(id)))
 
     hidden, ahidden = both(_hidden)
 
     def _episode(self, run_id: str) -> Plan[Episode | None]:
         """The record of a run, or `None`."""
-        return (yield from read_episode(self._shelf, an_id(run_id, "run_id")))
+        return (yield from read_episode(self._shelf, check_id(run_id, "run_id")))
 
     episode, aepisode = both(_episode)
 
     def _episodes(self, limit: int | None = None) -> Plan[list[Episode]]:
         """The records of all runs, or of the latest `limit`, newest first."""
-        return (yield from history.episodes(self._shelf, None if limit is None else whole(limit, "limit")))
+        return (yield from history.episodes(self._shelf, None if limit is None else check_count(limit, "limit")))
 
     episodes, aepisodes = both(_episodes)
 
     def _history(self, id: str) -> Plan[list[Change]]:
         """The changes of a lesson, in order. Each has an id that `undo` takes."""
-        return (yield from history.history(self._shelf, an_id(id)))
+        return (yield from history.history(self._shelf, check_id(id)))
 
     history, ahistory = both(_history)
 
@@ -201,7 +208,7 @@ class LessonBook:
 
         Without an id, the latest run.
         """
-        return (yield from history.explain(self._shelf, text(run_id, "run_id", optional=True)))
+        return (yield from history.explain(self._shelf, check_text(run_id, "run_id", optional=True)))
 
     explain, aexplain = both(_explain)
 
@@ -215,32 +222,32 @@ class LessonBook:
 
     def _approve(self, id: str) -> Plan[Lesson]:
         """Make a lesson active, with exactly its current text. Later losses do not change that."""
-        return (yield from changes.approve(self._shelf, an_id(id)))
+        return (yield from changes.approve(self._shelf, check_id(id)))
 
     approve, aapprove = both(_approve)
 
     def _retire(self, id: str, why: str) -> Plan[Lesson]:
         """Stop showing a lesson, and keep it with the reason."""
-        return (yield from changes.retire(self._shelf, an_id(id), text(why, "why")))
+        return (yield from changes.retire(self._shelf, check_id(id), check_text(why, "why")))
 
     retire, aretire = both(_retire)
 
     def _restore(self, id: str) -> Plan[Lesson]:
         """Bring back a lesson that is retired, superseded or quarantined."""
-        return (yield from changes.restore(self._shelf, an_id(id)))
+        return (yield from changes.restore(self._shelf, check_id(id)))
 
     restore, arestore = both(_restore)
 
     def _forget(self, id: str) -> Plan[None]:
         """Delete a lesson's text, vectors, evidence and history permanently."""
-        yield from changes.forget(self._shelf, an_id(id))
+        yield from changes.forget(self._shelf, check_id(id))
         yield from settle(self.store)
 
     forget, aforget = both(_forget)
 
     def _forget_named(self, name: str) -> Plan[int]:
         """Delete all entries with a name permanently, including former values, and return their number."""
-        count = yield from changes.forget_named(self._shelf, text(name, "name"))
+        count = yield from changes.forget_named(self._shelf, check_text(name, "name"))
         yield from settle(self.store)
         return count
 
@@ -248,9 +255,9 @@ class LessonBook:
 
     def _undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> Plan[list[Change]]:
         """Revert a change, everything a run changed, or everything since a time. The history keeps a record."""
-        if change_or_run is not None and not an_id(change_or_run, "change_or_run"):
+        if change_or_run is not None and not check_id(change_or_run, "change_or_run"):
             raise KeyError(change_or_run)  # an empty id must not mean everything
-        moment = None if since is None else instance(datetime, since, "since")
+        moment = None if since is None else check_instance(datetime, since, "since")
         return (yield from history.undo(self._shelf, change_or_run, moment))
 
     undo, aundo = both(_undo)
@@ -280,7 +287,7 @@ class LessonBook:
     def _export(self, path_or_file: Place) -> Plan[int]:
         """Write every lesson as a line of JSON, and return their number."""
         found = yield from read_all(self._shelf)
-        return (yield from exchange.export([entry.lesson for entry in found.values()], a_place(path_or_file)))
+        return (yield from exchange.export([entry.lesson for entry in found.values()], check_place(path_or_file)))
 
     export, aexport = both(_export)
 
@@ -294,18 +301,18 @@ class LessonBook:
         """
         if update and untrusted:
             raise ValueError("`update` and `untrusted` exclude each other: an untrusted file changes no known lesson")
-        return (yield from exchange.load(self._shelf, a_place(path_or_file), strict, update, untrusted))
+        return (yield from exchange.load(self._shelf, check_place(path_or_file), strict, update, untrusted))
 
     load, aload = both(_load)
 
 
-def _known(filters: Filters) -> Filters:
+def _check_filters(filters: Filters) -> Filters:
     """The filters. An impossible value is refused, because an empty result would look like an empty book."""
     if unknown := sorted(set(filters) - set(FILTERS)):
         raise TypeError(f"there is no filter {unknown[0]!r}; there are {', '.join(FILTERS)}")
     for name, allowed in FILTERS.items():
         wanted = cast(Wanted, filters.get(name))
-        for word in [] if wanted is None else [wanted] if isinstance(wanted, str) else names(wanted, name):
+        for word in [] if wanted is None else [wanted] if isinstance(wanted, str) else check_names(wanted, name):
             if allowed and word not in allowed:
                 raise ValueError(f"`{name}` must be one of {', '.join(allowed)}, got {word!r}")
     return filters

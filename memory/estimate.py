@@ -132,8 +132,8 @@ def _taught(lessons: Sequence[tuple[Evidence, str]]) -> dict[str, float]:
 def _without(evidence: Iterable[Evidence]) -> tuple[float, float]:
     """Runs won and lost without any of these lessons; each later run of the kind reduces their weight."""
     runs: dict[str, dict[str, Any]] = {}
-    for one in evidence:
-        for run in one.runs:
+    for about in evidence:
+        for run in about.runs:
             known = runs.get(str(run.get("run")))
             if run.get("tried") or run.get("result") not in ("win", "loss"):
                 continue

@@ -63,10 +63,10 @@ def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Nam
         raise ValueError(f"`store` must be a LangGraph store, got {store!r}{hint}")
     if not namespace or not isinstance(namespace, (tuple, list)):
         raise ValueError(f"`namespace` must be a tuple of labels, got {namespace!r}")
-    for one in namespace:
-        if not isinstance(one, str) or not one or "." in one:
+    for part in namespace:
+        if not isinstance(part, str) or not part or "." in part:
             raise ValueError(
-                f"`namespace` must hold labels without dots and none empty, got {one!r}; "
+                f"`namespace` must hold labels without dots and none empty, got {part!r}; "
                 "give such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
             )
     filled = filled_in(namespace, context)
@@ -80,8 +80,6 @@ def label(value: object) -> str:
     text = str(value)
     if text == "langgraph":
         return f"~{ord('l'):02x}anggraph"  # No store takes that label at the root.
-    return _UNFIT.sub(lambda found: "".join(f"~{byte:02x}" for byte in _bytes(found.group())), text)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return _UNFIT.sub(
+        lambda found: "".join(f"~{byte:02x}" for byte in found.group().encode("utf-8", "surrogatepass")), text
+    )

@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.access import Plan, both, every, put
-from langgraph_reflexion.memory.arguments import an_id, text, whole
+from langgraph_reflexion.memory.arguments import check_count, check_id, check_text
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
 from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
@@ -41,7 +41,7 @@ class ErrorNotebook:
         max_kept: int = 1_000,
         context: Any = None,
     ) -> None:
-        if not whole(max_kept, "max_kept"):
+        if not check_count(max_kept, "max_kept"):
             raise ValueError(f"`max_kept` must be 1 or more, got {max_kept!r}")
         self.store = store
         self.namespace = place_in(store, namespace, context)
@@ -57,7 +57,7 @@ class ErrorNotebook:
         An unknown category or severity, or an empty description, is a `ValueError`.
         """
         tidy, known = finding_of(finding), (yield from self._read())[0]
-        kept = self._made(tidy, known, text(session, "session"), None, uuid4().hex[:16], Foreign(()))
+        kept = self._made(tidy, known, check_text(session, "session"), None, uuid4().hex[:16], Foreign(()))
         yield from self._keep(known, [kept])
         return kept
 
@@ -84,7 +84,7 @@ class ErrorNotebook:
             id = _id_of(session, tidy)
             if id not in made and all(finding["id"] != id for finding in known):
                 made[id] = self._made(tidy, [*known, *made.values()], session, score, id, foreign_texts)
-        new = bool(session) and session not in {one["session"] for one in sessions}
+        new = bool(session) and session not in {other["session"] for other in sessions}
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
         yield from self._keep(known, list(made.values()), about if new else None)
         return list(made.values())
@@ -93,7 +93,7 @@ class ErrorNotebook:
 
     def _remove(self, id: str) -> Plan[None]:
         """Delete a finding permanently. An unknown id is a `KeyError`."""
-        if all(finding["id"] != an_id(id) for finding in (yield from self._read())[0]):
+        if all(finding["id"] != check_id(id) for finding in (yield from self._read())[0]):
             raise KeyError(id)
         yield [PutOp(self._place, id, None)]
 
@@ -109,7 +109,7 @@ class ErrorNotebook:
             raise ValueError(f"`than` must be an age within the calendar, got {than!r}") from None
         known, sessions = yield from self._read()
         old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
-        gone = [_session_key(one["session"]) for one in sessions if datetime.fromisoformat(one["at"]) < end]
+        gone = [_session_key(ended["session"]) for ended in sessions if datetime.fromisoformat(ended["at"]) < end]
         if old or gone:
             yield [PutOp(self._place, key, None) for key in (*old, *gone)]
         return len(old)
@@ -129,7 +129,7 @@ class ErrorNotebook:
 
     def _recent(self, limit: int = 20) -> Plan[list[Finding]]:
         """The latest findings, newest first."""
-        return (yield from self._found())[: whole(limit, "limit")]
+        return (yield from self._found())[: check_count(limit, "limit")]
 
     recent, arecent = both(_recent)
 
@@ -141,7 +141,7 @@ class ErrorNotebook:
 
     def _by_session(self, id: str) -> Plan[list[Finding]]:
         """The findings of one run, newest first."""
-        session = text(id, "id")
+        session = check_text(id, "id")
         return (yield from self._found(lambda finding: finding["session"] == session))
 
     by_session, aby_session = both(_by_session)
@@ -156,7 +156,7 @@ class ErrorNotebook:
 
     def _by_tool(self, name: str) -> Plan[list[Finding]]:
         """The findings about one tool, newest first."""
-        tool = text(name, "name")
+        tool = check_text(name, "name")
         return (yield from self._found(lambda finding: findings.concerns(finding, tool)))
 
     by_tool, aby_tool = both(_by_tool)
@@ -170,9 +170,9 @@ class ErrorNotebook:
     def _rules_text(self, task: str = "", limit: int = 10, min_repetitions: int = 1) -> Plan[str]:
         """The most frequent mistakes as a block for a prompt, those that fit the task first. Empty if there are
         none."""
-        least = whole(min_repetitions, "min_repetitions")
+        least = check_count(min_repetitions, "min_repetitions")
         known, _ = yield from self._read()
-        return findings.rules_text(known, text(task, "task"), whole(limit, "limit"), least)
+        return findings.rules_text(known, check_text(task, "task"), check_count(limit, "limit"), least)
 
     rules_text, arules_text = both(_rules_text)
 

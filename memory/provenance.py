@@ -80,12 +80,12 @@ class Foreign:
     def __init__(self, texts: Iterable[str], own: Iterable[str] = ()) -> None:
         self._stems: dict[str, str] = {}  # of a long page most words occur often
         self._weights: dict[str, float] = {}
-        self._said = self._index(texts)
+        self._foreign = self._index(texts)
         self._own = self._index(own)
 
     def copied(self, text: str) -> str | None:
         """Why a text is a copy: the foreign sentence in it, or `None`."""
-        if not self._said.units or not text.strip():
+        if not self._foreign.units or not text.strip():
             return None
         plain = visible(text)
         disguised = (*decoded(plain), *readings(plain), *readings(text))
@@ -95,7 +95,7 @@ class Foreign:
         words = self._words(text)
         parts = [words, *(self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence))]
         pieces: set[int] = set()
-        for weight, unit in self._near(words, self._said):
+        for weight, unit in self._near(words, self._foreign):
             run = _shared_run(words, unit)
             if self._holds([words[place] for place in run], weight) or any(
                 self._equals(part, weight, unit) for part in parts
