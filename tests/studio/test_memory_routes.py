@@ -51,6 +51,8 @@ def test_a_person_looks_at_what_was_learned_and_decides_over_it(looked_into: str
         assert [one["id"] for one in here.post("/undo", json={"what": restored["id"]}).json()] == [restored["id"]]
         assert here.get(f"/lessons/{lesson['id']}").json()["status"] == "retired"
         assert here.post("/undo", json={"since": "2099-03-04T12:00+01:00"}).json() == []
+        refused = here.post("/undo", json={"since": "noon"}).json()["detail"]
+        assert refused == "`since` must be a time like 2031-03-04T12:00+01:00, got 'noon'"
 
         assert lesson["id"] in str(here.get(f"/runs/{run}").json())
         assert here.get("/statistics").json()["lessons"] >= 1

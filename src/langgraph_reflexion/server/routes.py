@@ -100,7 +100,7 @@ async def undo(request: Request) -> Response:
     try:
         if set(asked) not in ({"what"}, {"since"}) or not isinstance(what or since, str):
             raise ValueError('say what, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}')
-        undone = await book.aundo(what, since=datetime.fromisoformat(since) if since else None)
+        undone = await book.aundo(what, since=_time(since) if since else None)
     except KeyError:
         raise _missing(request, str(what)) from None
     except ValueError as fault:
@@ -194,6 +194,13 @@ def _number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= MOST**2):
         raise HTTPException(422, f"`{name}` must be a whole number from 0, got {text[:40]!r}")
     return min(int(text), MOST) if name == "limit" else int(text)
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"`since` must be a time like 2031-03-04T12:00+01:00, got {text!r}") from None
 
 
 def _lesson(lesson: Lesson) -> Any:
