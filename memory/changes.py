@@ -81,7 +81,7 @@ def write(shelf: Shelf, ops: list[Op]) -> Plan[dict[str, Read]]:
 def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
     """The current state of these lessons. An item or record that differs from the appended evidence is corrected.
 
-    What was written about a lesson while somebody forgot it is removed.
+    Data that was written about a lesson while it was being forgotten is removed.
     """
     wanted = [id for id in dict.fromkeys(ids) if fit_for_a_label(id)]
     found: dict[str, Read] = {}

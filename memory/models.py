@@ -61,7 +61,7 @@ def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
     except GraphBubbleUp:
         raise
     except Exception as fault:  # noqa: BLE001 - a model or function is anybody's code
-        logger.warning("The guard failed, the lesson is set aside: %s: %s", type(fault).__name__, fault)
+        logger.warning("The guard failed, so the lesson is quarantined: %s: %s", type(fault).__name__, fault)
         return f"the guard failed: {type(fault).__name__}"
 
 

@@ -19,13 +19,13 @@ from langgraph_reflexion.memory.shelf import Shelf
 Namespace = tuple[str, ...]
 
 PAGE = 500
-"""Items that are read and written at once: as one batch, small enough for any server."""
+"""Items per batch, few enough for any server."""
 
 
 class Copied(NamedTuple):
-    """How many namespaces and items the source holds, and how many of the items were written to the target.
+    """How many namespaces and items the source has, and how many of the items were written to the target.
 
-    What each store derives for itself, such as the record that sums up a lesson's evidence, is not counted.
+    Derived records, such as the sum of a lesson's evidence, are not counted.
     """
 
     namespaces: int
@@ -40,7 +40,7 @@ def copy_store(
     index: Callable[[Item], list[str] | Literal[False] | None] | None = None,
     progress: Callable[[Namespace, int], object] | None = None,
 ) -> Copied:
-    """Copy every item of `source` that `target` does not hold as it is.
+    """Copy every item of `source` that is missing from `target` or differs there.
 
     Run it again after an interruption, or to bring over what is new: what is there already is not written again, and
     what is newer in the target stays. So do items that the source does not have, and a lesson that was forgotten in the
@@ -57,7 +57,7 @@ def copy_store(
     arrived: set[tuple[Namespace, str]] = set()
     united: dict[Namespace, list[str]] = {}
     for namespace in sorted(_namespaces(source)):  # so episodes are copied before evidence
-        if namespace[-1] in (NOTES, FORGOTTEN):  # each store has its own
+        if namespace[-1] in (NOTES, FORGOTTEN):  # each store derives its own
             continue
         pages: Iterable[list[Item]] = _pages(source, namespace)
         before, stale = list[Item](), list[Item]()
@@ -146,12 +146,12 @@ def _at(item: Item) -> str:
 
 
 def _episode(item: Item) -> tuple[Namespace, str]:
-    """Where the episode of a run lies."""
+    """The namespace and key of a run's episode."""
     return (*item.namespace[:-2], "episodes"), str(item.value.get("run"))
 
 
 def _is_derived(item: Item) -> bool:
-    """Whether an item is a record that sums up a lesson's evidence: the target makes its own."""
+    """Whether an item is a record with the sum of a lesson's evidence, because the target derives its own."""
     return item.namespace[-1] == "evidence" and _is(item, "whole")
 
 
@@ -171,7 +171,7 @@ def _namespaces(store: BaseStore) -> Iterator[Namespace]:
 
 
 def _pages(store: BaseStore, namespace: Namespace) -> Iterator[list[Item]]:
-    """The items of exactly this namespace; a search also finds those below it."""
+    """The items of exactly this namespace. A search also finds those below it."""
     offset = 0
     while page := store.search(namespace, limit=PAGE, offset=offset, refresh_ttl=False):
         yield [item for item in page if item.namespace == namespace]

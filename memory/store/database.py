@@ -18,7 +18,7 @@ from langgraph_reflexion.memory.store.settings import Durability
 
 VERSION = 5
 APPLICATION_ID = 0x4C524658
-"""Marks an SQLite file as a store of this package."""
+"""The application id of this package's SQLite files."""
 
 REMEMBERED = 10_000
 """Writes for which deletes are remembered: a reader that is further behind reads all items again, in about the time
@@ -70,17 +70,17 @@ FROM_VERSION_4 = (
 """Brings a file of the release 0.1.0 to this version. A recipe is the embedder and a line for each field."""
 
 LAST_SEQ = "max(coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0))"
-"""SQL for the number of the last write."""
+"""SQL that reads the number of the last write."""
 
 WAIT_SECONDS = 30.0
-"""How long a write waits for other processes: longer than any batch of ours takes, short of what seems to hang."""
+"""How long a write waits for other processes: longer than any of our batches, but not so long that it seems to hang."""
 
 CHECK_BYTES = 16 * 1024 * 1024
-"""Size up to which a file is checked as a whole when it is opened, which takes some 20 ms at this size."""
+"""Size up to which a file is checked completely when it is opened. At this size, it takes about 20 ms."""
 
 
 class Database:
-    """One SQLite file in WAL mode, or a database in memory for `":memory:"`.
+    """One SQLite file in WAL mode, or an in-memory database for `":memory:"`.
 
     With the durability `process`, an acknowledged write outlives the process; with `power`, also a loss of power as far
     as the disk keeps what it acknowledged. A file on read-only media opens for reading.
@@ -88,7 +88,7 @@ class Database:
 
     def __init__(self, path: str | os.PathLike[str], durability: Durability) -> None:
         self.in_memory = os.fspath(path) == ":memory:"
-        # Connections are opened as they are needed, when the program may be in another folder.
+        # Connections are opened later, when the program may be in another folder.
         self.path = ":memory:" if self.in_memory else os.path.abspath(path)
         self.closed = False
         self.read_only = not self.in_memory and _is_read_only(Path(self.path))
@@ -111,7 +111,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection with one unchanging view of the data, as it is now; threads take turns."""
+        """A connection with a consistent view of the current data. Threads take turns."""
         self._check_process()
         with self._errors("read"), self._write_lock if self.in_memory else self._read_lock:
             self._check_open()
@@ -127,7 +127,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is kept whole or not at all."""
+        """A transaction that is committed completely or not at all."""
         if self.read_only:
             raise StoreError(f"the store {self.path!r} cannot be written: the file or its folder is read-only")
         self._check_process()
@@ -144,7 +144,7 @@ class Database:
                 raise
 
     def empty_log(self) -> None:
-        """Move the log into the file and empty it, as far as nobody reads from it at this moment."""
+        """Move the log into the file and empty it, unless it is being read."""
         if self.read_only:
             return
         self._check_process()
@@ -153,7 +153,7 @@ class Database:
             self._get_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Close both connections when their threads have done. A file's last one moves the log into the file."""
+        """Close both connections when their threads are done. The last connection moves the log into the file."""
         if os.getpid() != self._pid:
             self.closed = True
             return
@@ -164,7 +164,7 @@ class Database:
                     connection.close()
 
     def _check_file(self) -> None:
-        """Refuse what is not a store, without changing a byte of it."""
+        """Refuse a file that is not a store, without changing it."""
         path = Path(self.path)
         if not path.parent.is_dir():
             raise self._refuse(f"there is no folder {str(path.parent)!r}")
@@ -173,7 +173,7 @@ class Database:
         if not path.exists() or path.stat().st_size == 0:
             return
         with closing(self._connect()) as connection:
-            connection.execute("BEGIN")  # one view of the file: another process may be making its tables
+            connection.execute("BEGIN")  # one view of the file, because another process may be creating its tables
             if self._version(connection) != VERSION and self.read_only:
                 raise self._refuse("it is of an older release and read-only: open it once where it may be written")
             if path.stat().st_size <= CHECK_BYTES:
@@ -182,7 +182,7 @@ class Database:
                     raise self._refuse(f"it is damaged ({found})")
 
     def _version(self, connection: sqlite3.Connection) -> int:
-        """The version of the tables; 0 where there are none yet."""
+        """The version of the tables, or 0 if there are none yet."""
         [version] = connection.execute("PRAGMA user_version").fetchone()
         [application] = connection.execute("PRAGMA application_id").fetchone()
         [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -201,7 +201,7 @@ class Database:
 
     def _open_writer(self) -> sqlite3.Connection:
         connection = self._open()
-        connection.execute("PRAGMA busy_timeout = 0")  # `_retry` waits in its stead
+        connection.execute("PRAGMA busy_timeout = 0")  # `_retry` waits instead
         if not self.in_memory:
             _retry(connection, "PRAGMA journal_mode = WAL")
         _retry(connection, "BEGIN IMMEDIATE")
@@ -214,7 +214,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         connection = self._connect()
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-        connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+        connection.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten
         connection.execute("PRAGMA cache_size = -8000")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")  # at 16 MB: copying the log stops writers for a moment
         return connection
@@ -222,7 +222,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         path = self.path
         if self.read_only:
-            # Without a log beside it, nobody writes to the file, and SQLite need not make one to read it.
+            # Without a log, no process writes to the file, and SQLite does not need to create one for reading.
             mode = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
             path = f"{Path(path).as_uri()}?{mode}"
         return sqlite3.connect(
@@ -230,7 +230,7 @@ class Database:
         )
 
     def _find_file(self) -> tuple[int, int] | None:
-        """What tells a file from another one under the same name."""
+        """What distinguishes a file from another one with the same name."""
         try:
             found = os.stat(self.path)
         except FileNotFoundError:  # a store in memory has none
@@ -252,7 +252,7 @@ class Database:
             )
 
     def _check_process(self) -> None:
-        """After a fork the child opens connections of its own; its parent's are never used nor closed there."""
+        """After a fork, the child opens its own connections. It never uses or closes those of its parent."""
         if os.getpid() == self._pid:
             return
         if self.in_memory:
@@ -262,7 +262,7 @@ class Database:
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:
-        """Raise what SQLite raises, and what a damaged value raises, as a `StoreError` that names the file."""
+        """Raise errors of SQLite and of damaged values as a `StoreError` that names the file."""
         try:
             yield
         except (sqlite3.Error, json.JSONDecodeError) as error:
@@ -281,12 +281,12 @@ def read_meta(connection: sqlite3.Connection, name: str) -> Any:
 
 
 def _is_read_only(path: Path) -> bool:
-    """Whether a file that is there may only be read; SQLite writes its log into the folder."""
+    """Whether an existing file is read-only. SQLite writes its log into the folder."""
     return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _retry(connection: sqlite3.Connection, statement: str) -> None:
-    """Execute a statement as soon as other processes let us.
+    """Execute a statement as soon as no other process blocks it.
 
     SQLite itself waits ever longer between its tries, up to 0.1 s, and a busy file starves it; short, uneven pauses do
     not.

@@ -1,4 +1,4 @@
-"""Filters of a search, as SQL on JSON where that is exact, else decided in Python row by row.
+"""Filters of a search, as SQL on JSON if that is exact, else in Python for each row.
 
 SQL takes texts, whole numbers, booleans and `None` under a plain key. Nested values, lists, floats and paths with dots
 go through `matches`, which knows JSON's own equality.
@@ -22,7 +22,7 @@ OPERATORS = ("$eq", "$ne", *_ORDER)
 
 
 def check_filter(condition: Any) -> None:
-    """Refuse what no filter can mean: a key that is no text, an unknown operator, operators beside keys."""
+    """Refuse an invalid filter: a key that is not a string, an unknown operator, operators mixed with keys."""
     if condition is None:
         return
     if not isinstance(condition, Mapping):
@@ -53,7 +53,7 @@ def filter_sql(connection: sqlite3.Connection, condition: Mapping[str, Any] | No
             sql += f" AND {part[0]}"
             values += part[1]
     if others:
-        # Replaced by the next search on this connection, which runs one at a time.
+        # Replaced by the next search on this connection. Searches run one at a time.
         connection.create_function("matches_filter", 1, lambda value: matches(json.loads(value), others))
         sql += " AND matches_filter(value)"
     return sql, values
@@ -65,7 +65,7 @@ def matches(value: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
 
 
 def _compare_sql(path: str, name: str, against: Any) -> tuple[str, list[Any]] | None:
-    """One comparison as SQL, or `None` if SQL would not be exact."""
+    """A comparison as SQL, or `None` if SQL would not be exact."""
     value, type_ = "json_extract(value, ?)", "json_type(value, ?)"
     if name == "$ne":
         equal = _compare_sql(path, "$eq", against)
@@ -83,7 +83,7 @@ def _compare_sql(path: str, name: str, against: Any) -> tuple[str, list[Any]] | 
 
 
 def _is_plain(key: str) -> bool:
-    """Whether SQLite reads the key in a JSON path as it is, and no dots make it a path of ours."""
+    """Whether SQLite reads the key literally in a JSON path, and it has no dots, which would make it a path."""
     return not any(character in '."\\' or ord(character) < 32 or "\ud800" <= character <= "\udfff" for character in key)
 
 
@@ -97,7 +97,7 @@ def _has_operators(wanted: Any) -> bool:
 
 
 def _value_at(value: Any, key: str) -> Any:
-    """What lies under this very key, else under the path that its dots describe."""
+    """The value under exactly this key, else under the path that its dots describe."""
     if not isinstance(value, Mapping):
         return None
     if key in value:

@@ -1,4 +1,4 @@
-"""Items in the file: get, list, search, write and sweep them, inside a connection's view or transaction."""
+"""Items in the file: get, list, search, write and sweep them, within a connection's view or transaction."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MINUTE = 60_000_000
 """Microseconds of a minute."""
 
 FEW_ITEMS = 250
-"""Items under a namespace up to which all are compared, in 0.5 ms; among more, the index proposes some, as fast."""
+"""Items under a namespace up to which all are compared, in 0.5 ms. With more, the index proposes some, as fast."""
 
 FUSED_DEPTH = 256
 """Places of each ranking that are fused, or four, sixteen … times as many where a page lies further down. A page and
 the next are cut from the same fused ranking then."""
 
 FUSED_PLACE = 60
-"""How slowly a place loses weight when rankings are fused: the constant of Cormack, Clarke and Büttcher (2009)."""
+"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 
 _COLUMNS = "id, namespace, key, value, created_at, updated_at, ttl, expires_at"
 _LIVE = "(expires_at IS NULL OR expires_at > ?)"
@@ -49,11 +49,11 @@ RETURNING id
 """
 
 Ranked = list[tuple[int, float | None]]
-"""Ids of items with their scores, the best first."""
+"""Ids of items with their scores, best first."""
 
 
 class Changes(NamedTuple):
-    """What was written to a namespace after the write `since` up to the write `seq`; -1 means all that it holds.
+    """What was written to a namespace after the write `since` up to the write `seq`. -1 means everything.
 
     `keys` are the keys that it holds now, given where something was deleted.
     """
@@ -65,7 +65,7 @@ class Changes(NamedTuple):
 
 
 class Reader:
-    """Reads in one view of the file. `used` collects the items whose time to live begins again."""
+    """Reads in one view of the file. `used` collects the items whose time to live restarts."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -95,7 +95,7 @@ class Reader:
     def search(
         self, op: SearchOp, vectors: VectorIndex | None, query: bytes | None, words: WordIndex | None
     ) -> list[SearchItem]:
-        """Items ranked by vectors, by words or by both fused; the indexes are the caller's alone meanwhile."""
+        """Items ranked by vectors, by words or by both. No other thread may use the indexes meanwhile."""
         end = op.offset + op.limit
         if vectors is None or query is None:
             ranked = [] if words is None else self._by_words(op, words, end)
@@ -128,7 +128,7 @@ class Reader:
     def _by_vectors(
         self, op: SearchOp, index: VectorIndex, query: bytes, end: int
     ) -> tuple[list[tuple[int, float]], list[int]]:
-        """Items by similarity, and where fewer than `end` have a vector, the ids of the rest."""
+        """Items by similarity and, if fewer than `end` have a vector, the ids of the rest."""
         where, values = self._where(op)
         vectors = f"LEFT JOIN vectors ON vectors.id = items.id WHERE {where}"
         asked = index.prepare(query)
@@ -150,7 +150,7 @@ class Reader:
     def _words_ranked(
         self, op: SearchOp, index: WordIndex, asked: list[list[str]], end: int
     ) -> list[tuple[int, float]]:
-        """Items by BM25, at least `end` of them where there are so many."""
+        """Items by BM25, at least `end` of them if there are that many."""
         where, values = self._where(op)
         kept = f"SELECT items.id FROM {_THESE} WHERE {where}"
         limit = min(max(FUSED_DEPTH, 4 * end), 2**40)  # SQLite counts to 2**63
@@ -165,7 +165,7 @@ class Reader:
             limit *= 16
 
     def _fused(self, op: SearchOp, vectors: VectorIndex, query: bytes, words: WordIndex, end: int) -> Ranked:
-        """Both rankings as one: what is high in either is high. The score is the similarity of whichever is there."""
+        """Both rankings fused: a high rank in either counts. The score is the similarity that is available."""
         depth = FUSED_DEPTH
         while depth < end:
             depth *= 4
@@ -176,7 +176,7 @@ class Reader:
         for ranking in (near[:depth], worded):
             place, last = 0, None
             for count, (item, score) in enumerate(ranking, 1):
-                if score != last:  # equal scores share a place: which was written first decides nothing
+                if score != last:  # equal scores share a rank, regardless of which item was written first
                     place, last = count, score
                 places[item] = places.get(item, 0.0) + 1 / (FUSED_PLACE + place)
         similar: dict[int, float | None] = {**words.shares(asked, [item for item, _ in worded]), **dict(near)}
@@ -184,7 +184,7 @@ class Reader:
         return [*((item, similar[item]) for item in order), *((item, None) for item in rest if item not in places)]
 
     def _where(self, op: SearchOp) -> tuple[str, list[Any]]:
-        """SQL for what a search may return at all, whatever its query."""
+        """SQL for the items that a search may return, regardless of its query."""
         prefix, values = _under(op.namespace_prefix)
         condition, wanted = filter_sql(self.connection, op.filter)
         return f"{prefix} AND {_LIVE}{condition}", [*values, self._now, *wanted]
@@ -199,7 +199,7 @@ class Reader:
     def _fields(self, row: tuple[Any, ...], refresh_ttl: bool) -> dict[str, Any]:
         """An item's fields as LangGraph names them."""
         item, namespace, key, value, created, updated, ttl, expires = row
-        # A write for each read would be slow: a time to live of which less than a hundredth is over is left as it is.
+        # A write for each read would be slow, so a time to live is not restarted before a hundredth of it is over.
         if refresh_ttl and ttl is not None and expires - self._now < 0.99 * ttl * MINUTE:
             self.used.append(item)
         times = {"created_at": _moment(created), "updated_at": _moment(updated)}
@@ -212,7 +212,7 @@ def now() -> int:
 
 
 def read_changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: int) -> Changes | None:
-    """What was written to exactly this namespace after `since`; `None` if items can expire, which is not recorded."""
+    """What was written to exactly this namespace after `since`. `None` if items can expire, which is not recorded."""
     if connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
         return None
     last, name = last_seq(connection), ".".join(namespace)
@@ -230,7 +230,7 @@ def read_changes(connection: sqlite3.Connection, namespace: tuple[str, ...], sin
 
 
 def write_items(connection: sqlite3.Connection, puts: Collection[Put], vectors: Mapping[str, bytes]) -> None:
-    """Write items with their vectors, and delete those that have no value."""
+    """Write items with their vectors, and delete items without a value."""
     moment = now()
     seq = None if len(puts) == 1 else last_seq(connection) + 1
     for namespace, key, value, fields, embedded, texts, ttl in puts:
@@ -250,12 +250,12 @@ def write_vectors(connection: sqlite3.Connection, item: int, fields: str, vector
 
 
 def sweep(connection: sqlite3.Connection) -> int:
-    """Delete what has expired; how many items that were."""
+    """Delete expired items and return their number."""
     return connection.execute("DELETE FROM items WHERE expires_at <= ?", (now(),)).rowcount
 
 
 def refresh_ttl(connection: sqlite3.Connection, items: Iterable[int]) -> None:
-    """Let the time to live of items begin again; what has expired meanwhile stays so."""
+    """Restart the time to live of items, except those that have expired meanwhile."""
     connection.executemany(
         f"UPDATE items SET expires_at = :now + CAST(ttl * {MINUTE} AS INTEGER) WHERE id = :item AND expires_at > :now",
         [{"now": now(), "item": item} for item in items],

@@ -1,4 +1,4 @@
-"""Local embeddings: hashed words and letter trigrams. They know spelling, not meaning."""
+"""Local embeddings: hashed words and letter trigrams. They compare spelling, not meaning."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NgramEmbeddings(Embeddings):
             code = zlib.crc32(feature.encode("utf-8", "replace"))
             vector[(code >> 1) % self.dims] += (weight if code & 1 else -weight) * self._rarity(feature)
         norm = math.sqrt(sum(number * number for number in vector))
-        if not norm:  # a text without words is like itself alone
+        if not norm:  # a text without words is similar only to itself
             vector[zlib.crc32(text.encode("utf-8", "replace")) % self.dims] = norm = 1.0
         return [number / norm for number in vector]
 

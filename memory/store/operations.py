@@ -1,4 +1,4 @@
-"""Operations of a batch, checked as a whole before any of it is done: what to read, write and embed."""
+"""Operations of a batch, all checked before any is executed: what to read, write and embed."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from langgraph_reflexion.memory.store.filters import check_filter
 from langgraph_reflexion.memory.store.settings import WHOLE_VALUE, Settings, check_fields, check_minutes
 
 NOT_INDEXED = "false"
-"""What an item's `fields` are where the put said `index=False`."""
+"""An item's `fields` if the put had `index=False`."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class Put(NamedTuple):
-    """One item to write; without a value it is deleted."""
+    """One item to write. Without a value it is deleted."""
 
     namespace: str
     key: str
     value: str | None = None
     fields: str | None = None
-    """The item's own fields as JSON; `None` stands for those of the index."""
+    """The item's own fields as JSON. `None` means those of the index."""
     embedded_fields: str | None = None
-    """The fields that its texts were taken from; `None` if it is not embedded."""
+    """The fields of its texts. `None` if it is not embedded."""
     texts: tuple[str, ...] = ()
     ttl: float | None = None
 
@@ -58,7 +58,7 @@ class Batch:
 
 
 def check_batch(ops: Sequence[Op], settings: Settings) -> Batch:
-    """Check every operation; the first wrong one is an error, and none of the batch is done."""
+    """Check every operation. The first invalid one is an error, and nothing of the batch is executed."""
     batch = Batch(len(ops))
     for place, op in enumerate(ops):
         if isinstance(op, PutOp):
@@ -88,7 +88,7 @@ def text_to_search(value: Any, fields: Sequence[str]) -> str:
 
 
 def pack_vectors(texts: Sequence[str], vectors: Any, dims: int) -> dict[str, bytes]:
-    """The vector of each text as float32 bytes; a `ValueError` says what is wrong with what the embedder returned."""
+    """The vector of each text as float32 bytes. A `ValueError` says what is wrong with the embedder's result."""
     vectors = list(vectors)
     if len(vectors) != len(texts):
         raise ValueError(f"the embedder returned {len(vectors)} vectors for {len(texts)} texts")
@@ -187,7 +187,7 @@ def _encode(value: Any) -> str:
         raise ValueError("the value is nested too deeply") from error
     try:
         text.encode()
-    except UnicodeEncodeError:  # half characters have no UTF-8 and keep their escapes
+    except UnicodeEncodeError:  # lone surrogates have no UTF-8 and keep their escapes
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text
 

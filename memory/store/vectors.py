@@ -1,4 +1,4 @@
-"""The vector index: FAISS in memory proposes the nearest items, their vectors in the file say how near they are.
+"""The vector index: FAISS in memory proposes the nearest items, and their vectors in the file give the exact scores.
 
 The index follows the file by its numbered writes and may lag or hold rows of items that have changed or gone. That is
 harmless: what it proposes is read from the file again, where filters, deletes and the true similarities are decided.
@@ -34,21 +34,21 @@ CANDIDATES = 200
 noise, the five best are then among them in 0.998 of cases (0.96 with 100 rows), the twenty best in 0.993."""
 
 CHUNK = 4096
-"""Items that are read from the file at once, which bounds the memory that this takes."""
+"""Items that are read from the file at once, which bounds the memory."""
 
 
 class VectorIndex:
-    """The vectors of a file's items, as FAISS has them. One thread uses it at a time."""
+    """The FAISS index of a file's vectors. Used by one thread at a time."""
 
     def __init__(self, settings: Settings) -> None:
         self.stale: set[int] = set()
-        """Items that have to be embedded with the present fields before they can be found."""
+        """Items that must be embedded with the current fields before they can be found."""
         self._settings = settings
         self._metric = faiss.METRIC_L2 if settings.distance == "l2" else faiss.METRIC_INNER_PRODUCT
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything; the next search reads the file again."""
+        """Clear the index. The next search reads the file again."""
         self._seq = -1
         self._built = self._changed = 0
         self._coded = False
@@ -61,7 +61,7 @@ class VectorIndex:
         return self._changed > 0
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
-        """Take in what has changed in the file. A view that is older than the index leaves it as it is."""
+        """Update the index with the changes in the file. A view older than the index changes nothing."""
         last = last_seq(connection)
         if last <= self._seq:
             return
@@ -78,7 +78,7 @@ class VectorIndex:
         self._seq = last
 
     def nearest(self, query: Floats, end: int, narrowed: bool) -> list[int]:
-        """The items of the rows nearest to a query: enough for `end` of them, more where a search is narrowed."""
+        """The items nearest to a query: enough for `end` of them, and more if a search is filtered."""
         wanted = 16 + 2 * end if not self._coded and not narrowed else CANDIDATES + 10 * end
         rows = min(self._faiss.ntotal, 2 * wanted if narrowed else wanted)
         if not rows:
@@ -87,14 +87,14 @@ class VectorIndex:
         return list(dict.fromkeys(ids[0][ids[0] >= 0].tolist()))
 
     def prepare(self, query: bytes) -> Floats:
-        """A query as it is compared."""
+        """A query prepared for comparison."""
         row: Floats = self._normalize(np.frombuffer(query, np.float32)[None])[0]
         return row
 
     def rank(
         self, rows: Iterable[tuple[int, bytes | None]], query: Floats
     ) -> tuple[list[tuple[int, float]], list[int]]:
-        """Items with their exact similarity, the best first, and the ids of those that have no vector."""
+        """Items with their exact similarity, best first, and the ids of items without a vector."""
         ids: list[int] = []
         scores: list[Floats] = []
         rest: list[int] = []
@@ -163,7 +163,7 @@ class VectorIndex:
         if self._settings.distance == "l2":
             scores: Floats = -np.linalg.norm(rows - query, axis=1)
         else:
-            scores = np.einsum("ij,j->i", rows, query)  # on one thread: several would wait for each other
+            scores = np.einsum("ij,j->i", rows, query)  # on one thread, because several would wait for each other
         if self._settings.distance == "cosine":
             scores = np.minimum(scores / _norms(rows), 1)  # only rounding says more
         if len(rows) == len(blobs):
@@ -180,7 +180,7 @@ def _norms(rows: Floats) -> Floats:
 
 
 def _chunks(rows: Iterable[T]) -> Iterator[list[T]]:
-    """The rows, some at a time."""
+    """The rows in chunks."""
     each = iter(rows)
     while some := list(islice(each, CHUNK)):
         yield some

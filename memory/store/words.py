@@ -1,7 +1,7 @@
-"""The word index: an FTS5 table in memory, which ranks items by BM25 over the tokens of their texts.
+"""The word index: an in-memory FTS5 table that ranks items by BM25 over the tokens of their texts.
 
-It follows the file by its numbered writes, as the vector index does. A word of a query that no item holds stands for
-the words nearest to it in spelling.
+It follows the file by its numbered writes, as the vector index does. If no item contains a word of a query, the words
+with the most similar spelling are used instead.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from langgraph_reflexion.memory.store.operations import NOT_INDEXED, text_to_sea
 from langgraph_reflexion.text.tokens import tokens, tokens_of_piece
 
 QUERY_WORDS = 100
-"""Different words of a query that are looked for; a longer text says what it is about in its first hundred."""
+"""Different words of a query that are searched for. The first hundred words of a longer text are enough."""
 
 SHORTEST_GUESS = 4
-"""Letters from which a word may be misspelt: shorter words are near too many others."""
+"""Minimum letters of a word that may be misspelt, because shorter words are similar to too many others."""
 
 LIKENESS = 0.75
 """difflib's ratio from which spellings are near: one wrong letter of four, or two swapped in a word of eight."""
 
 SPELLINGS = 3
-"""Spellings that a word stands for at most, which is difflib's own default."""
+"""Maximum number of alternative spellings of a word, as in difflib's default."""
 
 
 class WordIndex:
-    """The words of a file's items. One thread uses it at a time."""
+    """The words of a file's items. Used by one thread at a time."""
 
     def __init__(self) -> None:
         self.outdated = False
@@ -40,7 +40,7 @@ class WordIndex:
         self._seq = -1
         self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         weakref.finalize(self, self._db.close)
-        # Tokens are ours already, so all that this tokenizer does is part them at spaces.
+        # The text is already tokenized, so this tokenizer only splits it at spaces.
         self._db.execute(
             "CREATE VIRTUAL TABLE words USING fts5(text, "
             "tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* P* S* Co'\")"
@@ -48,7 +48,7 @@ class WordIndex:
         self._db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, 'row')")
 
     def catch_up(self, connection: sqlite3.Connection, fields: tuple[str, ...]) -> None:
-        """Take in what has changed in the file; an item without fields of its own is searched by these."""
+        """Update the index with the changes in the file. These are the fields of items without their own."""
         last = last_seq(connection)
         if last <= self._seq:
             return
@@ -75,12 +75,12 @@ class WordIndex:
         self._seq = last
 
     def ask(self, query: str) -> list[list[str]]:
-        """The words of a query, each with the spellings that stand for it: itself where an item holds it."""
+        """The words of a query, each with the spellings to search for: itself, if an item contains it."""
         words = list(dict.fromkeys(tokens(query)))[:QUERY_WORDS]
         return [[word] if self._count(word) else self._near(word) for word in words]
 
     def best(self, asked: list[list[str]], limit: int) -> list[tuple[int, float]]:
-        """Items with their BM25, the best first; what is higher is better."""
+        """Items with their BM25 scores, best first. Higher is better."""
         terms = " OR ".join('"' + term.replace('"', '""') + '"' for spellings in asked for term in spellings)
         if not terms:
             return []
@@ -90,7 +90,7 @@ class WordIndex:
         return rows.fetchall()
 
     def shares(self, asked: list[list[str]], items: Iterable[int]) -> dict[int, float]:
-        """How much of a query each item holds, from 0 to 1, where rare words count for more."""
+        """How much of a query each item contains, from 0 to 1. Rare words count more."""
         [total] = self._db.execute("SELECT count(*) FROM words").fetchone()
         weights = [
             math.log(1 + (total + 0.5) / (0.5 + sum(self._count(term) for term in spellings))) for spellings in asked
@@ -108,7 +108,7 @@ class WordIndex:
         return shares
 
     def _count(self, term: str) -> int:
-        """How many items hold a term."""
+        """How many items contain a term."""
         row = self._db.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
         return 0 if row is None else int(row[0])
 

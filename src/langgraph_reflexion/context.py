@@ -116,7 +116,8 @@ class MemoryPolicy(_Settings):
     )
     approve: bool = Field(default=False, description="Show a lesson only after a person has approved it.")
     trusted_tools: tuple[str, ...] = Field(
-        default=(), description="Tools whose words a lesson may repeat; a lesson in another tool's words is set aside."
+        default=(),
+        description="Tools whose words a lesson may repeat; a lesson that copies another tool is quarantined.",
     )
     read: bool = Field(default=True, description="Show lessons.")
     write: bool = Field(default=True, description="Keep lessons, episodes and records.")

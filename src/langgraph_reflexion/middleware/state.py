@@ -104,7 +104,7 @@ def private_state(state: State, node: str, config: RunnableConfig) -> RunState:
 
 
 def is_resumed(private: RunState, config: RunnableConfig) -> bool:
-    """Whether the agent was called since this was written: to go on after a pause, or after a crash."""
+    """Whether the agent was called since this was written, to resume after a pause or a crash."""
     step, first = steps_of(config) or (0, 0)
     return private.get("step", step) < first
 
