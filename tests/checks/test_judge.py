@@ -43,6 +43,7 @@ def asked(check, answer="Bell, 1876", **settings):
         ('{"passed": true, "score": 150}', None, 100),
         ('{"passed": false, "score": -20}', False, 0),
         ('{"score": 82}', None, 82),
+        ('{"passed": null, "score": 90}', None, 90),
         ('{"passed": true, "score": 90}\n{"score": 90, "passed": true}', None, 90),
     ],
 )
@@ -65,7 +66,7 @@ def test_a_judge_that_is_satisfied_and_gives_no_score_accepts(key):
         "",
         "The answer is correct and complete. I rate it 9/10.",
         '{"passed": "maybe", "score": 90}',
-        '{"passed": null, "score": 90}',
+        '{"passed": null, "feedback": "fine"}',
         '{"passed": true, "score": "high"}',
         '{"passed": true, "score": "80-90"}',
         '{"passed": true, "score": 9',

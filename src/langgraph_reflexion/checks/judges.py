@@ -274,7 +274,7 @@ def _folded(key: str) -> str:
 
 
 def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
-    stated = {_truth(fields[name]) for name in ACCEPTANCE if name in fields}
+    stated = {_truth(fields[name]) for name in ACCEPTANCE if fields.get(name) is not None}
     if None in stated or len(stated) > 1:
         return _unreadable("it does not say clearly whether it accepts")
     raw = fields.get("score")
