@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from langgraph_reflexion.evals import SHIPPED, Task, check_for, load_tasks
@@ -88,3 +90,10 @@ def test_the_answer_is_what_stands_after_its_mark(text: str, answer: str):
 def test_a_check_that_cannot_be_made_names_its_task(check: object):
     with pytest.raises(ValueError, match=r"^task 'capital': "):
         check_for(Task(id="capital", task="?", answer="b", check=check))
+
+
+@pytest.mark.parametrize("start", ["", "The answer"])
+def test_a_reply_of_empty_lines_is_read_in_a_moment(start: str):
+    began, reply = time.process_time(), start + "\n" * 20_000 + "!"
+    assert find_answer(reply) == reply.strip()
+    assert time.process_time() - began < 1, "it takes a hundredth; where its time grew by the square, 2 or more"
