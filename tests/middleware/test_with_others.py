@@ -11,7 +11,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents import middleware as shipped
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
@@ -19,6 +19,7 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langgraph_reflexion import LessonBook, MemoryPolicy, ReflexionMiddleware
+from langgraph_reflexion.checks import human_review
 from langgraph_reflexion.testing import Question, RoleModel, call, calls, reflection, say
 
 TASK = {"messages": [("user", "Plan one hour for the team.")]}
@@ -266,6 +267,35 @@ def test_each_strategy_for_structured_responses_is_checked_and_repaired(ours_fir
     assert [failure.signal for failure in result["outcome"].failures] == ["check_failed", "parse_error"]
     assert result["outcome"].structured == {"hour": "11:00"}
     assert is_valid(result["messages"])
+
+
+class Cleaner(shipped.AgentMiddleware[Any, Any, Any]):
+    """Puts another message in place of an answer, or nothing."""
+
+    def __init__(self, instead: str) -> None:
+        super().__init__()
+        self.instead = instead
+
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+        gone = RemoveMessage(id=state["messages"][-1].id)
+        return {"messages": [gone, AIMessage(self.instead)] if self.instead else [gone]}
+
+
+@pytest.mark.req("M2")
+@BOTH
+@pytest.mark.parametrize("asks_person", [False, True])
+@pytest.mark.parametrize("instead", ["It is eleven.", ""])
+def test_an_answer_that_another_middleware_took_away_does_not_come_back(ours_first, asks_person, instead):
+    checks = [human_review()] if asks_person else [not_ten]
+    ours, model = ReflexionMiddleware(checks=checks), RoleModel([say("11:00")])
+    listed = [ours, Cleaner(instead)] if ours_first else [Cleaner(instead), ours]
+    agent = create_agent(model, [search], middleware=listed, checkpointer=InMemorySaver())
+    result = agent.invoke(TASK, THREAD)
+    if "__interrupt__" in result:
+        result = agent.invoke(Command(resume=True), THREAD)
+    assert [message.text for message in result["messages"][1:]] == ([instead] if instead else [])
+    if instead:
+        assert (result["outcome"].status, result["outcome"].answer) == ("success", instead)
 
 
 @pytest.mark.req("M2")

@@ -247,7 +247,9 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             return None
         state = self._read(values, config)
         reply, edited = reply_in(state), False
-        if node == "check" and reply is not None:
+        if node == "check":
+            if reply is None:  # another middleware took the answer away
+                return None
             until = ("reflect", "decide", "finish")
             node, state = yield from run_nodes(self._parts, config, before_reply(state, reply), node, until)
             edited = node == "finish" and cast("Waiting", state["decision"])["message"] != reply
@@ -325,6 +327,9 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         }
         known = {message.id for message in state["messages"]}
         messages = cast("Update", ended).get("messages", [])
+        # The last message is there already. If another middleware took it away, it must not come back.
+        if values["reflexion"]["next"] == "finish":
+            messages = [message for message in messages if message.id in known or not isinstance(message, AIMessage)]
         if any(message.id not in known for message in messages):
             update["messages"] = messages
         return cast("Update", write_channels(update))

@@ -110,11 +110,16 @@ def is_resumed(private: RunState, config: RunnableConfig) -> bool:
 
 
 def reply_in(state: State) -> AIMessage | None:
-    """The answer in the conversation, as earlier middleware has left it."""
-    waiting = state["decision"]
-    wanted = waiting["message"].id if waiting is not None and waiting["message"] is not None else None
-    found = (message for message in reversed(state["messages"]) if wanted is not None and message.id == wanted)
-    return cast("AIMessage | None", next(found, None))
+    """The answer in the conversation as earlier middleware left it, or the message that it put in its place."""
+    waiting, messages = state["decision"], state["messages"]
+    if waiting is None or waiting["message"] is None:
+        return None
+    wanted = waiting["message"].id
+    found = next(
+        (message for message in reversed(messages) if message.id == wanted), messages[-1] if messages else None
+    )
+    is_answer = isinstance(found, AIMessage) and (found.id == wanted or not found.tool_calls)
+    return cast("AIMessage", found) if is_answer else None
 
 
 def before_reply(state: State, reply: AIMessage) -> State:
