@@ -157,7 +157,7 @@ def _has_meaning(text: str, at: int) -> bool:
     if char in "-+*/=<>" and _OPERATION.search(text, max(0, at - 8), at + 12) and before + after == "  ":
         return True
     if after.isdigit() and char in "-+.":
-        return not before.isalnum() or bool(re.search(r"\de$", text[:at]))  # 1e-5 is not 1e5
+        return not before.isalnum() or bool(re.fullmatch(r"\de", text[max(0, at - 2) : at]))  # 1e-5
     if char in "+#" and re.search(r"\w[+#]*$", text[:at]):  # C++, C#
         return True
     return char in ".+*^=<>#@&" and before.isalnum() and after.isalnum()
