@@ -347,13 +347,13 @@ def test_a_lesson_learned_again_after_it_expired_is_fresh(store: BaseStore, book
 @pytest.mark.req("D15")
 def test_a_lesson_that_is_taught_again_and_again_keeps_a_bounded_record(book_on: Any, clock: Any) -> None:
     book = book_on(InMemoryStore())
-    for n in range(160):
+    for n in range(120):
         kept = book.add(a_rule(sources=[f"r{n}"], trigger=Trigger(fingerprint=f"f{n}"))).lesson
         clock.pass_by(minutes=2)
     events = book.history(kept.id)
-    assert len(events) < 130
-    assert (events[0].action, events[0].run, events[-1].run) == ("added", "r0", "r159")
-    assert (kept.text, kept.sources[0], kept.sources[-1]) == (SLOT, "r0", "r159")
+    assert len(events) < 100
+    assert (events[0].action, events[0].run, events[-1].run) == ("added", "r0", "r119")
+    assert (kept.text, kept.sources[0], kept.sources[-1]) == (SLOT, "r0", "r119")
 
 
 @pytest.mark.req("I8", "D15")
