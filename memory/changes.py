@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from langgraph.store.base import GetOp, Item, Op, PutOp
+from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
@@ -201,8 +201,9 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
 
     Hashes of their texts are left, by which their other writers remove what they write meanwhile.
     """
-    items = {item.key: item for item in (yield [GetOp(shelf.lessons, id) for id in meant])}
+    items = {item.key: item for item in (yield from read_items(shelf.lessons, meant)) if item is not None}
     items |= yield from stocked(shelf)
+    meant = [id for id in meant if id in items]
     speaking = [key for id in meant for key, item in items.items() if _has_same_text(item, items[id])]
     ops: list[Op] = []
     words: set[str] = set()

@@ -147,9 +147,11 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
         put(shelf.lessons, made.id, value, FIELDS),
         put(about, *change_record(evidence, change, value if known is None else None)),
         *(put(about, *source) for source in source_records(made, now)),
-        PutOp(shelf.forgotten, made.id, None),
     ]
-    yield from write(shelf, ops)
+    if known is None:
+        ops.append(PutOp(shelf.forgotten, made.id, None))
+    if made.id not in (yield from write(shelf, ops)):
+        return None
     if known is None and any((yield from read_items(shelf.forgotten, ids))):
         yield from forget_all(shelf, [made.id])
         return None

@@ -158,7 +158,7 @@ def _rule(group: Sequence[Finding]) -> str:
 
 
 def _fit(finding: Finding, asked: set[str]) -> float:
-    """How well a finding fits a task, up to 3: two shared words outweigh being found four times as often."""
+    """How well a finding fits a task, up to 3: two shared words count as much as being found four times as often."""
     return 1.5 * min(len(asked & _words(finding)), 2)
 
 

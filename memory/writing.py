@@ -249,8 +249,8 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     ours = known.get(new.id)
     if ours is None:
         return Written("added", new)
-    if (move := ours.evidence.last_status_change) is not None and move.by == "policy":
-        return Written("added", ours.lesson, f"it is retired at once: {move.why}")
+    if (written := _added(ours)).reason:
+        return written
     yield from write(shelf, _opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
         stays, goes = sorted((ours, known[twin.key]), key=lambda found: _age(shelf, found))
@@ -269,9 +269,17 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     for goes in by_age[:-1]:
         yield from _supersede(shelf, goes, f"{by_age[-1].lesson.id} takes its place")
     if sum(map(is_live, items.values())) > shelf.policy.max_kept:
+        ours = (yield from read_some(shelf, [new.id])).get(new.id, ours)
         now = yield from write(shelf, (yield from _evictions(shelf, ours, run_of(new))))
         ours = now.get(new.id, ours)
-    return Written("added", ours.lesson)
+    return _added(ours)
+
+
+def _added(found: Read) -> Written:
+    """A new lesson; the reason says if it had to make room at once."""
+    move = found.evidence.last_status_change
+    made_room = move is not None and move.by == "policy"
+    return Written("added", found.lesson, f"it is retired at once: {move.why}" if move and made_room else "")
 
 
 def _supersede(shelf: Shelf, goes: Read, why: str) -> Plan[None]:

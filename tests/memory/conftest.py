@@ -36,16 +36,21 @@ class Clock:
 
 
 class Interrupted(InMemoryStore):
-    """A store in which something else happens just before the next write."""
+    """A store in which something else happens just before or just after the next write."""
 
     first: Callable[[], object] | None = None
+    after: Callable[[], object] | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Any]:
         given = list(ops)
         if self.first is not None and any(isinstance(op, PutOp) for op in given):
             first, self.first = self.first, None
             first()
-        return super().batch(given)
+        found = super().batch(given)
+        if self.after is not None and any(isinstance(op, PutOp) for op in given):
+            after, self.after = self.after, None
+            after()
+        return found
 
 
 @pytest.fixture

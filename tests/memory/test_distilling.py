@@ -216,6 +216,37 @@ def test_a_pattern_that_was_forgotten_and_is_made_again_stays(book: LessonBook) 
     assert book.approve(pattern.id) == book.get(pattern.id)
 
 
+def test_a_pattern_that_is_forgotten_while_a_model_words_it_stays_forgotten(book: LessonBook) -> None:
+    a_few(book)
+    wording = "Check meeting slots against every busy time of each guest's calendar first."
+    [pattern] = book.distill(lambda _: wording)
+    kept(book, "Check the proposed slot of the meeting against all the busy times in a shared calendar.", "e4")
+    kept(book, "Check a meeting slot against every single busy time of the room's calendar.", "e5")
+
+    def model(_: str) -> str:
+        book.forget(pattern.id)
+        return wording
+
+    assert book.distill(model) == []
+    assert book.get(pattern.id) is None
+
+
+def test_a_member_may_be_forgotten_just_after_the_pattern_in_its_words_was_written(
+    book_on: Any, interrupted: Any
+) -> None:
+    book = book_on(interrupted)
+    members = a_few(book)
+    assert {lesson.kind for lesson in members} == {"rule"}
+
+    def forget_its_words() -> None:
+        [pattern] = book.lessons(kind="pattern")
+        book.forget(next(lesson.id for lesson in members if lesson.text == pattern.text))
+
+    interrupted.after = forget_its_words
+    assert book.distill() == []
+    assert book.lessons(kind="pattern") == []
+
+
 def test_no_lesson_has_to_go_for_a_summary(book_on: Any) -> None:
     book: LessonBook = book_on(InMemoryStore(), max_kept=4)
     a_few(book)

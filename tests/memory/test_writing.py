@@ -268,8 +268,23 @@ def test_two_who_add_at_once_keep_no_more_than_the_cap(book_on: Any, interrupted
     book, other = book_on(interrupted, max_kept=2), book_on(interrupted, max_kept=2)
     book.add(a_rule())
     interrupted.first = lambda: other.add(a_rule("Polish the silver before the guests arrive."))
-    book.add(a_rule("Ask for the key before you open the cellar."))
+    written = book.add(a_rule("Ask for the key before you open the cellar."))
     assert len(book.lessons(status=["candidate", "active", "probation"])) == 2
+    assert ("retired at once" in written.reason) == (written.lesson.status == "retired")
+
+
+@pytest.mark.req("D18", "I8")
+def test_two_who_give_one_name_at_once_take_no_place_from_another_lesson(book_on: Any, interrupted: Any) -> None:
+    book, other = book_on(interrupted, max_kept=3), book_on(interrupted, max_kept=3)
+    for text in ("Polish the silver before the guests arrive.", "Ask for the key before you open the cellar."):
+        book.add(a_rule(text))
+    formal, short = (
+        Lesson(kind="preference", name="tone", text=text, origin="told")
+        for text in ("The user likes formal letters.", "The user wants friendly short mails.")
+    )
+    interrupted.first = lambda: other.add(formal)
+    book.add(short)
+    assert len(book.lessons(status=["candidate", "active", "probation"])) == 3
 
 
 @pytest.mark.req("D18")

@@ -23,6 +23,9 @@ DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
 """The namespace of an agent without a name and a namespace."""
 NAMESPACES_IN_ERROR = 6
 
+_NOT_IN_LABELS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""Control characters, and bytes that the shell passed and that are no UTF-8."""
+
 
 @contextmanager
 def open_store(asked: argparse.Namespace, *, create: bool | None = None, option: str = "store") -> Iterator[BaseStore]:
@@ -126,7 +129,7 @@ class Session:
         given: str | None = getattr(asked, "namespace", None)
         if given is not None:
             parts = given.strip("/").split("/")
-            if not all(parts) or "{" in given or not given.isprintable():
+            if not all(parts) or "{" in given or _NOT_IN_LABELS.search(given):
                 raise WrongUse(f"--namespace is labels with a slash between them, such as planner/ada, got {given!r}")
             return cls(store, tuple(_as_label(part) for part in parts), page, asked)
         held = namespaces_in(store, cls.collection) or namespaces_in(store, "episodes")

@@ -206,9 +206,8 @@ def format_table(results: Mapping[str, Sequence[Result]], trials: int, figures: 
         cells.append("" if row.tokens is None else f"{row.tokens:,.0f}")
         body.append(cells)
     filled = [any(column) for column in zip(*body, strict=True)]
-    notes = [
-        " ".join(meaning for name, keep in zip(head, filled, strict=False) if keep and (meaning := COLUMNS.get(name)))
-    ]
+    meanings = [COLUMNS[name] for name, keep in zip(head, filled, strict=False) if keep and name in COLUMNS]
+    notes = [" ".join(meanings)] if meanings else []
     if faults := [result.error for row in rows for result in results[row.setup] if result.error]:
         count = "1 task broke, and counts" if len(faults) == 1 else f"{len(faults)} tasks broke, and count"
         notes.append(f"{count} as not solved; the last with: {' '.join(faults[-1].split())[:200]}")

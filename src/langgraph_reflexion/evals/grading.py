@@ -44,6 +44,8 @@ def check_for(task: Task, judge: Any = None) -> Check:
             return checks.llm_judge(judge, criteria=_criteria(task, argument))
         if kind == "test_cases":
             return checks.test_cases(argument)
+        if kind == "contains_all" and not isinstance(argument, list):
+            raise ValueError(f"`contains_all` is a list of texts, got {argument!r}")
         if kind in ("contains_all", "matches"):
             return _silent(kind, getattr(checks, kind)(argument))
         return _same_answer(str(task.answer if argument is None else argument), task.task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from importlib.resources import files
 from pathlib import Path
@@ -84,8 +84,9 @@ def search_tools(source: Sequence[Passage] | Path | str | Callable[[str], str]) 
         if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
             raise ValueError(f"`search_tools` takes a function that is not async, got {source!r}")
         return [_as_tool("search", "Find what is known about a name or a few words.", _cached(source))]
-    passages = _read_folder(Path(source)) if isinstance(source, (str, Path)) else source
-    if not isinstance(passages, Sequence) or not all(isinstance(passage, Passage) for passage in passages):
+    given = _read_folder(Path(source)) if isinstance(source, (str, Path)) else source
+    passages = list(given) if isinstance(given, Iterable) else []
+    if not isinstance(given, Iterable) or not all(isinstance(passage, Passage) for passage in passages):
         raise ValueError(f"`search_tools` takes passages, a folder or a search function, got {source!r}")
     return [
         _as_tool(
