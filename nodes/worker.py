@@ -203,7 +203,7 @@ class Worker:
         if self.output is None and outcome is None and isinstance(given, AIMessage) and not given.tool_calls:
             if refusal := refusal_in(given):
                 given = last = given.model_copy(update={"content": refusal})
-            elif cut := cut_off(given, cast("list[AnyMessage]", [*known, *new])):
+            elif cut := cut_off(given, ()):
                 raise WorkerError(cut)
         answer = _text_of(given, self.name)
         message = given if isinstance(given, AIMessage) and not given.tool_calls else None

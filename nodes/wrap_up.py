@@ -65,7 +65,7 @@ def wrap_up(
             shown = f"{shown} The fallback model did not reply either."
         else:
             spent, message = reply.spent, _without_calls(reply.message)
-            text = "" if cut_off(reply.message, state["messages"]) else reply.message.text
+            text = "" if cut_off(reply.message, ()) else reply.message.text
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
             else:

@@ -47,8 +47,8 @@ REPEATED = 3
 """Runs with a mistake before it is proposed as a lesson. Two may be chance."""
 MOST_SOURCES = 20
 _FORGET = re.compile(
-    r"\b(?<!\bi )(?<!never )(?<!not )(?<!n['’]t )"
-    r"(?:forget|unlearn|erase|remove|delete|drop|no longer|stop remembering|(?:do not|don['’]?t) remember)\b|"
+    r"\bno longer\b|\b(?<!\bi )(?<!never )(?<!not )(?<!n['’]t )"
+    r"(?:forget|unlearn|erase|remove|delete|drop|stop remembering|(?:do not|don['’]?t) remember)\b|"
     r"(?<!别)(?<!不要)(?<!不能)(?<!勿)[忘删]|不再",
     re.IGNORECASE,
 )

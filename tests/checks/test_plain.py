@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, computed_field
 
 from langgraph_reflexion import Run, Verdict, create_reflexion_agent
 from langgraph_reflexion.checks import (
@@ -26,6 +26,14 @@ from langgraph_reflexion.testing import RoleModel, say
 
 class Slot(BaseModel):
     hour: int
+
+
+class Room(BaseModel, extra="forbid"):
+    hour: int = Field(serialization_alias="at")
+
+    @computed_field
+    def late(self) -> bool:
+        return self.hour > 17
 
 
 @dataclass
@@ -54,6 +62,18 @@ def test_a_typed_answer_equals_its_plain_data():
     for answer in (Slot(hour=11), DataSlot(11), {"hour": 11}, '{"hour": 11}'):
         assert exact({"hour": 11})(answer).passed, answer
         assert not exact({"hour": 12})(answer).passed, answer
+
+
+@pytest.mark.req("E3")
+def test_a_typed_answer_fits_its_own_form_and_is_compared_by_its_fields():
+    assert matches(Room)(Room(hour=11)).passed
+    assert exact({"hour": 11, "late": False})(Room(hour=11)).passed
+
+
+@pytest.mark.req("E7")
+def test_a_plus_in_an_exponent_changes_no_number():
+    assert exact("1e16")("1e+16").passed
+    assert not exact("1e-5")("1e5").passed
 
 
 @pytest.mark.req("E3")

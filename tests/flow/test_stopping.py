@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_reflexion import Verdict
+from langgraph_reflexion import Limits, Verdict, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 
@@ -97,6 +98,16 @@ def test_whatever_ends_the_run_the_fallback_is_asked_once(run, desk, stop):
     assert seen.ending == ("failure", stop)
     assert len(rescue.asked) == 1
     assert seen.answer == seen.outcome.answer == "As far as I can tell: 11:00."
+
+
+@pytest.mark.graph_only("no fallback")
+@pytest.mark.req("F8", "B13")
+def test_a_fallback_needs_no_finish_reason_though_the_models_replies_have_one():
+    before = [HumanMessage("Hello."), AIMessage("Hello.", response_metadata={"finish_reason": "stop"})]
+    model = RoleModel([AIMessage("10:00", response_metadata={"finish_reason": "stop"})])
+    rescue, limits = FakeListChatModel(responses=["11:00"]), Limits(max_attempts=1)
+    agent = create_reflexion_agent(model, [], checks=[refuse], fallback=rescue, limits=limits)
+    assert agent.invoke({"messages": [*before, HumanMessage("Which hour?")]})["messages"][-1].text == "11:00"
 
 
 @pytest.mark.graph_only("no fallback")

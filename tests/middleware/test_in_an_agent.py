@@ -7,13 +7,20 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config, wrap_tool_call
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    hook_config,
+    wrap_model_call,
+    wrap_tool_call,
+)
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -198,13 +205,19 @@ def test_the_message_that_says_why_a_run_ended_verifies_no_lesson():
     assert lesson.origin == "observed"
 
 
+@dataclass
+class Said:
+    messages: list[ToolMessage]
+
+
 @pytest.mark.req("M1", "A7")
-def test_an_error_in_a_tools_command_is_a_failure_of_the_tool():
+@pytest.mark.parametrize("form", [dict, Said])
+def test_an_error_in_a_tools_command_is_a_failure_of_the_tool(form: Any):
     @tool
     def book(hour: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
         """Book an hour."""
         answer = ToolMessage(f"{hour} is taken", tool_call_id=tool_call_id, name="book", status="error")
-        return Command(update={"messages": [answer]})
+        return Command(update=form(messages=[answer]))
 
     forms = []
 
@@ -216,7 +229,7 @@ def test_an_error_in_a_tools_command_is_a_failure_of_the_tool():
     model = RoleModel([call("book", hour="10:00"), say("11:00")], ADVICE)
     agent = create_agent(model, [book], middleware=[outer, ReflexionMiddleware()])
     result = agent.invoke(TASK)
-    assert forms == [dict]
+    assert forms == ([dict] if form is dict else [list])
     assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
     assert "10:00 is taken" in result["outcome"].failures[0].evidence
 
@@ -370,6 +383,36 @@ def test_a_check_that_pauses_for_a_person_does_not_ask_the_model_again():
     assert result["outcome"].status == "success"
     assert [message.text for message in result["messages"]][-1] == "11:00"
     assert len(decided(model)) == 4
+
+
+def test_an_answer_that_another_middleware_gives_instead_of_the_model_ends_the_run():
+    @wrap_model_call
+    def cached(_request: Any, _handler: Any) -> Any:
+        return AIMessage("11:00")
+
+    agent = create_agent(RoleModel([]), [], middleware=[cached, ReflexionMiddleware()])
+    assert agent.invoke(TASK, {"recursion_limit": 30})["messages"][-1].text == "11:00"
+
+
+@pytest.mark.req("M5", "F13")
+def test_the_time_a_tool_takes_after_its_approval_is_counted():
+    now = [datetime(2031, 3, 4, tzinfo=UTC)]
+
+    @tool
+    def book(hour: str) -> str:
+        """Book an hour."""
+        now[0] += timedelta(seconds=40)
+        return f"{hour} is booked"
+
+    ours = ReflexionMiddleware(clock=lambda: now[0])
+    approvals = HumanInTheLoopMiddleware(interrupt_on={"book": True})
+    model = RoleModel([call("book", hour="11:00"), say("11:00")])
+    agent = create_agent(model, [book], middleware=[ours, approvals], checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "t"}}
+    agent.invoke(TASK, thread)
+    now[0] += timedelta(hours=1)
+    result: Any = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread)
+    assert result["outcome"].seconds == 40
 
 
 @pytest.mark.req("M5", "F13")

@@ -6,9 +6,11 @@ import asyncio
 import time
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.store.memory import InMemoryStore
 
+from langgraph_reflexion import create_trial_graph
 from langgraph_reflexion.testing import RoleModel
 
 PLAN = "List the busy times of all guests first"
@@ -89,6 +91,17 @@ def test_a_reply_that_was_cut_is_not_judged_and_a_refusal_is_an_answer(tried, st
     assert [attempt.answer for attempt in seen.outcome.attempts] == [None, "I cannot say that."]
     assert seen.result["messages"][-1].text == "I cannot say that."
     assert "cut off at its length limit" in seen.outcome.failures[0].evidence
+
+
+@pytest.mark.req("B13", "K1")
+def test_an_answer_that_no_model_wrote_needs_no_finish_reason(scores):
+    def worker(_messages):
+        return AIMessage("Bell")
+
+    trial = create_trial_graph(RunnableLambda(worker), [scores(True)])
+    before = [HumanMessage("Hello."), AIMessage("Hello.", response_metadata={"finish_reason": "stop"})]
+    outcome = trial.invoke({"messages": [*before, HumanMessage("Who invented the telephone?")]})["outcome"]
+    assert (outcome.status, outcome.answer) == ("success", "Bell")
 
 
 @pytest.mark.req("K2")

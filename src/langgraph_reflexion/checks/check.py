@@ -65,7 +65,9 @@ def matches(form: Any) -> Check:
         raise ValueError(f"`matches` takes a regular expression, JSON schema or pydantic model, got {form!r}") from None
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        _, fault = wanted.read(text_of(answer))
+        _, fault = wanted.read(answer) if isinstance(answer, str) else wanted.fitted(answer)
+        if fault and not isinstance(answer, str):  # typed data for a JSON schema
+            _, fault = wanted.read(text_of(answer))
         return Verdict(passed=not fault, feedback=fault)
 
     return sync_check("matches", judge)
@@ -157,7 +159,8 @@ def _has_meaning(text: str, at: int) -> bool:
     if char in "-+*/=<>" and _OPERATION.search(text, max(0, at - 8), at + 12) and before + after == "  ":
         return True
     if after.isdigit() and char in "-+.":
-        return not before.isalnum() or bool(re.fullmatch(r"\de", text[max(0, at - 2) : at]))  # 1e-5
+        in_exponent = char == "-" and bool(re.fullmatch(r"\de", text[max(0, at - 2) : at]))  # 1e-5
+        return in_exponent or not before.isalnum()
     if char in "+#" and re.search(r"\w[+#]*$", text[:at]):  # C++, C#
         return True
     return char in ".+*^=<>#@&" and before.isalnum() and after.isalnum()
@@ -219,4 +222,4 @@ def text_of(answer: Any) -> str:
     """The answer as text. A value of a response format becomes JSON."""
     if isinstance(answer, str):
         return answer
-    return json.dumps(to_jsonable_python(answer, fallback=str), ensure_ascii=False)
+    return json.dumps(to_jsonable_python(answer, by_alias=False, fallback=str), ensure_ascii=False)

@@ -243,9 +243,12 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
     def _after_decision(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """Remove a rejected answer and ask the model again. Checks that ask a person pause here."""
         node = (values.get("reflexion") or {}).get("next", "tool")
-        if node in ("tool", "direct"):
+        if node in ("recall", OVER):  # another middleware answered instead of the model
             return None
         state = self._read(values, config)
+        if node in ("tool", "direct"):
+            resumed = is_resumed(values["reflexion"], config)  # only the time until now was a person's
+            return {"reflexion": private_state(state, node, config)} if resumed else None
         reply, edited = reply_in(state), False
         if node == "check":
             if reply is None:  # another middleware took the answer away

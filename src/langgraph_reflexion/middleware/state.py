@@ -16,6 +16,7 @@ from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import steps_of
 from langgraph_reflexion.nodes.models.asking import with_whole_text
 from langgraph_reflexion.nodes.models.transcript import bounded
+from langgraph_reflexion.nodes.tool import names_fields, updates_of
 from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
@@ -89,9 +90,12 @@ def with_marked_errors(result: Any) -> Any:
     if isinstance(result, ToolMessage):
         is_error = result.status == "error" and result.artifact is None
         return with_whole_text(result, **({"artifact": TOOL_ERROR} if is_error else {}))
-    if isinstance(result, Command) and isinstance(result.update, dict) and "messages" in result.update:
-        update = {**result.update, "messages": with_marked_errors(result.update["messages"])}
-        return replace(result, update=update)  # still a dict, because other middleware reads it
+    if not isinstance(result, Command) or not names_fields(result.update):
+        return result
+    fields = updates_of(result)
+    if any(name == "messages" for name, _ in fields):
+        marked = [(name, with_marked_errors(value) if name == "messages" else value) for name, value in fields]
+        return replace(result, update=dict(marked) if isinstance(result.update, dict) else marked)
     return result
 
 
