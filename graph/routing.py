@@ -122,7 +122,7 @@ class Routes:
         return "reflect" if reflects else "attempt"
 
     def after_check(self, state: RouteState) -> str:
-        """An accepted answer ends the run. A rejected one is retried, after a reflection if the budget allows."""
+        """An answer that is not rejected ends the run. A rejected one is retried, after a reflection if allowed."""
         if state["failure"] is None or self.budget.steps_left(state) < STEPS_TO_WRAP_UP:
             return "finish"
         attempts = state["attempts"]

@@ -71,7 +71,7 @@ def create_trial_graph(
     name: str = "trials",
     clock: Callable[[], datetime] | None = None,
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
-    """A graph that retries a worker until the checks accept its answer or a limit is reached.
+    """A graph that retries a worker until the checks accept its answer, or until trying again is of no use.
 
     The input is `{"messages": [...]}`. The output has `messages` with the answer, and `outcome`. The first attempt gets
     the conversation unchanged. Later attempts also get, before the task, what `strategy` selects.

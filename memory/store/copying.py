@@ -40,7 +40,7 @@ def copy_store(
     index: Callable[[Item], list[str] | Literal[False] | None] | None = None,
     progress: Callable[[Namespace, int], object] | None = None,
 ) -> Copied:
-    """Copy every item of `source` that is missing from `target` or differs there.
+    """Copy every item of `source` that is missing from `target`, or that is older and differs there.
 
     Run it again after an interruption, or to bring over what is new: what is there already is not written again, and
     what is newer in the target stays. So do items that the source does not have, and a lesson that was forgotten in the

@@ -36,7 +36,7 @@ class Limits(_Settings):
     """Limits of a run. A run never exceeds them by a step, attempt or reflection."""
 
     max_steps: int = Field(default=25, ge=1, description="Decisions in a run.")
-    max_attempts: int = Field(default=3, ge=1, description="Answers that the checks judge in a run.")
+    max_attempts: int = Field(default=3, ge=1, description="Answers that the checks may judge in a run.")
     max_reflections: int = Field(default=3, ge=0, description="Reflections in a run.")
     decision_retries: int = Field(
         default=1, ge=0, description="How often the model is asked again after an invalid reply, in the same step."
@@ -59,7 +59,7 @@ class Limits(_Settings):
         description="The relative gain over the best score that counts as progress.",
     )
     stalled_attempts: int = Field(
-        default=2, ge=1, description="The run ends after this many attempts without progress."
+        default=2, ge=1, description="The run ends after this many attempts in a row without progress."
     )
     stuck_similarity: float = Field(
         default=0.8, gt=0, le=1, description="Two reflections more similar than this count as the same."

@@ -277,7 +277,7 @@ class Outcome(Value):
     reflections: list[Reflection] = Field(default_factory=list)
     lessons_used: list[str] = Field(default_factory=list)
     lessons_written: list[str] = Field(default_factory=list)
-    memory: str = Field(default="", description="Why matching lessons were held back, if any were.")
+    memory: str = Field(default="", description="Why all matching lessons were held back, if they were.")
     usage: Spending = Spending()
     seconds: float = 0.0
 
@@ -363,12 +363,12 @@ class Episode(Value):
     withheld: list[str] = Field(default_factory=list, description="Ids of the lessons withheld from the run.")
     written: list[str] = Field(default_factory=list, description="Ids of the lessons it wrote and then used.")
     failed: list[str] = Field(
-        default_factory=list, description="Ids of lessons whose own failure came back after that."
+        default_factory=list, description="Ids of lessons, shown or written, whose own failure came back afterwards."
     )
     recalled_at: dict[str, int] = Field(
         default_factory=dict, description="The step when each lesson was recalled; 0 at the start."
     )
-    memory: str = Field(default="", description="Why matching lessons were held back, if any were.")
+    memory: str = Field(default="", description="Why all matching lessons were held back, if they were.")
     failures: list[Failure] = Field(default_factory=list)
     reflections: list[Reflection] = Field(default_factory=list)
     created_at: datetime | None = None

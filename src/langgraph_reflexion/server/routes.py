@@ -51,7 +51,10 @@ async def lessons(request: Request) -> Response:
 
 
 async def lesson(request: Request) -> Response:
-    """Get a lesson."""
+    """Get a lesson.
+
+    In the reply, `hidden` says why the lesson is never shown, or is null.
+    """
     return await _after(request, _found)
 
 

@@ -82,8 +82,7 @@ def _is_below(wanted: tuple[str, ...], pattern: tuple[str, ...], user: str) -> b
 
 @asynccontextmanager
 async def warning_of_open_store(_app: Any) -> AsyncIterator[None]:
-    """The lifespan of the app. Warns at the start if memory is separate per user but the store routes are open to
-    all."""
+    """The lifespan of the app. Warns at the start if users are authenticated but the store routes are open to all."""
     try:
         auth = importlib.import_module("langgraph_api.auth.custom").get_auth_instance()
     except ImportError:  # not a LangGraph server
