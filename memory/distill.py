@@ -112,8 +112,8 @@ def is_summary(lesson: Lesson) -> bool:
 def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
     """Keep the pattern of a cluster: a model's `text` if it is faithful, else the best wording.
 
-    `None` if the book is full, because no lesson is retired to make room for a summary, or if one of the lessons was
-    forgotten while the model worded the pattern.
+    `None` if the book is full, because no lesson is retired to make room for a summary, or if one of the lessons or the
+    pattern itself was forgotten while the model worded it.
     """
     items = yield from stocked(shelf)
     ids = [member.id for member in cluster.members]
@@ -127,6 +127,8 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
     if made.id not in items and live >= shelf.policy.max_kept:
         return None
     known = next((pattern for pattern in cluster.former if pattern.lesson.id == made.id), None)
+    if known is not None and made.id not in items:
+        return None
     why = f"{made.id} takes its place"
     ops: list[Op] = []
     for pattern in cluster.former:

@@ -268,6 +268,8 @@ def with_contradiction(verdict: Verdict, success_score: float) -> Verdict:
         return verdict
     states = "accepts" if verdict.passed else "refuses"
     issue = f"it {states} with a score of {verdict.score:g}, where {success_score:g} is needed"
+    if any(known.endswith(issue) for known in verdict.issues):  # noted by the only check that it combines
+        return verdict
     return verdict.model_copy(update={"issues": [*verdict.issues, issue]})
 
 

@@ -33,7 +33,7 @@ from langgraph_reflexion.nodes.calling import (
     within,
 )
 from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.models.asking import Meter, cut_off, default_config, metered, refusal_in
+from langgraph_reflexion.nodes.models.asking import Meter, cut_off_by_provider, default_config, metered, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model, leaves, model_named, plain
 from langgraph_reflexion.schemas import Outcome
 
@@ -203,7 +203,7 @@ class Worker:
         if self.output is None and outcome is None and isinstance(given, AIMessage) and not given.tool_calls:
             if refusal := refusal_in(given):
                 given = last = given.model_copy(update={"content": refusal})
-            elif cut := cut_off(given, ()):
+            elif cut := cut_off_by_provider(given, [*known, *new]):
                 raise WorkerError(cut)
         answer = _text_of(given, self.name)
         message = given if isinstance(given, AIMessage) and not given.tool_calls else None

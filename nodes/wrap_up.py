@@ -12,7 +12,7 @@ from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_attempt
-from langgraph_reflexion.nodes.models.asking import ask, cut_off, raise_control_flow
+from langgraph_reflexion.nodes.models.asking import ask, cut_off_by_provider, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
@@ -65,7 +65,7 @@ def wrap_up(
             shown = f"{shown} The fallback model did not reply either."
         else:
             spent, message = reply.spent, _without_calls(reply.message)
-            text = "" if cut_off(reply.message, ()) else reply.message.text
+            text = "" if cut_off_by_provider(reply.message, state["messages"]) else reply.message.text
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
             else:

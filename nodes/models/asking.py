@@ -199,6 +199,11 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
     return None
 
 
+def cut_off_by_provider(reply: AIMessage, earlier: Sequence[BaseMessage]) -> str | None:
+    """As `cut_off`, if it is not known what wrote the reply: only earlier replies of a provider with a name count."""
+    return cut_off(reply, [cast("AnyMessage", m) for m in earlier if m.response_metadata.get("model_provider")])
+
+
 def media_in(reply: AIMessage) -> list[str]:
     """The kinds of content in a reply other than text."""
     return [block["type"] for block in reply.content_blocks if block["type"] in _MEDIA]

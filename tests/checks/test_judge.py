@@ -9,7 +9,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Context, Limits, Run, create_reflexion_agent
-from langgraph_reflexion.checks import consistent, first_failing, llm_judge
+from langgraph_reflexion.checks import consistent, first_failing, llm_judge, weighted
 from langgraph_reflexion.checks.judges import read_verdict
 from langgraph_reflexion.errors import PromptError
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, reflection, say
@@ -89,6 +89,14 @@ def test_a_reply_that_cannot_be_read_or_contradicts_itself_says_nothing(reply):
 def test_an_answer_whose_only_judge_cannot_be_read_is_unverified():
     outcome = asked(llm_judge(TextOnlyScriptedModel(["I cannot tell."])))
     assert (outcome.status, outcome.stop_reason) == ("unverified", "unchecked")
+
+
+@pytest.mark.req("E4")
+def test_a_weighted_judge_notes_its_low_score_once():
+    outcome = asked(weighted((llm_judge(ScriptedModel(['{"passed": true, "score": 70}'])), 1), pass_score=60))
+    (verdict,) = outcome.attempts[0].verdicts
+    assert outcome.status == "success"
+    assert verdict.issues == ["llm_judge: it accepts with a score of 70, where 80 is needed"]
 
 
 @pytest.mark.req("E4")

@@ -70,6 +70,16 @@ def test_a_typed_answer_fits_its_own_form_and_is_compared_by_its_fields():
     assert exact({"hour": 11, "late": False})(Room(hour=11)).passed
 
 
+@pytest.mark.req("E3")
+def test_a_typed_answer_fits_and_equals_data_with_the_aliases_of_its_fields():
+    class Aliased(BaseModel):
+        hour: int = Field(alias="at")
+
+    for wanted in (matches(Aliased), matches(Aliased.model_json_schema()), exact({"at": 11}), exact({"hour": 11})):
+        assert wanted(Aliased(at=11)).passed
+        assert not wanted({"late": 11}).passed
+
+
 @pytest.mark.req("E7")
 def test_a_plus_in_an_exponent_changes_no_number():
     assert exact("1e16")("1e+16").passed

@@ -231,6 +231,25 @@ def test_a_pattern_that_is_forgotten_while_a_model_words_it_stays_forgotten(book
     assert book.get(pattern.id) is None
 
 
+def test_no_pattern_makes_room_for_one_that_is_forgotten_while_a_model_words_it(book: LessonBook) -> None:
+    a_few(book)
+    wording = "Check meeting slots against every busy time of each guest's calendar first."
+    [first] = book.distill(lambda _: wording)
+    for place in ("a shared calendar", "the room's calendar"):
+        kept(book, f"Check a meeting slot against every single busy time of {place}.", place)
+    [second] = book.distill(lambda _: "Check a meeting slot against the busy times of the calendar.")
+    book.restore(first.id)
+    for place in ("the calendar of the team", "both calendars", "each calendar of the guests", "my evening calendar"):
+        kept(book, f"Check the proposed meeting slot against all the busy times in {place}.", place)
+
+    def model(_: str) -> str:
+        book.forget(first.id)
+        return wording
+
+    assert book.distill(model) == []
+    assert [(pattern.id, pattern.status) for pattern in book.lessons(kind="pattern")] == [(second.id, "candidate")]
+
+
 def test_a_member_may_be_forgotten_just_after_the_pattern_in_its_words_was_written(
     book_on: Any, interrupted: Any
 ) -> None:

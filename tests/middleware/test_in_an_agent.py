@@ -210,8 +210,13 @@ class Said:
     messages: list[ToolMessage]
 
 
+class PartlySaid(BaseModel):
+    messages: list[ToolMessage]
+    structured_response: str | None = None
+
+
 @pytest.mark.req("M1", "A7")
-@pytest.mark.parametrize("form", [dict, Said])
+@pytest.mark.parametrize("form", [dict, Said, PartlySaid])
 def test_an_error_in_a_tools_command_is_a_failure_of_the_tool(form: Any):
     @tool
     def book(hour: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
@@ -229,7 +234,7 @@ def test_an_error_in_a_tools_command_is_a_failure_of_the_tool(form: Any):
     model = RoleModel([call("book", hour="10:00"), say("11:00")], ADVICE)
     agent = create_agent(model, [book], middleware=[outer, ReflexionMiddleware()])
     result = agent.invoke(TASK)
-    assert forms == ([dict] if form is dict else [list])
+    assert forms == [form]
     assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
     assert "10:00 is taken" in result["outcome"].failures[0].evidence
 
@@ -392,6 +397,26 @@ def test_an_answer_that_another_middleware_gives_instead_of_the_model_ends_the_r
 
     agent = create_agent(RoleModel([]), [], middleware=[cached, ReflexionMiddleware()])
     assert agent.invoke(TASK, {"recursion_limit": 30})["messages"][-1].text == "11:00"
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_an_answer_that_another_middleware_gives_after_a_refusal_or_without_a_start_ends_the_run(skips: bool):
+    class Cache(AgentMiddleware):
+        is_filled = skips
+
+        @hook_config(can_jump_to=["model"])
+        def before_agent(self, state: Any, runtime: Any) -> Any:
+            return {"jump_to": "model"} if skips else None
+
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            found, self.is_filled = self.is_filled, True
+            return AIMessage("11:00") if found else handler(request)
+
+    ours = ReflexionMiddleware(checks=[lambda *_: "No."], limits=Limits(max_reflections=0))
+    agent = create_agent(RoleModel([say("10:00")]), [], middleware=[Cache(), ours])
+    result = agent.invoke(TASK, {"recursion_limit": 30})
+    assert result["messages"][-1].text == "11:00"
+    assert result["outcome"].status == ("unverified" if skips else "failure")
 
 
 @pytest.mark.req("M5", "F13")

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import create_trial_graph
+from langgraph_reflexion import Limits, create_trial_graph
 from langgraph_reflexion.testing import RoleModel
 
 PLAN = "List the busy times of all guests first"
@@ -102,6 +102,20 @@ def test_an_answer_that_no_model_wrote_needs_no_finish_reason(scores):
     before = [HumanMessage("Hello."), AIMessage("Hello.", response_metadata={"finish_reason": "stop"})]
     outcome = trial.invoke({"messages": [*before, HumanMessage("Who invented the telephone?")]})["outcome"]
     assert (outcome.status, outcome.answer) == ("success", "Bell")
+
+
+@pytest.mark.req("B13", "K1")
+def test_an_answer_that_breaks_off_though_the_workers_model_gives_finish_reasons_is_cut(scores):
+    def worker(_messages):
+        return {"messages": [AIMessage("I look it up.", response_metadata=ended), AIMessage("Bell, bec", **cut)]}
+
+    ended = {"model_provider": "anthropic", "stop_reason": "end_turn"}
+    cut = {"response_metadata": {"model_provider": "anthropic"}}
+    outcome = create_trial_graph(RunnableLambda(worker), [scores(True)], limits=Limits(max_attempts=1)).invoke(
+        {"messages": [HumanMessage("Who invented the telephone?")]}
+    )["outcome"]
+    assert outcome.status == "failure"
+    assert "cut off in the middle" in outcome.failures[0].evidence
 
 
 @pytest.mark.req("K2")

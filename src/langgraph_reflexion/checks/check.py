@@ -65,10 +65,9 @@ def matches(form: Any) -> Check:
         raise ValueError(f"`matches` takes a regular expression, JSON schema or pydantic model, got {form!r}") from None
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        _, fault = wanted.read(answer) if isinstance(answer, str) else wanted.fitted(answer)
-        if fault and not isinstance(answer, str):  # typed data for a JSON schema
-            _, fault = wanted.read(text_of(answer))
-        return Verdict(passed=not fault, feedback=fault)
+        faults = [] if isinstance(answer, str) else [wanted.fitted(answer)[1]]
+        faults += [wanted.read(text)[1] for text in _texts_of(answer)]  # also typed data, for a JSON schema
+        return Verdict(passed="" in faults, feedback="" if "" in faults else faults[-1])
 
     return sync_check("matches", judge)
 
@@ -99,7 +98,7 @@ def exact(expected: Any) -> Check:
     wanted = normalize_answer(text_of(expected))
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        if answer == expected or normalize_answer(text_of(answer)) == wanted:
+        if answer == expected or wanted in map(normalize_answer, _texts_of(answer)):
             return Verdict(passed=True)
         return Verdict(passed=False, feedback="this is not the expected answer")
 
@@ -218,8 +217,13 @@ def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> t
         raise ValueError(str(fault).replace("`checks", f"`{name}", 1)) from None
 
 
-def text_of(answer: Any) -> str:
+def text_of(answer: Any, *, by_alias: bool = False) -> str:
     """The answer as text. A value of a response format becomes JSON."""
     if isinstance(answer, str):
         return answer
-    return json.dumps(to_jsonable_python(answer, by_alias=False, fallback=str), ensure_ascii=False)
+    return json.dumps(to_jsonable_python(answer, by_alias=by_alias, fallback=str), ensure_ascii=False)
+
+
+def _texts_of(answer: Any) -> list[str]:
+    """The answer as text, of typed data by the aliases of its fields and by their names."""
+    return list(dict.fromkeys(text_of(answer, by_alias=by_alias) for by_alias in (True, False)))

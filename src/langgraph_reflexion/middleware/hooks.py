@@ -209,7 +209,10 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         public = {name: value for name, value in update.items() if name in PUBLIC}
         return {
             **write_channels(public),
-            "reflexion": private_state(state, Routes(parts.budget, parts.tools).after_begin(state), config),
+            "reflexion": {
+                **private_state(state, Routes(parts.budget, parts.tools).after_begin(state), config),
+                "due": True,
+            },
         }
 
     def _decide(
@@ -242,12 +245,12 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
 
     def _after_decision(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """Remove a rejected answer and ask the model again. Checks that ask a person pause here."""
-        node = (values.get("reflexion") or {}).get("next", "tool")
-        if node in ("recall", OVER):  # another middleware answered instead of the model
+        private: RunState | None = values.get("reflexion")
+        if not private or private["next"] == OVER or private.get("due"):  # another middleware answered for the model
             return None
-        state = self._read(values, config)
+        state, node = self._read(values, config), private["next"]
         if node in ("tool", "direct"):
-            resumed = is_resumed(values["reflexion"], config)  # only the time until now was a person's
+            resumed = is_resumed(private, config)  # only the time until now was a person's
             return {"reflexion": private_state(state, node, config)} if resumed else None
         reply, edited = reply_in(state), False
         if node == "check":
@@ -262,7 +265,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         if edited:  # by a person, or the run ends without an accepted answer
             messages.append(waiting["message"] or end_message(state, waiting, _agent_name(config)))
         update: Update = {
-            "reflexion": private_state(state, node, config),
+            "reflexion": {**private_state(state, node, config), "due": node != "finish"},
             **({"messages": messages} if messages else {}),
         }
         if is_refused and values.get("structured_response") is not None:
@@ -318,7 +321,8 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
                 node, state = yield from run_nodes(parts, config, state, node, ("reflect", "decide", "finish"))
             if node != "finish":
                 taken_back = {"structured_response": None} if values.get("structured_response") is not None else {}
-                return {"reflexion": private_state(state, node, config), "jump_to": "model", **taken_back}
+                again = {**private_state(state, node, config), "due": True}
+                return {"reflexion": again, "jump_to": "model", **taken_back}
         elif node != "finish":
             state = ended_by_another(parts.budget, state)
         actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget

@@ -1,6 +1,7 @@
 """The middleware's part of an agent's state, and the state that our nodes read and write."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Annotated, Any, NotRequired, cast
 
@@ -53,6 +54,8 @@ class RunState(Named, total=False):
     """The node to continue from, or `over` once the run has its outcome."""
     step: int
     """The step of the agent's graph that wrote this."""
+    due: bool
+    """Whether the model is to be asked next. If it still is after the model's turn, another middleware has answered."""
 
 
 class ReflexionState(AgentState[Any], total=False):
@@ -90,13 +93,18 @@ def with_marked_errors(result: Any) -> Any:
     if isinstance(result, ToolMessage):
         is_error = result.status == "error" and result.artifact is None
         return with_whole_text(result, **({"artifact": TOOL_ERROR} if is_error else {}))
-    if not isinstance(result, Command) or not names_fields(result.update):
+    if not isinstance(result, Command) or not result.update or not names_fields(result.update):
         return result
-    fields = updates_of(result)
-    if any(name == "messages" for name, _ in fields):
-        marked = [(name, with_marked_errors(value) if name == "messages" else value) for name, value in fields]
-        return replace(result, update=dict(marked) if isinstance(result.update, dict) else marked)
-    return result
+    if isinstance(result.update, (list, tuple)):
+        pairs = updates_of(result)
+        marked = [(name, with_marked_errors(value) if name == "messages" else value) for name, value in pairs]
+        return replace(result, update=marked)
+    update = copy(result.update)  # of the same form: other middleware reads it, and a field that is unset stays so
+    fields = update if isinstance(update, dict) else vars(update)
+    if "messages" not in fields:
+        return result
+    fields["messages"] = with_marked_errors(fields["messages"])
+    return replace(result, update=update)
 
 
 def private_state(state: State, node: str, config: RunnableConfig) -> RunState:
