@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from os import PathLike
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -14,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.memory import store_hint
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget
@@ -82,8 +82,8 @@ def must_be(value: Any, kind: type, setting: str) -> None:
     elif hasattr(value, "__aenter__") or hasattr(value, "__enter__"):
         keyword = "async with" if not hasattr(value, "__enter__") else "with"
         message += f": open it first, `{keyword} ... as {setting}:`"
-    elif kind is BaseStore and isinstance(value, (str, PathLike)):
-        message += f": for a file give FaissStore({str(value)!r})"
+    elif kind is BaseStore:
+        message += store_hint(value)
     raise ValueError(message)
 
 

@@ -7,7 +7,7 @@ from langgraph_reflexion.memory.estimate import record_text
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.namespaces import label, resolve_namespace
+from langgraph_reflexion.memory.namespaces import label, resolve_namespace, store_hint
 from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.shelf import topic_for
@@ -40,6 +40,7 @@ __all__ = [
     "replaces_reflection",
     "resolve_namespace",
     "screen",
+    "store_hint",
     "suspicion",
     "topic_for",
     "topic_of",

@@ -59,8 +59,7 @@ def filled_in(
 def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Namespace:
     """The namespace of a book or notebook with its fields filled. An invalid store or namespace is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
-        hint = f": for a file give FaissStore({str(store)!r})" if isinstance(store, (str, PathLike)) else ""
-        raise ValueError(f"`store` must be a LangGraph store, got {store!r}{hint}")
+        raise ValueError(f"`store` must be a LangGraph store, got {store!r}{store_hint(store)}")
     if not namespace or not isinstance(namespace, (tuple, list)):
         raise ValueError(f"`namespace` must be a tuple of labels, got {namespace!r}")
     for part in namespace:
@@ -83,3 +82,12 @@ def label(value: object) -> str:
     return _UNFIT.sub(
         lambda found: "".join(f"~{byte:02x}" for byte in found.group().encode("utf-8", "surrogatepass")), text
     )
+
+
+def store_hint(value: Any) -> str:
+    """What to give as a store instead of a path or a database's address; empty for any other value."""
+    if not isinstance(value, (str, PathLike)):
+        return ""
+    if str(value).startswith(("postgresql://", "postgres://")):
+        return ": for a database give the store that `PostgresStore.from_conn_string` opens"
+    return f": for a file give FaissStore({str(value)!r})"
