@@ -30,7 +30,7 @@ from langgraph_reflexion.memory.shelf import (
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.memory.values import By, Change, ChangeAction
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
-from langgraph_reflexion.text.normalize import fold
+from langgraph_reflexion.text.tokens import fold
 
 logger = logging.getLogger(__name__)
 

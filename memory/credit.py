@@ -39,7 +39,7 @@ from langgraph_reflexion.memory.shelf import (
 from langgraph_reflexion.memory.upkeep import drop_old, fold_runs, is_due
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.likeness import in_common
-from langgraph_reflexion.text.secrets import mask_secrets
+from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.tokens import tokens
 
 LOST = 2.5

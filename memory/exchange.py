@@ -24,7 +24,7 @@ from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
 from langgraph_reflexion.schemas import TEXTS, Lesson
-from langgraph_reflexion.text.normalize import fold
+from langgraph_reflexion.text.tokens import fold
 
 Place = str | os.PathLike[str] | TextIO
 

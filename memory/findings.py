@@ -10,8 +10,7 @@ from typing import Any, get_args
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.schemas import Category, Severity
 from langgraph_reflexion.text.likeness import likeness, opposed
-from langgraph_reflexion.text.literals import fingerprint
-from langgraph_reflexion.text.secrets import mask_secrets
+from langgraph_reflexion.text.literals import fingerprint, mask_secrets
 from langgraph_reflexion.text.tokens import tokens
 
 Finding = dict[str, Any]

@@ -10,9 +10,8 @@ from typing import Any
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.literals import gives_away, retold_detail
-from langgraph_reflexion.text.normalize import word_set
-from langgraph_reflexion.text.secrets import mask_secrets
+from langgraph_reflexion.text.literals import gives_away, mask_secrets, retold_detail
+from langgraph_reflexion.text.tokens import word_set
 
 MAX_LENGTH = 300
 """Characters of a lesson's text. Its other texts are truncated to the same length."""

@@ -21,9 +21,8 @@ from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import fingerprints
-from langgraph_reflexion.text.normalize import word_set
 from langgraph_reflexion.text.task import TOPICS
-from langgraph_reflexion.text.tokens import characters, tokens, tokens_of_piece
+from langgraph_reflexion.text.tokens import characters, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
 """Postings read for a query, rarest words first. Bounds a search in 100,000 lessons. No benchmark set reaches it."""

@@ -29,8 +29,7 @@ from langgraph_reflexion.memory.shelf import Read, Shelf, evidence_about
 from langgraph_reflexion.memory.upkeep import fold_runs, is_due
 from langgraph_reflexion.memory.values import Change, Written
 from langgraph_reflexion.schemas import TEXTS, Lesson, LessonStatus
-from langgraph_reflexion.text.normalize import fold
-from langgraph_reflexion.text.tokens import tokens
+from langgraph_reflexion.text.tokens import fold, tokens
 
 
 def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Written | None]:

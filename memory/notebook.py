@@ -20,7 +20,7 @@ from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of,
 from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import hash_of
-from langgraph_reflexion.text.normalize import fold
+from langgraph_reflexion.text.tokens import fold
 
 logger = logging.getLogger(__name__)
 

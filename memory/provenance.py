@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from langgraph_reflexion.text.normalize import decoded, readings, visible
+from langgraph_reflexion.memory.suspicion import decoded, readings, visible
 from langgraph_reflexion.text.tokens import PARTICLES, STOP_WORDS, stem
 
 COVERED = 0.6

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Lesson, LessonStatus, Origin, Trigger
-from langgraph_reflexion.text.normalize import fold
+from langgraph_reflexion.text.tokens import fold
 
 logger = logging.getLogger(__name__)
 

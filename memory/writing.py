@@ -31,8 +31,7 @@ from langgraph_reflexion.memory.upkeep import drop_old_notes
 from langgraph_reflexion.memory.values import Change, ChangeAction, Written
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
-from langgraph_reflexion.text.normalize import fold
-from langgraph_reflexion.text.tokens import tokens
+from langgraph_reflexion.text.tokens import fold, tokens
 
 COMPARED = 12
 """Lessons, those with the most words in common, that a new one is compared with: bounds the time of a write."""

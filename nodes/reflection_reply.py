@@ -12,7 +12,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.json_text import without_thinking
-from langgraph_reflexion.text.normalize import known_word
+from langgraph_reflexion.text.tokens import known_word
 
 LONGEST_FIELD = 2_000
 LONGEST_TAG = 200

@@ -34,8 +34,7 @@ from langgraph_reflexion.nodes.models.asking import call_silently, raise_control
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger, Usage
 from langgraph_reflexion.state import Update, task_of
-from langgraph_reflexion.text.normalize import normalize
-from langgraph_reflexion.text.tokens import tokens
+from langgraph_reflexion.text.tokens import normalize, tokens
 
 logger = logging.getLogger(__name__)
 

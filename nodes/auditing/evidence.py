@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Lesson, Severity
-from langgraph_reflexion.text.normalize import known_word
+from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 8_000
 EARLIER_TOKENS = 1_000

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from langgraph_reflexion.text.secrets import mask_secrets
+from langgraph_reflexion.text.literals import mask_secrets
 
 PAGE = 20_000
 """Characters of a file that one call shows: about 5,000 tokens."""

@@ -10,7 +10,7 @@ from langgraph_reflexion.memory import concrete
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
-from langgraph_reflexion.text.secrets import mask_secrets
+from langgraph_reflexion.text.literals import mask_secrets
 
 TASK = "Ms Quibbleton wants a slot on 2031-03-04 in room Zanzibar-7 for the review of contract K-99812."
 

@@ -20,7 +20,7 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook, shelf
 from langgraph_reflexion.memory.records import record
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
-from langgraph_reflexion.text.normalize import word_set
+from langgraph_reflexion.text.tokens import word_set
 
 NOUNS = sorted(
     word_set("kettle violin glacier tractor lantern passport orchid compass saddle harbour pepper quilt anchor")

@@ -10,7 +10,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
-from langgraph_reflexion.text.secrets import mask_secrets
+from langgraph_reflexion.text.literals import mask_secrets
 
 MASKED = {  # where only a part of it is the secret, that part stands in « »
     "a key of a model's provider": "sk-ant-api03-abcDEF123456-xyz_789",

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_reflexion.memory import count_tokens
-from langgraph_reflexion.text.normalize import fold
-from langgraph_reflexion.text.tokens import stem, tokens
+from langgraph_reflexion.text.tokens import fold, stem, tokens
 
 
 @pytest.mark.parametrize(

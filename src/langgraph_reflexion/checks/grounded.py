@@ -13,8 +13,7 @@ from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.calling import in_thread
 from langgraph_reflexion.schemas import Run, Verdict
-from langgraph_reflexion.text.normalize import word_set
-from langgraph_reflexion.text.tokens import STOP_WORDS, stem
+from langgraph_reflexion.text.tokens import STOP_WORDS, stem, word_set
 
 SHORT_ANSWER = 6
 """Words up to which an answer is a single claim, so that each word counts. HotpotQA's answers have 1 to 6."""

@@ -17,7 +17,7 @@ from typing import Any
 from langgraph_reflexion.checks.check import Check, sync_check, text_of
 from langgraph_reflexion.checks.coding import code_in
 from langgraph_reflexion.schemas import Run, Verdict
-from langgraph_reflexion.text.normalize import word_set
+from langgraph_reflexion.text.tokens import word_set
 
 DANGEROUS = (
     "os", "sys.modules", "subprocess", "socket", "shutil", "ctypes", "multiprocessing", "importlib", "pickle",

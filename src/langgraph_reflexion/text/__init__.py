@@ -1,4 +1,4 @@
-"""Text functions without a model or store: tokens, normalization, literals, secrets, similarity, lenient JSON."""
+"""Text functions without a model or store: tokens, similarity, literals and secrets, task and topic, lenient JSON."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.normalize import fold, word_set
-from langgraph_reflexion.text.tokens import characters, stem, tokens
+from langgraph_reflexion.text.tokens import characters, fold, stem, tokens, word_set
 
 SAME = 0.84
 """Share of common words from which two texts may say the same: benchmarks/gates.py, tuning half."""

@@ -1,13 +1,17 @@
-"""Split text into tokens in any language, without a model: stemmed words, and bigrams where a script has no spaces."""
+"""Normalize text and split it into tokens, in any language: stems, and bigrams where a script has no spaces."""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from langgraph_reflexion.text.normalize import word_set
+
+def word_set(words: str) -> frozenset[str]:
+    """A set of words, written as one text with spaces between them."""
+    return frozenset(words.split())
+
 
 STOP_WORDS = word_set(
     """
@@ -72,6 +76,24 @@ def tokens(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) ->
 def characters(text: str) -> set[str]:
     """The content characters of scripts written without spaces."""
     return {character for run in _NO_SPACES.findall(text) for character in run if character not in PARTICLES}
+
+
+def normalize(text: str) -> str:
+    """The text in one width (NFKC) and one case."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def fold(text: str) -> str:
+    """The text as a comparison key: normalized, with single spaces and no punctuation at either end."""
+    return " ".join(normalize(text).split()).strip(" .,;:!?\"'`。、，；：！？“”‘’…")
+
+
+def known_word(word: object, words: Iterable[str]) -> str | None:
+    """The word of a closed set, in any case and spelling ("Tool misuse"). None if there is none."""
+    if not isinstance(word, str):
+        return None
+    folded = re.sub(r"[^a-z]+", "_", word.lower()).strip("_")
+    return next((known for known in words if folded in (known, f"{known}s")), None)
 
 
 def stem(word: str) -> str:
