@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -43,37 +43,34 @@ def ask(
     retries: int = 0,
     aside: str | None = None,
 ) -> Waits[Reply]:
-    """Ask for one reply. With `aside`, a name for traces, its tokens are not streamed to the user."""
+    """Ask for one reply, and wait at most `seconds`. With `aside`, a name for traces, nothing is streamed to the user.
+
+    A lost connection is retried with backoff, in addition to the client's retries. The reply is cleaned so that it can
+    be stored and sent again.
+    """
     config = config if aside is None else quiet(config, aside)
     prompt, inner, kwargs = [with_whole_text(message) for message in messages], model, cast("Mapping[str, Any]", {})
     if type(model) is RunnableBinding and not model.config and not model.config_factories:
         inner, kwargs = model.bound, model.kwargs  # called directly, which avoids merging an empty config
-    message = yield from wait_for_reply(
-        lambda: inner.invoke(prompt, config, **kwargs),
-        lambda: inner.ainvoke(prompt, config, **kwargs),
-        seconds=seconds,
-        retries=retries,
-    )
-    return reply_of(message if isinstance(message, AIMessage) else AIMessage(str(message)))
-
-
-def wait_for_reply(
-    sync: Callable[[], Any], later: Callable[[], Awaitable[Any]], *, seconds: float | None, retries: int
-) -> Waits[Any]:
-    """Wait at most `seconds`. A lost connection is retried with backoff, in addition to the client's retries."""
     started = time.monotonic()
     for attempt in range(retries + 1):
         left = None if seconds is None else seconds - (time.monotonic() - started)
         try:
-            return (yield within(left, sync, later))
+            given = yield within(
+                left, lambda: inner.invoke(prompt, config, **kwargs), lambda: inner.ainvoke(prompt, config, **kwargs)
+            )
+            break
         except Exception as error:
-            if (cut := _cut_reply(error)) is not None:
-                return cut
+            if (given := _cut_reply(error)) is not None:
+                break
             delay = pause_before(error, attempt)
             if attempt == retries or not is_lost_connection(error) or (left is not None and delay >= left):
                 raise
             yield pause(delay)
-    raise AssertionError("the last try returns or raises")
+    reply = given if isinstance(given, AIMessage) else AIMessage(str(given))
+    calls, invalid = _proper_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
+    fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}
+    return Reply(with_whole_text(reply, **fields), spent_on(reply))
 
 
 def _cut_reply(error: Exception) -> AIMessage | None:
@@ -87,13 +84,6 @@ def _cut_reply(error: Exception) -> AIMessage | None:
         read, written = usage.prompt_tokens, usage.completion_tokens
         message.usage_metadata = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
     return message
-
-
-def reply_of(message: AIMessage) -> Reply:
-    """The message and its cost. The message is cleaned so that it can be stored and sent again."""
-    calls, invalid = _proper_calls(message) if message.tool_calls or message.invalid_tool_calls else ([], [])
-    fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": message.additional_kwargs}
-    return Reply(with_whole_text(message, **fields), spent_on(message))
 
 
 def with_whole_text(message: M, **fields: Any) -> M:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, message_chunk_to_message
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph.message import push_message
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.host import streams_tokens
-from langgraph_reflexion.nodes.models.asking import Reply, ask, quiet, reply_of, wait_for_reply, with_whole_text
+from langgraph_reflexion.nodes.models.asking import Reply, ask
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
 
@@ -42,24 +42,27 @@ def ask_for_object(
 
     The object itself is not for the user, so the model's own stream is tagged `nostream`.
     """
-    if not streams_tokens(config):
-        return (yield from ask(model, messages, config, seconds=seconds, retries=retries, aside="decide"))
-    silent, prompt = quiet(config, "decide"), [with_whole_text(message) for message in messages]
+    asked = _Streamed(model) if streams_tokens(config) else model
+    return (yield from ask(asked, messages, config, seconds=seconds, retries=retries, aside="decide"))
 
-    def sync() -> AIMessage:
+
+class _Streamed(Runnable[Any, Any]):
+    """A model whose reply is gathered from its stream."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         reply = _StreamedReply()
-        for chunk in model.stream(prompt, silent):
+        for chunk in self._model.stream(input, config, **kwargs):
             reply.add(chunk)
         return reply.message()
 
-    async def later() -> AIMessage:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         reply = _StreamedReply()
-        async for chunk in model.astream(prompt, silent):
+        async for chunk in self._model.astream(input, config, **kwargs):
             reply.add(chunk)
         return reply.message()
-
-    message = yield from wait_for_reply(sync, later, seconds=seconds, retries=retries)
-    return reply_of(message)
 
 
 class _StreamedReply:
