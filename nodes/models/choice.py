@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.calling import accepts, call_function
 from langgraph_reflexion.nodes.host import runtime_of
 
 
-def model_named(name: str) -> BaseChatModel:
+def model_named(name: str, **settings: Any) -> BaseChatModel:
     """The model of a `provider:model` string; `openai:` needs nothing more, others need `langchain`."""
     provider, _, model = name.partition(":")
     if not provider.strip() or (":" in name and not model.strip()):
@@ -33,9 +33,9 @@ def model_named(name: str) -> BaseChatModel:
         if provider == "openai" and model:
             from langchain_openai import ChatOpenAI
 
-            return ChatOpenAI(model=model)
+            return ChatOpenAI(model=model, **settings)
         chat_models = importlib.import_module("langchain.chat_models")
-        return cast("BaseChatModel", chat_models.init_chat_model(name))
+        return cast("BaseChatModel", chat_models.init_chat_model(name, **settings))
     except ModuleNotFoundError as error:
         if error.name not in ("langchain", "langchain.chat_models"):
             raise ModelError(f"The model {name!r} cannot be made: {error}") from error

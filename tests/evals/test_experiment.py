@@ -29,8 +29,7 @@ from langgraph_reflexion.evals import (
     make_student,
     run_experiment,
 )
-from langgraph_reflexion.evals.ledger import Ledger
-from langgraph_reflexion.evals.transcripts import load_calls, transcript_file
+from langgraph_reflexion.evals.ledger import Ledger, load_calls, transcript_file
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 from model_server import ModelServer
 

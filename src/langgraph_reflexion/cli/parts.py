@@ -7,7 +7,6 @@ import importlib
 import os
 import sqlite3
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
@@ -17,8 +16,11 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from langgraph_reflexion import ModelError
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
 from langgraph_reflexion.cli.interrupts import begin_work
+from langgraph_reflexion.nodes.calling import start_thread
+from langgraph_reflexion.nodes.models.choice import model_named
 
 T = TypeVar("T")
 
@@ -41,22 +43,12 @@ def make_model(
     if base_url is not None and not os.environ.get("OPENAI_API_KEY"):
         settings["api_key"] = "not-needed"
     try:
-        if provider == "openai":
-            from langchain_openai import ChatOpenAI
-
-            return ChatOpenAI(model=model, **settings)
-        from langchain.chat_models import init_chat_model
-
-        made: BaseChatModel = init_chat_model(name, **settings)
-        return made
-    except ImportError as error:
-        raise WrongUse(f"{option} {name}: `pip install langchain langchain-{provider}` first ({error})") from error
-    except Exception as error:  # each provider raises exceptions of its own
+        return model_named(name, **settings)
+    except ModelError as error:
         if "OPENAI_API_KEY" in str(error):
-            raise WrongUse(
-                f"{name} needs a key: set OPENAI_API_KEY, or name a server of your own by {address}"
-            ) from error
-        raise WrongUse(f"{option} {name}: {summarize(error)}") from error
+            text = f"{name} needs a key: set OPENAI_API_KEY, or name a server of your own by {address}"
+            raise WrongUse(text) from error
+        raise WrongUse(f"{option}: {summarize(error)}") from error
 
 
 def load_object(option: str, place: str, example: str) -> Any:
@@ -128,17 +120,7 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Call the function in its own daemon thread."""
-        future: Future[T] = Future()
-
-        def work() -> None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(fn(*args, **kwargs))
-                except BaseException as error:  # noqa: BLE001 — carried to whoever waits for it
-                    future.set_exception(error)
-
-        threading.Thread(target=work, daemon=True).start()
-        return future
+        return start_thread(lambda: fn(*args, **kwargs))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Return at once: daemon threads end with the process."""

@@ -25,9 +25,17 @@ if TYPE_CHECKING:
         lock_folder,
     )
     from langgraph_reflexion.evals.report import draw_curves, write_report
-    from langgraph_reflexion.evals.setups import SETUPS, Setup, find_setups
     from langgraph_reflexion.evals.student import Student, make_student
-    from langgraph_reflexion.evals.tasks import SHIPPED, Passage, Task, TaskError, load_tasks
+    from langgraph_reflexion.evals.tasks import (
+        SETUPS,
+        SHIPPED,
+        Passage,
+        Setup,
+        Task,
+        TaskError,
+        find_setups,
+        load_tasks,
+    )
     from langgraph_reflexion.evals.workers import search_tools
 
 __all__ = [
@@ -66,31 +74,14 @@ __all__ = [
     "write_report",
 ]
 
-_MODULES = {
-    "experiment": ("Experiment", "Pace", "PacedModel", "describe_model", "run_experiment"),
-    "figures": (
-        "Difference",
-        "Row",
-        "compare_results",
-        "compare_with_baselines",
-        "format_difference",
-        "format_table",
-        "make_rows",
-    ),
-    "grading": ("check_for",),
-    "ledger": ("LedgerError", "Result", "Trial", "load_plan", "load_results", "load_times", "lock_folder"),
-    "report": ("draw_curves", "write_report"),
-    "setups": ("SETUPS", "Setup", "find_setups"),
-    "student": ("Student", "make_student"),
-    "tasks": ("SHIPPED", "Passage", "Task", "TaskError", "load_tasks"),
-    "workers": ("search_tools",),
-}
-"""Where each public name is defined."""
+_MODULES = ("ledger", "tasks", "figures", "student", "grading", "report", "workers", "experiment")
+"""Where the public names are defined. Each module imports only modules before it."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, because comparing two experiments needs no model."""
-    module = next((module for module, names in _MODULES.items() if name in names), None)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals().setdefault(name, getattr(import_module(f"langgraph_reflexion.evals.{module}"), name))
+    for module in _MODULES if name in __all__ else ():
+        found = import_module(f"langgraph_reflexion.evals.{module}")
+        if hasattr(found, name):
+            return globals().setdefault(name, getattr(found, name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

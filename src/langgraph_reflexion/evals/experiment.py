@@ -20,11 +20,18 @@ from typing_extensions import override
 
 from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for, kind_of
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing, Trial
-from langgraph_reflexion.evals.setups import Setup
+from langgraph_reflexion.evals.ledger import (
+    Ledger,
+    LedgerError,
+    Result,
+    Results,
+    Timing,
+    Transcript,
+    Trial,
+    transcript_file,
+)
 from langgraph_reflexion.evals.student import SIMULATED, Student
-from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
-from langgraph_reflexion.evals.transcripts import Transcript, transcript_file
+from langgraph_reflexion.evals.tasks import ContextChoice, Setup, Task, TaskContext
 from langgraph_reflexion.evals.workers import Protocol, cot_worker, react_worker, search_tools
 from langgraph_reflexion.testing import RoleModel, ScriptedModel
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from langgraph_reflexion.evals.figures import format_table, make_rows
-from langgraph_reflexion.evals.ledger import Result
+from langgraph_reflexion.evals.ledger import Result, load_calls, transcript_file
 from langgraph_reflexion.evals.tasks import Task
-from langgraph_reflexion.evals.transcripts import load_calls, transcript_file
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #27272a }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from langgraph_reflexion.testing.embeddings import WordEmbeddings
 from langgraph_reflexion.testing.models import (
     RoleModel,
     ScriptedModel,
     TextOnlyRoleModel,
     TextOnlyScriptedModel,
+    WordEmbeddings,
 )
 from langgraph_reflexion.testing.script import Question, ScriptExhausted, ask, call, calls, reflection, replan, say
 
