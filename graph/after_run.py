@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from langgraph_reflexion.context import UTC_NOW, Limits, MemoryPolicy
+from langgraph_reflexion.driver import accepts
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.auditors import TURNS, AfterRun, AuditSettings
 from langgraph_reflexion.graph.parts import must_be
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
-from langgraph_reflexion.nodes.calling import accepts
 from langgraph_reflexion.prompts import Prompts
 
 

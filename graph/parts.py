@@ -13,11 +13,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.driver import accepts, is_async
 from langgraph_reflexion.memory import store_hint
 from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.calling import accepts, is_async
 from langgraph_reflexion.nodes.models.choice import (
     Model,
     bound_names,

@@ -14,9 +14,8 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy, field_of
-from langgraph_reflexion.driver import Wait, Waits
+from langgraph_reflexion.driver import Wait, Waits, within
 from langgraph_reflexion.memory import Foreign, Indexes, LessonBook, label, resolve_namespace
-from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.host import conf, runtime_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
 from langgraph_reflexion.state import State, shown_in, task_in

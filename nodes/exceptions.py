@@ -17,7 +17,7 @@ from langchain_core.exceptions import (
 )
 from pydantic import ValidationError
 
-from langgraph_reflexion.nodes.calling import OutOfTimeError
+from langgraph_reflexion.driver import OutOfTimeError
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import ErrorClass
 

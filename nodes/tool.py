@@ -12,10 +12,9 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from langgraph_reflexion.driver import Wait, Waits
+from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
 from langgraph_reflexion.nodes.actor import View
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.calling import NeedsAsyncError, pause
 from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.asking import Meter, raise_control_flow

@@ -18,9 +18,10 @@ from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 
-from langgraph_reflexion.driver import Wait, Waits
-from langgraph_reflexion.nodes.calling import (
+from langgraph_reflexion.driver import (
     NeedsAsyncError,
+    Wait,
+    Waits,
     accepts,
     call_function,
     in_thread,

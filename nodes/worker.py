@@ -20,13 +20,14 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from langgraph_reflexion.context import field_of
-from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.nodes.calling import (
+from langgraph_reflexion.driver import (
     INJECTED,
     NeedsAsyncError,
+    Waits,
     accepts,
     await_result,
     call_function,
+    either,
     in_thread,
     is_async,
     sync_result,

@@ -15,7 +15,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langgraph_reflexion.driver import Wait, Waits, either
+from langgraph_reflexion.driver import Wait, Waits, either, in_thread, is_async, start_thread
 from langgraph_reflexion.memory import ErrorNotebook, Foreign, LessonBook
 from langgraph_reflexion.nodes.agent_memory import foreign_texts
 from langgraph_reflexion.nodes.auditing.evidence import (
@@ -28,7 +28,6 @@ from langgraph_reflexion.nodes.auditing.evidence import (
     read_report,
     tools_called,
 )
-from langgraph_reflexion.nodes.calling import in_thread, is_async, start_thread
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.asking import call_silently, raise_control_flow
 from langgraph_reflexion.prompts import Prompts

@@ -15,8 +15,7 @@ from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 
-from langgraph_reflexion.driver import Wait, Waits
-from langgraph_reflexion.nodes.calling import pause, within
+from langgraph_reflexion.driver import Wait, Waits, pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent
 from langgraph_reflexion.nodes.models.choice import Model

@@ -18,9 +18,8 @@ from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.tools import BaseTool
 
 from langgraph_reflexion.context import Context, field_of
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, accepts, call_function
 from langgraph_reflexion.errors import ModelError
-from langgraph_reflexion.nodes.calling import accepts, call_function
 from langgraph_reflexion.nodes.host import runtime_of
 
 

@@ -23,9 +23,8 @@ from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.driver import Wait, Waits
+from langgraph_reflexion.driver import INJECTED, Wait, Waits, accepts, in_thread, is_async
 from langgraph_reflexion.memory import record_text
-from langgraph_reflexion.nodes.calling import INJECTED, accepts, in_thread, is_async
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson, Reflection

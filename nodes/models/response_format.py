@@ -15,8 +15,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.calling import within
+from langgraph_reflexion.driver import Waits, within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, ask, metered, quiet, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas, rebuilt

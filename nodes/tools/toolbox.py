@@ -15,8 +15,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolRuntime
 from langgraph.types import Command
 
-from langgraph_reflexion.driver import Wait
-from langgraph_reflexion.nodes.calling import within
+from langgraph_reflexion.driver import Wait, within
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.choice import tool_name
 from langgraph_reflexion.nodes.tools.arguments import Arguments

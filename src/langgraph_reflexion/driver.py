@@ -1,13 +1,20 @@
-"""Write waiting code once, and run it sync or async.
+"""Wait for code that is not ours, sync or async: a model, a tool, a store, a caller's function.
 
-Code that waits for a model, a tool, a store or a caller's function is a generator. It yields a `Wait`, which holds a
-sync and an async function for one result, and receives that result from the `yield`. `run_sync` and `run_async` drive
-it. An exception is raised at the `yield`, where the generator can handle it.
+Code that waits is written once, as a generator. It yields a `Wait`, which holds a sync and an async function for one
+result, and receives that result from the `yield`. `run_sync` and `run_async` drive it. An exception is raised at the
+`yield`, where the generator can handle it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+import asyncio
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Generator
+from concurrent import futures
+from concurrent.futures import Future
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, ParamSpec, TypeVar
@@ -15,6 +22,12 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 Y = TypeVar("Y")
+
+LONGEST = 1e8
+"""The longest timeout in seconds, some years. `threading` and `asyncio` refuse more."""
+
+INJECTED = frozenset({"config", "runtime", "store", "writer", "previous"})
+"""Arguments that LangGraph injects if a function has a parameter of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +77,137 @@ async def run_async(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[A
     except StopIteration as done:
         value: T = done.value
         return value
+
+
+class OutOfTimeError(TimeoutError):
+    """Our own time limit was reached. The call may still be running."""
+
+
+class NeedsAsyncError(RuntimeError):
+    """`invoke` reached an async function of the caller. Only the caller can fix that."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is async: use `ainvoke` or `astream`")
+
+
+def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
+    """Wait for a caller's function, sync or async, or one that returns an awaitable.
+
+    `what` names an async function in the error that `invoke` raises.
+    """
+
+    def refuse() -> Any:
+        raise NeedsAsyncError(what)
+
+    if is_async(function):
+        return Wait(refuse, lambda: function(*args))
+    called = in_thread(lambda: function(*args))
+    return Wait(lambda: sync_result(what, called.sync()), lambda: await_result(called.later()))
+
+
+def in_thread(function: Callable[[], Any], *, own: bool = False) -> Wait:
+    """Wait for a sync function: directly, or under `ainvoke` in a thread of the loop's pool, or in its `own` thread.
+
+    The loop's pool is small, so a function that may wait for long needs its own thread.
+    """
+
+    def guarded() -> Any:
+        try:
+            return function()
+        except StopIteration as error:  # a future cannot carry it, and its caller would wait forever
+            raise RuntimeError(f"StopIteration: {error}") from error
+
+    if own:
+        return Wait(function, lambda: asyncio.wrap_future(start_thread(guarded)))
+    return Wait(function, lambda: asyncio.to_thread(guarded))
+
+
+def start_thread(function: Callable[[], T]) -> Future[T]:
+    """Run a function in its own daemon thread, so that the process can exit even if it hangs."""
+    future: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result: Any = context.run(function)
+        except BaseException as error:  # noqa: BLE001 — passed on through the future
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def within(seconds: float | None, sync: Callable[[], Any], later: Callable[[], Awaitable[Any]]) -> Wait:
+    """Wait at most `seconds`, then raise `OutOfTimeError`. A sync call keeps running in its thread."""
+    if seconds is None:
+        return Wait(sync, later)
+    seconds = max(0.0, min(seconds, LONGEST))
+    return Wait(lambda: _sync_within(seconds, sync), lambda: _async_within(seconds, later))
+
+
+def _sync_within(seconds: float, sync: Callable[[], Any]) -> Any:
+    work = start_thread(sync)
+    if not futures.wait([work], timeout=seconds).done:
+        raise _out_of_time(seconds)
+    return work.result()
+
+
+async def _async_within(seconds: float, later: Callable[[], Awaitable[Any]]) -> Any:
+    work = asyncio.ensure_future(later())
+    try:
+        done, _ = await asyncio.wait({work}, timeout=seconds)
+    except asyncio.CancelledError:
+        work.cancel()
+        raise
+    if not done:
+        work.cancel()
+        raise _out_of_time(seconds)
+    return work.result()
+
+
+def _out_of_time(seconds: float) -> OutOfTimeError:
+    return OutOfTimeError(f"no result after {round(seconds, 3):g} s; it may still be running")
+
+
+def pause(seconds: float) -> Wait:
+    """Sleep for `seconds`."""
+    return Wait(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling it returns an awaitable."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def accepts(function: Callable[..., Any], *given: Any, besides: Collection[str] = ()) -> bool:
+    """Whether it can be called with these arguments, and by name with those of `besides` that it has.
+
+    A builtin without a signature counts as callable.
+    """
+    try:
+        signature = inspect.signature(function)
+        signature.bind(*given, **{name: None for name in besides if name in signature.parameters})
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def sync_result(what: str, result: Any) -> Any:
+    """Return the result of a function under `invoke`. An awaitable is refused."""
+    if not inspect.isawaitable(result):
+        return result
+    if hasattr(result, "close"):  # a coroutine that nobody awaits would warn
+        result.close()
+    raise NeedsAsyncError(what)
+
+
+async def await_result(called: Awaitable[Any]) -> Any:
+    """Return the result of a function under `ainvoke`, even if it is a lambda around an async function."""
+    result = await called
+    return await result if inspect.isawaitable(result) else result

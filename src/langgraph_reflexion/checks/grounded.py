@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from langgraph_reflexion.checks.check import Check, text_of
-from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.calling import in_thread
+from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.tokens import STOP_WORDS, stem, word_set
 

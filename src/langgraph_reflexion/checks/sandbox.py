@@ -24,8 +24,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.nodes.calling import in_thread
+from langgraph_reflexion.driver import Waits, either, in_thread
 
 logger = logging.getLogger(__name__)
 

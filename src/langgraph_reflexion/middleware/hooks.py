@@ -37,7 +37,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from langgraph_reflexion.context import Limits, MemoryPolicy, aware
-from langgraph_reflexion.driver import Waits, run_async, run_sync
+from langgraph_reflexion.driver import Waits, run_async, run_sync, within
 from langgraph_reflexion.graph.agent import AGENT
 from langgraph_reflexion.graph.parts import Parts, check_settings, model_for, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
@@ -61,7 +61,6 @@ from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.calling import within
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import end_message, finish

@@ -7,7 +7,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from langgraph_reflexion.nodes.calling import OutOfTimeError, in_thread, start_thread, within
+from langgraph_reflexion.driver import OutOfTimeError, in_thread, start_thread, within
 
 
 def test_no_call_waits_for_another_to_end():
