@@ -27,7 +27,6 @@ from langgraph_reflexion.graph.layout import (
     Branch,
     allow_our_types,
     as_agent,
-    bound,
     build_graph,
     shapes_of,
     with_messages,
@@ -54,6 +53,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
+from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Reader
@@ -62,7 +62,6 @@ from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
-from langgraph_reflexion.nodes.step import Step
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
@@ -245,7 +244,6 @@ def _compile(
     actor, tools, evaluator, memory = parts.actor, parts.tools, parts.evaluator, parts.memory
     after_run = learn.audits.begin if learn is not None and not waits else None
     routes = Routes(budget, tools)
-    given = partial(bound, store)
     observing = (tools, budget, actor.prompts)
     on_error = partial(emit_outcome_of_error, evaluator, budget)
     # Nodes that these settings can never reach are left out of the graph and its drawing.
@@ -253,19 +251,19 @@ def _compile(
     reflects = budget.limits.max_reflections > 0
     unreachable = {*(() if asks else ("ask",)), *(() if reflects else ("reflect", "remember"))}
     nodes: Sequence[Step] = (
-        Step("begin", given(begin, actor, memory, budget)),
-        Step("recall", given(recall, memory, tools, budget)),
-        Step("decide", given(decide, actor, tools, budget)),
-        Step("tool", given(run_tool, tools, evaluator, actor.view, budget)),
-        Step("observe", given(observe_and_self_check, parts.reflector, actor, *observing))
+        Step("begin", begin, actor, memory, budget),
+        Step("recall", recall, memory, tools, budget),
+        Step("decide", decide, actor, tools, budget),
+        Step("tool", run_tool, tools, evaluator, actor.view, budget),
+        Step("observe", observe_and_self_check, parts.reflector, actor, *observing)
         if looks_back
-        else Step("observe", given(observe, *observing)),
-        Step("ask", given(ask, actor.protocol, tools, budget)),
-        Step("check", given(check, evaluator, actor, budget)),
-        Step("reflect", given(reflect, parts.reflector, actor, tools, memory, budget)),
-        Step("remember", given(remember, memory, evaluator, tools, budget)),
-        Step("wrap_up", given(wrap_up, parts.fallback, actor, budget)),
-        Step("finish", given(finish, actor, tools, evaluator, memory, budget, after_run)),
+        else Step("observe", observe, *observing),
+        Step("ask", ask, actor.protocol, tools, budget),
+        Step("check", check, evaluator, actor, budget),
+        Step("reflect", reflect, parts.reflector, actor, tools, memory, budget),
+        Step("remember", remember, memory, evaluator, tools, budget),
+        Step("wrap_up", wrap_up, parts.fallback, actor, budget),
+        Step("finish", finish, actor, tools, evaluator, memory, budget, after_run),
     )
     edges = (
         (START, "begin"),
@@ -276,9 +274,8 @@ def _compile(
         *(() if _checks(parts) else (("check", "finish"),)),
     )
     reached = [node for node in nodes if node.name not in unreachable]
-    graph = build_graph(
-        shapes_of(state_schema, evaluator.form), context_schema, reached, edges, _branches(routes, parts), on_error
-    )
+    shapes, branches = shapes_of(state_schema, evaluator.form), _branches(routes, parts)
+    graph = build_graph(shapes, context_schema, reached, edges, branches, store, on_error)
     if learn is not None and waits:
         graph.add_node("learn", learn)
         graph.add_edge("learn", END)

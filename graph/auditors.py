@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, get_args
 
 from langchain_core.messages import AnyMessage
@@ -27,8 +26,7 @@ from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_er
 from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of, fault_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.begin import run_id
-from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.step import Step
+from langgraph_reflexion.nodes.host import Step, emit
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
 from langgraph_reflexion.state import read_channels, start_of_run
@@ -259,10 +257,10 @@ def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig],
         )
         deadline = limits.deadline or DEADLINE
         auditor = Auditor(agent, settings.prompts, limits.max_steps, deadline, books, uses_context)
-        graph.add_node(name, Step(name, partial(audit, auditor)))
+        graph.add_node(name, Step(name, audit, auditor))
         graph.add_edge(START, name)
         graph.add_edge(name, "conclude")
-    graph.add_node("conclude", Step("conclude", partial(conclude, settings.on_done)))
+    graph.add_node("conclude", Step("conclude", conclude, settings.on_done))
     graph.add_edge("conclude", END)
     return graph.compile(name="after_run")
 

@@ -17,9 +17,8 @@ from langgraph_reflexion.driver import Waits, accepts, either
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.graph.parts import check_settings
 from langgraph_reflexion.nodes.agent_memory import AgentMemory
-from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.host import Step, runtime_of
 from langgraph_reflexion.nodes.models.choice import model_named
-from langgraph_reflexion.nodes.step import Step
 
 
 class DistillInput(TypedDict, total=False):

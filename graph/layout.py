@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
-from functools import partial
 from typing import (
     Annotated,
     Any,
@@ -36,9 +35,8 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel, Field, create_model
 from typing_extensions import TypedDict
 
-from langgraph_reflexion.nodes.host import with_store
+from langgraph_reflexion.nodes.host import Route, Step
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
-from langgraph_reflexion.nodes.step import Route, Step
 from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
 from langgraph_reflexion.state import HELD, Channels, Input, Named, Output, Recalled, RouteChannels
 
@@ -119,9 +117,10 @@ def build_graph(
     nodes: Sequence[Step],
     edges: Sequence[tuple[str, str]],
     branches: Sequence[Branch],
+    store: BaseStore | None,
     on_error: Callable[[RunnableConfig, Exception], None],
 ) -> StateGraph[Any, Any, Any, Any]:
-    """The graph before it is compiled. `on_error` is called with an exception that ends a run.
+    """The graph before it is compiled. Each node gets the agent's store, and `on_error` an exception that ends a run.
 
     Edges from or to a missing node are left out.
     """
@@ -132,7 +131,7 @@ def build_graph(
         output_schema=cast("Any", shapes.output),
     )
     for node in nodes:
-        node.on_error = on_error
+        node.store, node.on_error = store, on_error
         graph.add_node(cast("str", node.name), node)
     there = {START, END, *graph.nodes}
     for source, target in edges:
@@ -144,13 +143,6 @@ def build_graph(
             named = Route(f"after_{source}", route, labels, shapes.crossing)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     return graph
-
-
-def bound(store: BaseStore | None, function: Callable[..., Any], *parts: Any) -> Callable[[Any, RunnableConfig], Any]:
-    """A node as a function of state and config, with its parts. The caller's code in it sees the agent's store."""
-    if store is None:
-        return partial(function, *parts)
-    return lambda state, config: function(*parts, state, with_store(config, store))
 
 
 def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:

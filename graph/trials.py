@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
-from langgraph_reflexion.graph.layout import Branch, allow_our_types, as_agent, bound, build_graph, shapes_of
+from langgraph_reflexion.graph.layout import Branch, allow_our_types, as_agent, build_graph, shapes_of
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
@@ -33,12 +33,12 @@ from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
+from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, Model, Only
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import recall
 from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
-from langgraph_reflexion.nodes.step import Step
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named
 from langgraph_reflexion.nodes.worker import worker_of
@@ -155,19 +155,18 @@ def _compile(
     start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
     in_place = bool(evaluator.checks) and all(check.in_place for check in evaluator.checks)
     routes = Routes(budget, parts.tools, "attempt", start, after_reflection, in_place, only_unexplained)
-    given = partial(bound, store)
     on_error = partial(emit_outcome_of_error, evaluator, budget)
     nodes = (
-        Step("begin", given(begin, actor, memory, budget)),
-        *((Step("recall", given(recall, memory, tools, budget)),) if remembers else ()),
-        Step("attempt", given(attempt_and_check, trial, evaluator, actor, budget))
+        Step("begin", begin, actor, memory, budget),
+        *((Step("recall", recall, memory, tools, budget),) if remembers else ()),
+        Step("attempt", attempt_and_check, trial, evaluator, actor, budget)
         if in_place
-        else Step("attempt", given(attempt_node, trial, actor, budget)),
-        Step("check", given(check, evaluator, actor, budget)),
-        Step("reflect", given(reflect, parts.reflector, actor, tools, memory, budget)),
-        *((Step("remember", given(remember, memory, evaluator, tools, budget)),) if remembers else ()),
-        Step("wrap_up", given(wrap_up, parts.fallback, actor, budget)),
-        Step("finish", given(finish, actor, tools, evaluator, memory, budget, None)),
+        else Step("attempt", attempt_node, trial, actor, budget),
+        Step("check", check, evaluator, actor, budget),
+        Step("reflect", reflect, parts.reflector, actor, tools, memory, budget),
+        *((Step("remember", remember, memory, evaluator, tools, budget),) if remembers else ()),
+        Step("wrap_up", wrap_up, parts.fallback, actor, budget),
+        Step("finish", finish, actor, tools, evaluator, memory, budget, None),
     )
     edges = (
         (START, "begin"),
@@ -197,7 +196,7 @@ def _compile(
         ),
         ("reflect", routes.after_reflect, {after_reflection: "lesson, plan", "wrap_up": "nothing to change"}),
     ]
-    graph = build_graph(shapes_of(None, None), context_schema, nodes, edges, branches, on_error)
+    graph = build_graph(shapes_of(None, None), context_schema, nodes, edges, branches, store, on_error)
     compiled = graph.compile(checkpointer=allow_our_types(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:

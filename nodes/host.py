@@ -1,25 +1,112 @@
-"""What a node knows about the graph that runs it. The only file that uses LangGraph's configuration keys."""
+"""How LangGraph runs a node, and what the node knows about the graph that runs it.
+
+`Step` and `Route` are the small `Runnable` behind every node and conditional edge. LangGraph would send a plain `def`
+through a thread pool under `ainvoke`; they call it directly, and differ only in how they wait. Only this file uses
+LangGraph's configuration keys.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any, cast
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph import errors
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
+from langgraph_reflexion.driver import run_async, run_sync
 from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.schemas import Attempt, Failure
+from langgraph_reflexion.state import read_channels, write_channels
 
 USAGE = ("input", "output", "total", "calls")
 """Names of token and call counts in an event."""
+STEPS_OF_A_RUN = 25
+"""Remaining steps if nothing is running yet: more than any route needs."""
+
+
+class Step(Runnable[Any, Any]):
+    """A node: a function of its parts, the state and the config that returns an update, or a generator that waits."""
+
+    store: BaseStore | None = None
+    """The agent's store, which the caller's code in the node gets if the graph above has none."""
+    on_error: Callable[[RunnableConfig, Exception], None] | None = None
+    """Called with an exception that ends the run, before it is raised."""
+
+    def __init__(self, name: str, function: Callable[..., Any], *parts: Any) -> None:
+        self.name = name
+        self.function = partial(function, *parts)
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The sync function, under the same name as on LangGraph's own nodes."""
+        return self.invoke
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        config = self._with_store(config or {})
+        try:
+            update = self.function(read_channels(input), config)
+            return write_channels(run_sync(update) if isinstance(update, Generator) else update)
+        except Exception as error:
+            self._report(config, error)
+            raise
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        config = self._with_store(config or {})
+        try:
+            update = self.function(read_channels(input), config)
+            return write_channels(await run_async(update) if isinstance(update, Generator) else update)
+        except Exception as error:
+            self._report(config, error)
+            raise
+
+    def _with_store(self, config: RunnableConfig) -> RunnableConfig:
+        runtime = runtime_of(config)
+        if self.store is None or runtime.store is not None:
+            return config
+        inside = {**conf(config), "__pregel_runtime": replace(runtime, store=self.store)}
+        return cast("RunnableConfig", {**config, "configurable": inside})
+
+    def _report(self, config: RunnableConfig, error: Exception) -> None:
+        if self.on_error is not None and not isinstance(error, errors.GraphBubbleUp):
+            self.on_error(config, error)
+
+
+class Route(Runnable[Any, Any]):
+    """A conditional edge: a pure function of the few fields that `reads` names.
+
+    It returns the label of the next node, because LangGraph draws what a route returns.
+    """
+
+    def __init__(self, name: str, choose: Callable[[Any], Any], labels: Mapping[str, str], reads: type) -> None:
+        self.name = name
+        self.choose = choose
+        self.labels = labels
+        # LangGraph reads here which fields a route needs. Without it, every route would get the whole state.
+        self.__annotations__ = {"state": reads}
+
+    def __call__(self, state: Any) -> Any:
+        return self.invoke(state)
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        state = read_channels(input)
+        if "tally" not in state:
+            raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
+        if "__pregel_scratchpad" not in conf(config or {}):
+            # Nothing runs: `update_state` calls the routes too. The remaining steps are those of the next run.
+            state["remaining_steps"] = STEPS_OF_A_RUN
+        chosen = self.choose(state)
+        return self.labels[chosen] if isinstance(chosen, str) else chosen
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return self.invoke(input, config)
 
 
 def conf(config: RunnableConfig) -> dict[str, Any]:
@@ -30,15 +117,6 @@ def conf(config: RunnableConfig) -> dict[str, Any]:
 def runtime_of(config: RunnableConfig) -> Runtime[Any]:
     """The run's context, store and stream."""
     return cast("Runtime[Any] | None", conf(config).get("__pregel_runtime")) or Runtime()
-
-
-def with_store(config: RunnableConfig, store: BaseStore | None) -> RunnableConfig:
-    """The same config, with this store if the graph above has none."""
-    runtime = runtime_of(config)
-    if store is None or runtime.store is not None:
-        return config
-    inside = {**conf(config), "__pregel_runtime": replace(runtime, store=store)}
-    return cast("RunnableConfig", {**config, "configurable": inside})
 
 
 def silent(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
@@ -124,11 +202,6 @@ def _default_recursion_limit() -> int:
             "give one in the run's config, or install another version of langgraph"
         ) from error
     return DEFAULT_RECURSION_LIMIT
-
-
-def is_running(config: RunnableConfig) -> bool:
-    """Whether a run is in progress. `update_state` calls the routes too, without running anything."""
-    return "__pregel_scratchpad" in conf(config)
 
 
 def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:
