@@ -12,7 +12,7 @@ from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.auditors import TURNS, AfterRun, AuditSettings
 from langgraph_reflexion.graph.parts import must_be
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.nodes.agent_memory import AgentMemory
+from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 
 

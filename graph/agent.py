@@ -44,14 +44,12 @@ from langgraph_reflexion.graph.parts import (
     warn_of_unused_score,
 )
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.nodes.actor import Actor, View
-from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.ask import ask, can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.decide import decide
+from langgraph_reflexion.nodes.decide import Actor, decide
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, plain
@@ -59,7 +57,7 @@ from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Reader
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.recall import recall
+from langgraph_reflexion.nodes.recall import AgentMemory, recall
 from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tool import run_tool
@@ -68,7 +66,7 @@ from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_chec
 from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision
-from langgraph_reflexion.state import State
+from langgraph_reflexion.state import State, View
 
 if TYPE_CHECKING:
     from langgraph._internal._typing import StateLike

@@ -21,12 +21,12 @@ from langgraph_reflexion.driver import Wait, Waits, run_async, run_sync
 from langgraph_reflexion.graph.background import Audit, Background
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of, fault_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.begin import run_id
 from langgraph_reflexion.nodes.host import Step, emit
+from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
 from langgraph_reflexion.state import read_channels, start_of_run

@@ -15,9 +15,8 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.driver import accepts, is_async
 from langgraph_reflexion.memory import store_hint
-from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.models.choice import (
     Model,
     bound_names,
@@ -27,6 +26,7 @@ from langgraph_reflexion.nodes.models.choice import (
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Reader
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflect import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator

@@ -25,18 +25,17 @@ from langgraph_reflexion.graph.parts import (
     warn_of_unused_score,
 )
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial, attempt_and_check
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
+from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, Model, Only
 from langgraph_reflexion.nodes.models.protocols import Native
-from langgraph_reflexion.nodes.recall import recall
+from langgraph_reflexion.nodes.recall import AgentMemory, recall
 from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of

@@ -12,9 +12,9 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, pause
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget, new_failure, tokens_in
 from langgraph_reflexion.nodes.check import check
+from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import (
     as_sentence,
     describe,

@@ -9,11 +9,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.budget import Budget, new_tally
+from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import conf, emit_failure, has_parent, runtime_of
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_paired, paired
+from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import BLANK, HELD, About, FailureTurn, State, Update, task_of
 

@@ -10,8 +10,8 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.actor import Actor
 from langgraph_reflexion.nodes.budget import Budget, new_failure
+from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn

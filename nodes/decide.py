@@ -1,35 +1,82 @@
-"""Decide: ask the model for one decision, and again in the same step while it is invalid."""
+"""Decide: build the prompt, ask the model for one decision, and again in the same step while it is invalid."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import fingerprint
-from langgraph_reflexion.nodes.actor import Actor, Repair, ask_for_decision
 from langgraph_reflexion.nodes.budget import Budget, new_failure
-from langgraph_reflexion.nodes.exceptions import as_sentence, describe
+from langgraph_reflexion.nodes.exceptions import as_sentence, describe, lacks_tools, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step
-from langgraph_reflexion.nodes.models.asking import Reply, add_spent, cut_off, refusal_in
+from langgraph_reflexion.nodes.models.asking import Reply, add_spent, ask, cut_off, raise_control_flow, refusal_in
+from langgraph_reflexion.nodes.models.choice import Choice, Model
 from langgraph_reflexion.nodes.models.decision_json import Invalid
-from langgraph_reflexion.nodes.models.prompt import with_failure_turn
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native, written_call
-from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, with_ids
+from langgraph_reflexion.nodes.models.prompt import (
+    Instructions,
+    at_start,
+    insert_failure_turns,
+    under_system,
+    with_failure_turn,
+)
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, ModelProtocol, Native, written_call
+from langgraph_reflexion.nodes.models.streaming import ask_for_object
+from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, shortened, with_ids
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision, Failure
-from langgraph_reflexion.state import State, Update, Waiting, last_id, last_turn
+from langgraph_reflexion.state import State, Update, View, Waiting, last_id, last_turn
 
 logger = logging.getLogger(__name__)
 
 LONGEST_NAME = 200
 """Characters of an unknown tool's name that are quoted."""
 REPLAN_NOTED = "Noted. Continue with the new plan."
+
+
+@dataclass(frozen=True)
+class Actor:
+    """The model that decides, and everything that shapes its prompt."""
+
+    choice: Choice
+    protocol: ModelProtocol
+    prompts: Prompts
+    instructions: Instructions = field(default_factory=lambda: Instructions(None))
+    view: View = field(default_factory=lambda: View(None))
+    name: str | None = None
+    """The caller's name for the agent, which its messages carry."""
+    hold_answers: bool = False
+    """Whether an answer is streamed only after it is accepted."""
+    raises_faults: bool = False
+    """Whether a model error is raised to the caller of the model, instead of ending the run with an outcome."""
+
+    def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
+        """The agent's model without tools, for everything except decisions."""
+        _, model = yield from self.choice.chosen(lambda: self.view.select(state), config)
+        return model
+
+    def instructed(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
+        """The conversation under the caller's instructions."""
+        return (
+            yield from self.instructions.around(
+                conversation, lambda: self.view.select({**state, "messages": conversation}), config
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Repair:
+    """An invalid reply of this step and what is wrong with it. Only the retry sees them."""
+
+    shown: list[AnyMessage]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -50,7 +97,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
     spent, failures, repair = [0, 0, 0, 0], list[Failure](), None
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):
-        prompt, reply = yield from ask_for_decision(actor, budget, state, config, model, repair)
+        prompt, reply = yield from _ask(actor, budget, state, config, model, repair)
         if isinstance(reply, Exception):
             return _model_error(budget, state, reply, spent, failures)
         reply = reply._replace(spent=budget.cost(prompt, reply))
@@ -81,6 +128,63 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
         "tally": budget.tally(state, spent=spent, steps=1),
         "progress": {"node": "decide", "failure": failures[-1].signal},
     }
+
+
+def _ask(
+    actor: Actor, budget: Budget, state: State, config: RunnableConfig, model: Model, repair: Repair | None
+) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
+    """The prompt and the reply. A prompt that is too long for the model is shortened once.
+
+    If the model cannot be called, its exception is returned. Errors that only a person can fix are raised: a wrong
+    setting, a script without replies, and an exception in the caller's prompt function.
+    """
+    native = isinstance(actor.protocol, Native)
+    ask_model: Callable[..., Waits[Reply]] = ask if native or not actor.protocol.rules else ask_for_object
+    if actor.hold_answers:
+        ask_model = partial(ask, aside="decide")
+    harder = False
+    while True:
+        prompt = yield from _prompt(actor, budget, state, config, repair, harder=harder)
+        try:
+            return prompt, (
+                yield from ask_model(
+                    model, prompt, config, seconds=budget.left(state), retries=budget.limits.model_retries
+                )
+            )
+        except Exception as fault:
+            raise_control_flow(fault)
+            kind = model_fault(fault)
+            if kind == "overflow" and not harder:
+                harder = True
+            elif (
+                kind == "setting"
+                or isinstance(fault, AssertionError)  # a scripted model has no replies left: the test must see it
+                or (actor.raises_faults and budget.overspent(state) is None)
+            ):
+                if native and lacks_tools(fault):
+                    fault.add_note("A model that cannot call tools needs protocol='json'.")
+                raise
+            else:
+                return prompt, fault
+
+
+def _prompt(
+    actor: Actor, budget: Budget, state: State, config: RunnableConfig, repair: Repair | None, *, harder: bool
+) -> Waits[list[AnyMessage]]:
+    """One system message, the conversation with a message for each failure in its place, and a hint at the end."""
+    conversation, most = paired(state["messages"]), budget.limits.history_tokens
+    if harder:
+        conversation = shortened(conversation, (most or 0) // 2, harder=True)
+    elif most is not None:
+        conversation = shortened(conversation, most)
+    prompt = yield from actor.instructed(state, conversation, config)
+    prompt = insert_failure_turns(prompt, state, actor.prompts)
+    prompt = under_system(prompt, actor.protocol.rules, at_start(state["recalled"], actor.prompts))
+    if repair is not None:
+        prompt = [*prompt, *repair.shown, HumanMessage(repair.text)]
+    if state["hint"]:
+        prompt = [*prompt, HumanMessage(state["hint"])]
+    return actor.protocol.to_prompt(prompt)
 
 
 def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:

@@ -19,15 +19,14 @@ from langgraph.types import Command
 from pydantic_core import to_jsonable_python as as_data
 
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort
 from langgraph_reflexion.nodes.ask import question_call
 from langgraph_reflexion.nodes.budget import Budget, usage_of
+from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, emit_attempt, streams_tokens, values_now
 from langgraph_reflexion.nodes.models.asking import withheld
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired
-from langgraph_reflexion.nodes.recall import has_failed
+from langgraph_reflexion.nodes.recall import AgentMemory, best_effort, has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, together

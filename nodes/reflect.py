@@ -15,10 +15,9 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import Selection, concrete, likeness, replaces_reflection, screen
-from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory, foreign_in
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
@@ -27,8 +26,9 @@ from langgraph_reflexion.nodes.models.prompt import failure_number, is_shown, sh
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.observe import to_block
-from langgraph_reflexion.nodes.recall import choose_shown, find_lessons, has_failed
+from langgraph_reflexion.nodes.recall import AgentMemory, choose_shown, find_lessons, has_failed
 from langgraph_reflexion.nodes.reflection_reply import ReadReflection, read_freely, read_reflection, reply_schema
+from langgraph_reflexion.nodes.remember import foreign_in
 from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, topic_for
-from langgraph_reflexion.nodes.agent_memory import AgentMemory, best_effort, foreign_in
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.models.prompt import failure_number
+from langgraph_reflexion.nodes.recall import AgentMemory, best_effort
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, shown_in, task_in
+from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
 
@@ -237,3 +238,29 @@ def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
         return "observed"
     origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=False)
     return "observed" if origin == "verified" else origin
+
+
+def foreign_in(state: State, trusted_tools: Collection[str]) -> Foreign:
+    """The output of untrusted tools in this run. A lesson that repeats it is quarantined.
+
+    The user's own messages are not foreign.
+    """
+    users = (message.text for message in reversed(state["messages"]) if isinstance(message, HumanMessage))
+    return Foreign(foreign_texts(shown_in(state), trusted_tools), [task_in(state), *users])
+
+
+def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str] = ()) -> list[str]:
+    """The output of tools in a conversation, newest first."""
+    texts: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            details = message.artifact if isinstance(message.artifact, dict) else {}
+            # The agent wrote it (a denied call, a refused `Command`), or a person.
+            ours = details.get("rejected") or ("error_class" in details and not details.get("exception"))
+            if not ours and message.name not in trusted_tools:
+                texts.append(message.text)
+        elif isinstance(message, AIMessage) and isinstance(message.content, list):  # the provider's built-in tools
+            blocks = (block for block in message.content if isinstance(block, dict))
+            results = (block for block in blocks if str(block.get("type")).endswith("tool_result"))
+            texts += [text for block in results for text in texts_in(block)]
+    return texts

@@ -13,7 +13,6 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
-from langgraph_reflexion.nodes.actor import View
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
@@ -22,7 +21,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, decided
 from langgraph_reflexion.schemas import ErrorClass
-from langgraph_reflexion.state import Handoff, State, Update, last_turn, open_calls
+from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
 from langgraph_reflexion.text.json_text import whole
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
@@ -50,7 +49,7 @@ def run_tool(
     if sent["blocked"] is not None:
         return {"messages": [blocked_message(call, sent["blocked"])]}
     resumed_at = budget.now() if was_resumed(config) else None
-    state = view.now(config) if tools.needs_state(call["name"]) else {}
+    state = view.select(values_now(config, view.fields)) if tools.needs_state(call["name"]) else {}
     result = yield from _run(tools, evaluator, budget, call, state, config, resumed_at)
     update = _update_for(view, call, result, config)
     if sent["edited"]:

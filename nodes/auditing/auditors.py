@@ -17,7 +17,6 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langgraph_reflexion.driver import Wait, Waits, either, in_thread, is_async, start_thread
 from langgraph_reflexion.memory import ErrorNotebook, Foreign, LessonBook
-from langgraph_reflexion.nodes.agent_memory import foreign_texts
 from langgraph_reflexion.nodes.auditing.evidence import (
     Memories,
     Report,
@@ -30,6 +29,7 @@ from langgraph_reflexion.nodes.auditing.evidence import (
 )
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.asking import call_silently, raise_control_flow
+from langgraph_reflexion.nodes.remember import foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger, Usage
 from langgraph_reflexion.state import Update, task_of

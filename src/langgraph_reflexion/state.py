@@ -9,7 +9,7 @@ The annotations are real types, not strings, because LangGraph reads them again 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_type_hints
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langgraph.channels import EphemeralValue, LastValue
@@ -416,3 +416,22 @@ def waiting_in(state: Mapping[str, Any]) -> Waiting | None:
         return waiting
     asks = waiting["action"] == "ask_user" and any(call["name"] == "ask_user" for call in turn.tool_calls)
     return waiting if asks else None
+
+
+class View:
+    """The state as the caller's functions and tools see it: `messages` and the fields that the caller declared."""
+
+    def __init__(self, schema: type | None) -> None:
+        self._schema = schema
+        self.fields = tuple({"messages": None, **(get_type_hints(schema) if schema is not None else {})})
+        self._is_object = schema is not None and not issubclass(schema, dict)
+
+    def select(self, values: Any) -> Any:
+        """These values, as the caller's schema if that is a class of objects, else as a dict.
+
+        The list of messages is a copy, so a tool or a prompt function cannot change the conversation.
+        """
+        given = {name: values[name] for name in self.fields if name in values}
+        if isinstance(given.get("messages"), list):
+            given["messages"] = list(given["messages"])
+        return self._schema(**given) if self._is_object and self._schema is not None else given

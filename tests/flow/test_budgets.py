@@ -14,7 +14,7 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.nodes import agent_memory
+from langgraph_reflexion.nodes import recall
 from langgraph_reflexion.testing import RoleModel, TextOnlyRoleModel, call, reflection, say
 
 
@@ -237,7 +237,7 @@ class Hanging(InMemoryStore):
 
 @pytest.mark.req("F13")
 def test_a_store_that_hangs_holds_a_run_no_longer_than_its_deadline(monkeypatch):
-    monkeypatch.setattr(agent_memory, "LAST_WRITE", 0.05)
+    monkeypatch.setattr(recall, "LAST_WRITE", 0.05)
     agent = create_reflexion_agent(RoleModel([say("11:00")]), store=Hanging(), limits=Limits(deadline=0.15))
     asked = {"messages": [("user", "Find a free hour.")]}
     for result in (agent.invoke(asked), asyncio.run(agent.ainvoke(asked))):

@@ -57,19 +57,17 @@ from langgraph_reflexion.middleware.state import (
     reply_in,
     with_marked_errors,
 )
-from langgraph_reflexion.nodes.actor import Actor
-from langgraph_reflexion.nodes.agent_memory import AgentMemory
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.decide import decide
+from langgraph_reflexion.nodes.decide import Actor, decide
 from langgraph_reflexion.nodes.finish import end_message, finish
 from langgraph_reflexion.nodes.host import was_resumed
 from langgraph_reflexion.nodes.models.choice import tool_name
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.recall import recall
+from langgraph_reflexion.nodes.recall import AgentMemory, recall
 from langgraph_reflexion.nodes.reflect import Reflector, reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tool import blocked_message, message_of_error, run_call
