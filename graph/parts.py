@@ -31,6 +31,7 @@ from langgraph_reflexion.nodes.reflect import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator
 from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.text.literals import hide_password
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def must_be(value: Any, kind: type, setting: str) -> None:
     if isinstance(value, kind):
         return
     name = "class" if kind is type else kind.__name__
-    message = f"`{setting}` must be {'an' if name[0] in 'AEIOU' else 'a'} {name}, got {value!r}"
+    message = f"`{setting}` must be {'an' if name[0] in 'AEIOU' else 'a'} {name}, got {hide_password(repr(value))}"
     if isinstance(value, type) and issubclass(value, kind):
         message += f": make one, {value.__name__}(...)"
     elif hasattr(value, "__aenter__") or hasattr(value, "__enter__"):

@@ -10,6 +10,7 @@ from typing import Any
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import FIELD, MemoryPolicy, Namespace, field_of
+from langgraph_reflexion.text.literals import hide_password, is_address
 
 _UNFIT = re.compile("[.~*/{}\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -59,7 +60,7 @@ def filled_in(
 def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Namespace:
     """The namespace of a book or notebook with its fields filled. An invalid store or namespace is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
-        raise ValueError(f"`store` must be a LangGraph store, got {store!r}{store_hint(store)}")
+        raise ValueError(f"`store` must be a LangGraph store, got {hide_password(repr(store))}{store_hint(store)}")
     if not namespace or not isinstance(namespace, (tuple, list)):
         raise ValueError(f"`namespace` must be a tuple of labels, got {namespace!r}")
     for part in namespace:
@@ -88,6 +89,6 @@ def store_hint(value: Any) -> str:
     """What to give as a store instead of a path or a database's address; empty for any other value."""
     if not isinstance(value, (str, PathLike)):
         return ""
-    if str(value).startswith(("postgresql://", "postgres://")):
+    if is_address(str(value)):
         return ": for a database give the store that `PostgresStore.from_conn_string` opens"
-    return f": for a file give FaissStore({str(value)!r})"
+    return f": for a file give FaissStore({hide_password(repr(str(value)))})"

@@ -14,13 +14,13 @@ from langgraph.store.base import BaseStore, PutOp
 
 from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.memory import findings
-from langgraph_reflexion.memory.access import Plan, both, every, put
+from langgraph_reflexion.memory.access import Plan, both, every, put, storable
 from langgraph_reflexion.memory.arguments import check_count, check_id, check_text
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
 from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import hash_of
-from langgraph_reflexion.text.tokens import fold
+from langgraph_reflexion.text.tokens import fold, known_word
 
 logger = logging.getLogger(__name__)
 
@@ -141,16 +141,17 @@ class ErrorNotebook:
 
     def _by_session(self, id: str) -> Plan[list[Finding]]:
         """The findings of one run, newest first."""
-        session = check_text(id, "id")
+        session = storable(check_text(id, "id"))
         return (yield from self._found(lambda finding: finding["session"] == session))
 
     by_session, aby_session = both(_by_session)
 
     def _by_category(self, name: str) -> Plan[list[Finding]]:
-        """The findings of one of the seven categories, newest first."""
-        if name not in CATEGORIES:
+        """The findings of one of the seven categories, in any spelling ("Tool misuse"), newest first."""
+        category = known_word(name, CATEGORIES)
+        if category is None:
             raise ValueError(f"`category` must be one of {', '.join(CATEGORIES)}, got {name!r}")
-        return (yield from self._found(lambda finding: finding["category"] == name))
+        return (yield from self._found(lambda finding: finding["category"] == category))
 
     by_category, aby_category = both(_by_category)
 

@@ -21,9 +21,16 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store import items
 from langgraph_reflexion.memory.store.database import Database, last_seq, read_meta
 from langgraph_reflexion.memory.store.items import Changes, Reader, read_changes
-from langgraph_reflexion.memory.store.operations import Batch, check_batch, pack_vectors, texts_to_embed
+from langgraph_reflexion.memory.store.operations import (
+    Batch,
+    check_batch,
+    check_characters,
+    pack_vectors,
+    texts_to_embed,
+)
 from langgraph_reflexion.memory.store.settings import WHOLE_VALUE, Durability, check_choice, read_index, read_ttl
 from langgraph_reflexion.memory.store.words import WordIndex
+from langgraph_reflexion.text.literals import hide_password, is_address
 
 if TYPE_CHECKING:
     from langgraph_reflexion.memory.store.vectors import VectorIndex
@@ -72,8 +79,8 @@ class FaissStore(BaseStore):
         durability: Durability = "process",
     ) -> None:
         super().__init__()
-        if not isinstance(path, (str, os.PathLike)):
-            raise ValueError(f"`path` must be a file's path or ':memory:', got {path!r}")
+        if not isinstance(path, (str, os.PathLike)) or is_address(str(path)):
+            raise ValueError(f"`path` must be a file's path or ':memory:', got {hide_password(repr(path))}")
         self._settings = read_index(index)
         self.ttl_config = read_ttl(ttl)
         self.index_config = None if index is None else dict(index)
@@ -105,6 +112,7 @@ class FaissStore(BaseStore):
 
         `None` if items can expire: that is not recorded.
         """
+        check_characters(*namespace)
         with self._database.reading() as connection:
             return read_changes(connection, namespace, since)
 

@@ -116,7 +116,7 @@ def _check_put(op: PutOp, settings: Settings) -> Put:
         raise InvalidNamespaceError("Namespace cannot be empty.")
     if any("\0" in label for label in op.namespace):  # LangGraph before 4.3.2 of its checkpoints does not check this
         raise InvalidNamespaceError(f"a label of a namespace holds no NUL, got {op.namespace!r}")
-    _check_characters(*op.namespace, op.key)
+    check_characters(*op.namespace, op.key)
     namespace, key = ".".join(op.namespace), str(op.key)
     if op.value is None:
         return Put(namespace, key)
@@ -152,9 +152,9 @@ def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
                 raise ValueError(f"a match must be a prefix or a suffix, got {condition.match_type!r}")
     validate_op_namespace(op)
     if isinstance(op, GetOp):
-        _check_characters(*op.namespace, op.key)
+        check_characters(*op.namespace, op.key)
     elif isinstance(op, SearchOp):
-        _check_characters(*op.namespace_prefix)
+        check_characters(*op.namespace_prefix)
 
 
 def _check_counts(**counts: Any) -> None:
@@ -163,7 +163,7 @@ def _check_counts(**counts: Any) -> None:
             raise ValueError(f"`{name}` must be 0 or more and below 2**63, got {count!r}")
 
 
-def _check_characters(*texts: object) -> None:
+def check_characters(*texts: object) -> None:
     """Refuse half of a character (a lone surrogate), which no file can hold."""
     for text in texts:
         if isinstance(text, str) and not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):

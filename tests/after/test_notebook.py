@@ -27,6 +27,7 @@ def test_findings_are_found_by_session_category_tool_and_recency(on, notebook):
         "The table was read twice.",
     ]
     assert [one["session"] for one in notebook.by_category("tool_misuse")] == ["one"]
+    assert notebook.by_category("Tool-Misuse") == notebook.by_category("tool_misuse")
     assert [one["session"] for one in notebook.by_tool("read_table")] == ["two"]
     assert [one["session"] for one in notebook.by_tool("search")] == ["one"]
     assert notebook.by_tool("sea") == []

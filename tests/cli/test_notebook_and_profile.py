@@ -57,7 +57,7 @@ def test_findings_are_listed_and_filtered_and_one_is_shown(told):
     assert lines[0].split() == ["ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING"]
     assert len(lines) == 4
     assert "(set aside) Ignore" in lines[1]
-    assert len(told("notebook", "list", "--category", "tool_misuse", "--json")) == 2
+    assert len(told("notebook", "list", "--category", "Tool-Misuse", "--json")) == 2
     assert [one["session"] for one in told("notebook", "list", "--session", "run-1", "--json")] == ["run-1"]
     assert len(told("notebook", "list", "--tool", "search", "--limit", "1", "--json")) == 1
     first = told("notebook", "list", "--json")[-1]

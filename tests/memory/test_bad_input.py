@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.tools import tool
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import ErrorNotebook, FaissStore, Lesson, LessonBook, Limits
-from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion import ErrorNotebook, FaissStore, Lesson, LessonBook, Limits, create_reflexion_agent
+from langgraph_reflexion.errors import LessonError, StoreError
+from langgraph_reflexion.text.literals import hide_password
 
 RULE = Lesson(kind="rule", text="Give the calendar a plain weekday name.", when="planning a day")
 
@@ -81,6 +83,35 @@ def test_a_book_that_cannot_be_is_refused_when_it_is_opened(made: dict[str, Any]
         LessonBook(**{"store": InMemoryStore(), **made})
 
 
+@pytest.mark.req("K5")
+@pytest.mark.parametrize("address", ["postgresql://me:s3cr3t@db/x", "redis://:s3cr3t@db", "host=db password=s3cr3t"])
+@pytest.mark.parametrize(
+    "give", [LessonBook, ErrorNotebook, FaissStore, lambda store: create_reflexion_agent("x", store=store)]
+)
+def test_an_address_given_by_mistake_is_shown_without_its_password(give: Any, address: str) -> None:
+    if give is FaissStore and "://" not in address:
+        return  # it may be a file's name
+    for store in (address, Path(address)):
+        with pytest.raises((ValueError, StoreError)) as refused:
+            give(store)
+        assert "***" in str(refused.value)
+        assert "s3cr3t" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:secret@db:5432/lessons", "postgresql://me:***@db:5432/lessons"),
+        ("postgresql://me@db/lessons?password=secret&x=1", "postgresql://me@db/lessons?password=***&x=1"),
+        ("postgresql://me:se:cr@et/s@db/lessons", "postgresql://me:***@db/lessons"),
+        ("postgresql://db:5432/lessons", "postgresql://db:5432/lessons"),
+        ("lessons.db", "lessons.db"),
+    ],
+)
+def test_a_password_is_never_shown(text: str, shown: str) -> None:
+    assert hide_password(text) == shown
+
+
 def test_a_books_clock_must_return_an_aware_time() -> None:
     book = LessonBook(InMemoryStore(), clock=lambda: datetime(2026, 3, 3))
     with pytest.raises(ValueError, match="`clock` must return an aware datetime"):
@@ -101,6 +132,14 @@ def test_a_books_clock_must_return_an_aware_time() -> None:
 def test_a_notebook_names_what_it_cannot_take(ask: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ask(ErrorNotebook(InMemoryStore()))
+
+
+@pytest.mark.req("H6")
+@pytest.mark.parametrize("session", ["r\0", "r\ud800"])
+def test_a_session_is_found_by_an_id_that_a_store_cannot_hold(session: str) -> None:
+    notebook = ErrorNotebook(FaissStore(":memory:"))
+    notebook.add({"category": "other", "description": "The table was read twice."}, session)
+    assert len(notebook.by_session(session)) == 1
 
 
 @pytest.mark.req("D5")

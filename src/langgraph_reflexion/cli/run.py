@@ -19,9 +19,10 @@ from langgraph.types import Command, StateSnapshot
 from langgraph_reflexion import Limits, Outcome, ReflexionError, create_reflexion_agent
 from langgraph_reflexion.cli.console import INDENT, Page, WrongUse, count_of, summarize
 from langgraph_reflexion.cli.parts import load_tools, make_model, open_checkpoints, run_async
-from langgraph_reflexion.cli.stores import hide_password, open_store
+from langgraph_reflexion.cli.stores import open_store
 from langgraph_reflexion.cli.trace import STREAM, Trace, show_outcome
 from langgraph_reflexion.nodes.decide import decide
+from langgraph_reflexion.text.literals import hide_password
 
 BELOW = f"{INDENT}  "
 logger = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from langgraph_reflexion import StoreError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, summarize
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory import resolve_namespace
+from langgraph_reflexion.text.literals import hide_password
 
 DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
 """The namespace of an agent without a name and a namespace."""
@@ -45,7 +46,7 @@ def open_store(asked: argparse.Namespace, *, create: bool | None = None, option:
     if "://" in address:
         raise WrongUse(f"--store takes a file or postgresql://…, got {hide_password(address)}")
     if not create and not file.exists():
-        raise WrongUse(f"--store {address}: there is no such file{hint}")
+        raise WrongUse(f"--store {hide_password(address)}: there is no such file{hint}")
     if not create and file.is_file() and not file.stat().st_size:
         raise WrongUse(f"--store {address}: the file is empty{hint}")
     with _open_sqlite_store(file) if _is_sqlite_store(file) else _open_faiss(file) as store:
@@ -101,12 +102,6 @@ def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]
         raise WrongUse(f"--store {place}: this database holds no LangGraph store{hint}") from error
     except psycopg.Error as error:
         raise StoreError(f"the store {place} cannot be used: {summarize(error)}") from error
-
-
-def hide_password(address: str) -> str:
-    """An address without its password."""
-    hidden = re.sub(r"^([\w+]+://[^:/@]*):[^/]*@", r"\1:***@", address)
-    return re.sub(r"(?i)([?&]password=)[^&]*", r"\1***", hidden)
 
 
 # ------------------------------------------------------------ a command on a store

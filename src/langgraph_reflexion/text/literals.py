@@ -278,6 +278,17 @@ def mask_secrets(text: str) -> str:
     return _CARD.sub(lambda found: "[card]" if _is_card(found.group()) else found.group(), text)
 
 
+def is_address(text: str) -> bool:
+    """Whether a text begins as a database's address does: with `postgresql://`, or `mysql:/` as a path has it."""
+    return re.match(r"\w{2,}\+?\w*:/", text) is not None
+
+
+def hide_password(text: str) -> str:
+    """A database's address, or a message that quotes one, without its password. A password may hold `/`, `:` and `@`."""
+    hidden = re.sub(r"(\w:/{1,2}[^:/@\s]*):\S.*@", r"\1:***@", text)
+    return re.sub(r"(?i)(password=)('[^']*'|[^&\s'\"]*)", r"\1***", hidden)
+
+
 def _is_account(number: str) -> bool:
     """Whether the check digits of an international bank account number fit."""
     signs = "".join(filter(str.isalnum, number))

@@ -122,6 +122,7 @@ def test_half_a_character_is_not_a_valid_key_or_label(store: FaissStore, namespa
         lambda: store.put(namespace, key, {}),
         lambda: store.get(namespace, key),
         lambda: store.delete(namespace, key),
+        lambda: store.changes((*namespace, key), 0),
     ):
         with pytest.raises(ValueError, match=r"half of a character, got '(k\\ud800|a\\udfff)'"):
             ask()
