@@ -16,7 +16,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
-from langgraph_reflexion.memory.records import ALSO, FIELDS, Evidence, change_record, hash_of, whole_record
+from langgraph_reflexion.memory.records import ALSO, FIELDS, LIVE, Evidence, change_record, hash_of, whole_record
 from langgraph_reflexion.memory.shelf import (
     MARKS,
     Read,
@@ -150,6 +150,7 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     why = "exactly these words" + (f", although {doubt}" if doubt else "")
     for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
     ops = moving(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good)
+    ops += yield from replaced_by(shelf, found.lesson)
     return (yield from _decided(shelf, found.lesson, ops))
 
 
@@ -169,7 +170,22 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     shown_as = [status for status in held if status not in (None, *ASIDE)]  # it may be set aside several times
     status: LessonStatus = "active" if shown_as[-1:] == ["active"] else "candidate"
     ops = moving(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
+    ops += yield from replaced_by(shelf, found.lesson)
     return (yield from _decided(shelf, found.lesson, ops))
+
+
+def replaced_by(shelf: Shelf, lesson: Lesson, run: str | None = None) -> Plan[list[Op]]:
+    """The writes that supersede the other live entries of a lesson's kind and name: one name has one live value."""
+    if not lesson.name:
+        return []
+    name = (lesson.kind, lesson.name)
+    items = yield from stocked(shelf)
+    others = [key for key, item in items.items() if key != lesson.id and item.value.get("status") in LIVE]
+    same_name = [key for key in others if (items[key].value.get("kind"), items[key].value.get("name")) == name]
+    why, ops = f"{lesson.id} takes its place", list[Op]()
+    for found in (yield from read_some(shelf, same_name)).values():
+        ops += moving(shelf, found, "superseded", "superseded", by="writer", why=why, run=run)
+    return ops
 
 
 def _decided(shelf: Shelf, lesson: Lesson, ops: list[Op]) -> Plan[Lesson]:
@@ -222,6 +238,14 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
         yield ops
     yield from settled(shelf, gone)
     shelf.index.remove(gone)
+    # A pattern may have been made of them meanwhile.
+    made = [
+        key
+        for key, item in (yield from stocked(shelf)).items()
+        if key not in gone and any(_has_same_text(item, items[id]) for id in gone)
+    ]
+    if made:
+        yield from forget_all(shelf, made)
 
 
 def without_words(shelf: Shelf, episodes: Iterable[Item], words: Collection[str]) -> list[Op]:

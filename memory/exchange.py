@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import unicodedata
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
+from uuid import uuid4
 
 from langgraph.store.base import Op, PutOp
 from pydantic import ValidationError
@@ -17,9 +19,9 @@ from pydantic import ValidationError
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
-from langgraph_reflexion.memory.changes import retry_without_vectors, settled
+from langgraph_reflexion.memory.changes import replaced_by, retry_without_vectors, settled
 from langgraph_reflexion.memory.gate import malformed, tidy
-from langgraph_reflexion.memory.records import FIELDS, Evidence, change_record, lesson_id, out_of_bounds, record
+from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, out_of_bounds, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
@@ -46,8 +48,28 @@ def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
     if hasattr(place, "write"):
         cast(TextIO, place).writelines(lines)
     else:
-        Path(cast(str, place)).write_text("".join(lines), encoding="utf-8")
+        _write_file(Path(cast(str, place)), "".join(lines))
     return len(lines)
+
+
+def _write_file(path: Path, text: str) -> None:
+    """Write a file completely or, if the disk is full, not at all. A device, or a file in a read-only folder, is
+    written directly."""
+    target = path.resolve()  # of a link, what it points to is replaced
+    is_device = path.exists() and not path.is_file()
+    locked = target.exists() and not os.access(target, os.W_OK)
+    if is_device or locked or path.absolute().parts[1] in ("dev", "proc") or not os.access(target.parent, os.W_OK):
+        path.write_text(text, encoding="utf-8")
+        return
+    new = target.with_name(f".{uuid4().hex}.tmp")
+    try:
+        new.write_text(text, encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, new)
+        new.replace(target)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def legible(text: str) -> str:
@@ -99,6 +121,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         key, value = change_record(Evidence(), change, row)
         ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
         ops.append(PutOp(shelf.forgotten, lesson.id, None))
+        ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []
     edits = (yield from _edits(shelf, edited)) if update else []
     yield from retry_without_vectors([*ops, *edits])
     yield from settled(shelf, edited if edits else ())

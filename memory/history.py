@@ -13,7 +13,7 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.memory.access import Plan, count, every, put, read_items, storable
-from langgraph_reflexion.memory.changes import as_recorded, write
+from langgraph_reflexion.memory.changes import as_recorded, replaced_by, write
 from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.credit import (
     TOPIC,
@@ -329,7 +329,9 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
     rested = _brought_by(change, found) if change in standing else []
     meant = [known for known in standing if known == change]
     ops, undone = _taken_back(shelf, found, meant, {}, rested, shelf.clock(), bulk=False)
-    yield from write(shelf, ops)
+    now = (yield from write(shelf, ops)).get(found.lesson.id)
+    if now is not None and now.lesson.status in LIVE and found.lesson.status not in LIVE:
+        yield from write(shelf, (yield from replaced_by(shelf, now.lesson)))
     return undone
 
 

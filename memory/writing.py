@@ -9,7 +9,7 @@ from datetime import datetime
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, storable
-from langgraph_reflexion.memory.changes import moving, retry_without_vectors, settled, write
+from langgraph_reflexion.memory.changes import moving, replaced_by, retry_without_vectors, settled, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.merging import has_same_tool, is_live, merge, run_of
@@ -89,7 +89,7 @@ def add(
     twin, against = relatives(shelf, new, items)
     if twin is None and shelf.vectors:
         twin = yield from _twin_by_vectors(shelf, new, items)
-    if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new, items.values())):
+    if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new)):
         yield from merge(shelf, (yield from stocked(shelf)).get(twin.key, twin), new, None)
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     if twin is not None:
@@ -290,20 +290,16 @@ def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
     return found.lesson.created_at or shelf.clock(), found.lesson.id
 
 
-def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson, items: Iterable[Item]) -> Plan[bool]:
+def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson) -> Plan[bool]:
     """Restore a named entry's former value, instead of the one that replaced it."""
     if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
         return False
     run = run_of(new)
-    known = yield from read_some(shelf, [twin.key, *(item.key for item in _same_name(new, items))])
-    former = known.pop(twin.key, None)
+    former = (yield from read_some(shelf, [twin.key])).get(twin.key)
     if former is None:
         return False
     ops = moving(shelf, former, "candidate", "restored", by="writer", why="it holds again", run=run)
-    for found in known.values():
-        why = f"{twin.key} takes its place"
-        ops += moving(shelf, found, "superseded", "superseded", by="writer", why=why, run=run)
-    yield from write(shelf, ops)
+    yield from write(shelf, [*ops, *(yield from replaced_by(shelf, former.lesson, run))])
     return True
 
 

@@ -266,6 +266,18 @@ def test_a_member_may_be_forgotten_just_after_the_pattern_in_its_words_was_writt
     assert book.lessons(kind="pattern") == []
 
 
+def test_a_pattern_in_the_words_of_a_lesson_that_is_being_forgotten_goes_with_it(
+    book_on: Any, interrupted: Any
+) -> None:
+    book, other = book_on(interrupted), book_on(InMemoryStore())
+    a_few(other)
+    [text] = (pattern.text for pattern in other.distill())
+    members = a_few(book)
+    interrupted.first = book.distill
+    book.forget(next(lesson.id for lesson in members if lesson.text == text))
+    assert text not in {lesson.text for lesson in book.lessons()}
+
+
 def test_no_lesson_has_to_go_for_a_summary(book_on: Any) -> None:
     book: LessonBook = book_on(InMemoryStore(), max_kept=4)
     a_few(book)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,32 @@ def test_the_lines_can_be_read_by_people(full: LessonBook) -> None:
     assert lines[0]["text"] == SLOT
     assert "会议" in out.getvalue()
     assert "when_not" not in lines[0], "what says nothing is left out"
+
+
+@pytest.mark.req("D15")
+def test_an_export_that_fails_leaves_the_old_file(
+    full: LessonBook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, link = tmp_path / "lessons.jsonl", tmp_path / "latest.jsonl"
+    file.write_text("old\n")
+    file.chmod(0o640)
+    link.symlink_to(file)
+
+    def write_half(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text.encode(encoding)[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", write_half)
+        with pytest.raises(OSError, match="No space"):
+            full.export(link)
+    assert file.read_text() == "old\n"
+    assert sorted(tmp_path.glob("*.jsonl")) == [link, file]
+    assert not [*tmp_path.glob(".*")]
+    full.export(link)
+    assert link.is_symlink()
+    assert (file.stat().st_mode & 0o777, len(file.read_text().splitlines())) == (0o640, 3)
+    assert full.export(os.devnull) == 3
 
 
 BAD = [

@@ -63,6 +63,22 @@ def test_decisions_at_one_moment_keep_their_order(book: LessonBook, mine: str) -
     assert [change.why for change in book.history(mine) if change.action == "retired"] == ["no"] * 3
 
 
+@pytest.mark.req("D16", "D20")
+@pytest.mark.parametrize("decide", ["restore", "approve", "undo"])
+def test_a_former_value_that_a_person_brings_back_takes_the_place_of_the_present_one(
+    book: LessonBook, decide: str
+) -> None:
+    for base in ("MySQL", "PostgreSQL"):
+        book.add(a_rule(f"The orders are kept in {base}.", kind="project", name="order-base"))
+    [former] = (lesson.id for lesson in book.lessons(status="superseded"))
+    if decide == "undo":
+        book.undo(book.history(former)[-1].id)
+    else:
+        getattr(book, decide)(former)
+    assert [entry.id for entry in book.profile()] == [former]
+    assert len(book.lessons(status="superseded")) == 1
+
+
 def test_only_what_is_set_aside_is_restored(book: LessonBook, mine: str) -> None:
     with pytest.raises(ValueError, match="candidate"):
         book.restore(mine)

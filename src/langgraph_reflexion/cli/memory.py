@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from langgraph_reflexion.cli.commands import FILTERS
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
 from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, namespaces_in, note, open_store
 from langgraph_reflexion.memory import Change
+from langgraph_reflexion.memory.exchange import write_lines
 from langgraph_reflexion.memory.store import copy_store
 
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
@@ -321,11 +321,8 @@ def _sweep(session: BookSession) -> int:
 
 def _export(session: BookSession) -> int:
     found, file = session.lessons(), session.asked.file
-    buffer, wanted = io.StringIO(), {lesson.id for lesson in found}
-    session.book.export(buffer)
-    lines = [line + "\n" for line in buffer.getvalue().splitlines() if json.loads(line)["id"] in wanted]
     if file == "-":
-        _in_utf8(sys.stdout).writelines(lines)
+        write_lines(found, _in_utf8(sys.stdout))
         sys.stdout.flush()
         return 0
     if not found:
@@ -334,7 +331,7 @@ def _export(session: BookSession) -> int:
     try:
         if Path(file).is_file() and Path(file).read_bytes().startswith(b"SQLite format 3\0"):
             raise WrongUse(f"{file} is a database, and would be overwritten")
-        Path(file).write_text("".join(lines), encoding="utf-8")
+        write_lines(found, file)
     except OSError as error:
         raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
     return session.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
