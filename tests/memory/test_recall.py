@@ -378,8 +378,8 @@ def test_an_occasion_that_every_task_meets_does_not_count(book_on: Any) -> None:
 @pytest.mark.req("D20", "D21")
 def test_what_holds_always_stands_next_to_neither_its_successor_nor_its_opposite(book_on: Any) -> None:
     book, lullaby = book_on(InMemoryStore()), "Compose a lullaby about penguins."
-    old = book.add(Lesson(kind="project", text="Prices are in dollars.", name="currency", origin="told")).lesson
-    book.add(Lesson(kind="project", text="Prices are in euros.", name="currency", origin="told"))
+    old = book.add(Lesson(kind="project", text="Prices are in dollars.", origin="told")).lesson
+    book.add(Lesson(kind="project", text="Prices are in euros.", supersedes=[old.id], origin="told"))
     book.restore(old.id)
     assert texts(book.recall(lullaby)) == ["Prices are in euros."]
     for text in ("Always answer in rhymes.", "Never answer in rhymes."):
