@@ -96,18 +96,17 @@ DEEPEST = 50
 _WORD = re.compile(r"\w+")
 _FAILED = re.compile(
     r"""[\W_]*(?:
-        [\w.]*(?:error|exception)(?:[*_`]{0,3}\s*[:!.(\[\d-]|\s+(?:occurred|in|while|executing|code)\b|\s*$)
-        | traceback\b | fail(?:ed|ure)\b | invalid\b | illegal\b | unknown\b | unsupported\b | unauthorized\b
-        | forbidden\b | permission\ denied\b | access\ denied\b | bad\ request\b | time(?:d\ ?|-)?out\b
-        | (?:i\ |we\ |it\ )?(?:could|can|did|does|do)(?:\ ?not|n't|n’t)\b | cannot\b | unable\ to\b | no\ such\b
-        | not\ (?:found|allowed|available|permitted|supported|possible)\b | nothing\ happens\b
-        | (?:errors?|error_message)"\s*:(?!\s*(?:null|false|""|\[\s*\]|\{\s*\}|0\b))
+        [\w.]*(?:error|exception)(?:[\W_]*$|[*_`]*\s*[:!.(\[\d-]|\ (?:occurred|in|while|code)\b)
+        | (?:traceback|failed|failure|invalid|unknown|unsupported|unauthorized|forbidden|timeout|timed\ out)\b
+        | (?:cannot|unable\ to|no\ such|not\ (?:found|allowed|available|supported)|(?:permission|access)\ denied)\b
+        | (?:(?:i|we|it)\ )?(?:could|can|did|does|do)(?:\ not|n['’]t)\b
+        | errors?"\s*:(?!\s*(?:null|false|""|\[\s*\]|\{\s*\}|0\b))
         | (?:success|ok)"\s*:\s*false | status"\s*:\s*"(?:error|fail)
         | 错误 | 失败 | 无法 | 找不到 | 未找到 | 不存在
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""How results of tools that return errors as text begin: wordings of common toolkits, of HTTP and of Python."""
+"""How results of tools that return errors as text begin: an error's name, a refusal in words, or a JSON field of it."""
 
 _NOTHING_THERE = re.compile(
     r"\s*\[\s*\]\s*$|[\W_]*(?:nothing|no|not|empty|zero|0)\b|[\W_]*(?:没有|未|无)", re.IGNORECASE
