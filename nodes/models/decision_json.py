@@ -78,7 +78,8 @@ def read_json(text: str) -> Any | Invalid:
         pass
     try:
         text = after_thinking(text)
-        found = _whole_value(text) or _largest(_fenced(text))
+        fenced = (_whole_value(fence[1]) for fence in _FENCE.finditer(text))
+        found = _whole_value(text) or _largest(value for value in fenced if value is not None)
         if found is None:
             values = list(values_in(text))
             for value in values:
@@ -113,13 +114,6 @@ def names_a_field(text: str) -> bool:
 def _whole_value(text: str) -> Whole | None:
     found = only_value(text)
     return found if isinstance(found, Whole) else None
-
-
-def _fenced(text: str) -> Iterator[Whole]:
-    """Yield the values that fill a code fence."""
-    for fence in _FENCE.finditer(text):
-        if found := _whole_value(fence[1]):
-            yield found
 
 
 def _largest(found: Iterator[Whole]) -> Whole | None:

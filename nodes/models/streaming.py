@@ -138,7 +138,12 @@ class FinalText:
             elif action == "finish" and isinstance(fields.get("final"), str):
                 self._done = True
                 return str(fields["final"])
-            elif action == "finish" and isinstance(found, Torn) and _is_open_string(text, found):
+            elif (
+                action == "finish"
+                and isinstance(found, Torn)
+                and (found.open_key, found.depth) == ("final", 1)
+                and text[found.at : found.at + 1] in ("'", '"')
+            ):
                 self._at = len(self._text) - len(text) + found.at + 1
                 self._quote = text[found.at]
                 return self._more()
@@ -156,8 +161,3 @@ class FinalText:
         end = at if self._done else high
         self._at = end
         return unescape(self._text[start:end])
-
-
-def _is_open_string(text: str, torn: Torn) -> bool:
-    """Whether an object is torn in the middle of the string of its `final`."""
-    return torn.open_key == "final" and torn.depth == 1 and text[torn.at : torn.at + 1] in ("'", '"')

@@ -65,7 +65,7 @@ class Arguments:
 def _check_for(tool: BaseTool, filled_in: Set[str]) -> Check:
     """Return the check for a tool's kind of schema."""
     if tool.args_schema is None and isinstance(tool, Tool):
-        return _takes_one
+        return lambda args: None if len(args) == 1 else f"the tool takes one argument, got {short_json(sorted(args))}"
     injected = frozenset(getattr(tool, "_injected_args_keys", ())) | filled_in
     if isinstance(tool.args_schema, dict):
         return _json_check(tool.args_schema, injected)
@@ -78,10 +78,6 @@ def _check_for(tool: BaseTool, filled_in: Set[str]) -> Check:
         return lambda _args: None
     config = _config_fields(tool, schema)
     return _model_check(schema, (hidden | injected) - config, config, open_=_is_open(tool, schema))
-
-
-def _takes_one(args: dict[str, Any]) -> str | None:
-    return None if len(args) == 1 else f"the tool takes one argument, got {short_json(sorted(args))}"
 
 
 def short_json(value: Any) -> str:

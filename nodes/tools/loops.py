@@ -274,15 +274,12 @@ def _query(turn: Sequence[Seen]) -> tuple[list[str], list[str]]:
             continue
         words.update(tokens(value))
         # The first word of a sentence has a capital anyway.
-        named = [word for at, word in enumerate(_WORD.findall(value)) if _is_name(word, first=at == 0)]
-        names.update(tokens(" ".join(named)))
+        for at, word in enumerate(_WORD.findall(value)):
+            if any(char.isdigit() or (char.isupper() and at > 0) for char in word):
+                names.update(tokens(word))
     if len(words) + len(names) > MOST_WORDS:
         return [], []
     return sorted(words), sorted(names)
-
-
-def _is_name(word: str, *, first: bool) -> bool:
-    return any(char.isdigit() or (char.isupper() and not first) for char in word)
 
 
 def _alike(query: Search, other: Search) -> bool:

@@ -136,7 +136,9 @@ def toolbox_of(
 ) -> Toolbox:
     """The caller's tools. A duplicate name, a missing description or an unknown name is an error."""
     node, dicts = _node_of(tools)
-    client = {str(tool_name(tool)): _parameters(tool) for tool in dicts if _is_function(tool)}
+    # A dict of another type is a tool that the provider runs.
+    functions = [tool for tool in dicts if tool.get("type") == "function" and tool_name(tool) is not None]
+    client = {str(tool_name(tool)): (tool.get("function") or tool).get("parameters") or {} for tool in functions}
     _refuse_twice([*node.tools_by_name, *client])
     denied = frozenset(_known("deny", deny, [*node.tools_by_name, *client]))
     approvals = _approvals(approve, list(node.tools_by_name))
@@ -180,16 +182,6 @@ def _tool_of(thing: Any) -> BaseTool:
     if not (getattr(thing, "__doc__", None) or "").strip():
         raise ValueError(f"The tool {name!r} has no docstring: the model reads there what it is for")
     return tool_from_function(cast("Callable[..., Any]", thing))
-
-
-def _is_function(tool: dict[str, Any]) -> bool:
-    """Whether a dict describes the caller's function, not a tool that the provider runs."""
-    return tool.get("type") == "function" and tool_name(tool) is not None
-
-
-def _parameters(tool: dict[str, Any]) -> dict[str, Any]:
-    given = (tool.get("function") or tool).get("parameters")
-    return given if isinstance(given, dict) else {}
 
 
 def _refuse_twice(names: Sequence[str]) -> None:

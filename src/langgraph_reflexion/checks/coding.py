@@ -32,7 +32,9 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
     must equal the expected one and have the same type. The score is the share of cases that pass, and the answer is
     accepted only if all pass.
     """
-    wanted = [_case(case) for case in _case_list(cases)]
+    if isinstance(cases, (str, bytes)) or not isinstance(cases, Sequence) or not cases:
+        raise ValueError(f"`test_cases` takes a list of (expression, value), one or more; got {cases!r}")
+    wanted = [_case(case) for case in cases]
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 86_400:
         raise ValueError(f"`timeout` must be a number of seconds above 0, got {timeout!r}")
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 64:
@@ -56,12 +58,6 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
 
 
 test_cases.__test__ = False  # type: ignore[attr-defined]  # pytest takes the name for a test
-
-
-def _case_list(cases: Any) -> list[Any]:
-    if isinstance(cases, (str, bytes)) or not isinstance(cases, Sequence) or not cases:
-        raise ValueError(f"`test_cases` takes a list of (expression, value), one or more; got {cases!r}")
-    return list(cases)
 
 
 def _case(case: Any) -> tuple[str, Any]:

@@ -137,11 +137,11 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
     source = _Source(text)
     answer = _MARKUP.sub(" ", answer)
     is_short = len(answer.split()) <= SHORT_ANSWER
-    quotes, rest = _quotations_in(answer)
+    quotes = [quote for match in _QUOTED.finditer(answer) if (quote := (match[1] or match[2]).strip())]
     for quote in quotes:
         if not all(source.has(part) for part in re.split(r"\.{3}|…", quote)):
             yield f'"{quote}"'
-    dates, rest = dates_in(rest)
+    dates, rest = dates_in(_QUOTED.sub(" ", answer))
     for written in dict.fromkeys(date.text for date in dates):
         if not any(source.has_date(date) for date in dates if date.text == written):
             yield written
@@ -167,14 +167,14 @@ def _unknown_words(text: str, source: _Source) -> Iterator[str]:
     if (strange := _unknown_characters(text, source.text)) is not None:
         yield strange
         return
-    words = [word for word in _normalize(text).split() if _is_claim(word)]
+    words = [
+        word
+        for word in _normalize(text).split()
+        if len(word) > 2 and word.isascii() and word.isalpha() and word not in _NO_NAMES
+    ]
     unknown = [word for word in words if not source.has_word(word)]
     if unknown and not source.has(text) and (len(unknown) * 2 > len(words) or unknown[-1] == words[-1]):
         yield unknown[-1]
-
-
-def _is_claim(word: str) -> bool:
-    return len(word) > 2 and word.isascii() and word.isalpha() and word not in _NO_NAMES
 
 
 def _unknown_characters(text: str, source: str) -> str | None:
@@ -192,12 +192,6 @@ def _unknown_characters(text: str, source: str) -> str | None:
             if len(part) > 1:
                 return part
     return None
-
-
-def _quotations_in(text: str) -> tuple[list[str], str]:
-    """Return what stands between quotation marks, and the text without it."""
-    found = [match[1] or match[2] for match in _QUOTED.finditer(text)]
-    return [quote.strip() for quote in found if quote.strip()], _QUOTED.sub(" ", text)
 
 
 def _normalize(text: str) -> str:

@@ -48,7 +48,7 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
     """
     listed = isinstance(forbid, Iterable) and not isinstance(forbid, (str, bytes))
     names = tuple(forbid) if listed else ()
-    if not listed or not all(isinstance(name, str) and _is_dotted(name) for name in names):
+    if not listed or not all(isinstance(name, str) and all(map(str.isidentifier, name.split("."))) for name in names):
         raise ValueError(f"`forbid` must be a list of names such as 'os', 'os.system' or 'eval', got {forbid!r}")
     forbidden = (*names, *(other for name in names for other in SAME_AS.get(name, ())))
 
@@ -57,10 +57,6 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
         return Verdict(passed=not issues, issues=issues)
 
     return sync_check("static_code", judge)
-
-
-def _is_dotted(name: str) -> bool:
-    return all(part.isidentifier() for part in name.split("."))
 
 
 def _issues(code: str, forbidden: Collection[str]) -> list[str]:

@@ -111,7 +111,8 @@ class Page:
         """A value as JSON. What cannot be seen, or what a terminal would obey, is escaped."""
         utf = (self._file.encoding or "utf-8").lower().startswith("utf")
         text = json.dumps(value, ensure_ascii=not utf, indent=2)
-        self._file.write(re.sub(r"[^\x20-\x7e\n]", _escape_unprintable, text) + "\n")
+        visible = re.sub(r"[^\x20-\x7e\n]", lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text)
+        self._file.write(visible + "\n")
         self._file.flush()
 
     def write(self, text: str, style: str = "") -> None:
@@ -163,7 +164,3 @@ def format_value(value: Any) -> str:
 def count_of(number: int, thing: str) -> str:
     """A number with its noun."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def _escape_unprintable(found: re.Match[str]) -> str:
-    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

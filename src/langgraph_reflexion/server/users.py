@@ -87,14 +87,11 @@ async def warning_of_open_store(_app: Any) -> AsyncIterator[None]:
         auth = importlib.import_module("langgraph_api.auth.custom").get_auth_instance()
     except ImportError:  # not a LangGraph server
         auth = None
-    if isinstance(auth, Auth) and not _covers_the_store(auth):
+    covered = ("store", "*")
+    if isinstance(auth, Auth) and not (auth._global_handlers or any(name in covered for name, _ in auth._handlers)):
         logger.warning(
             "Memory is kept by user, and no `@auth.on.store` handler keeps users apart: everyone who is signed in can "
             "read and change all lessons through the server's store routes. Add "
             "`auth.on.store(langgraph_reflexion.server.own_memory())` or a handler of your own."
         )
     yield
-
-
-def _covers_the_store(auth: Auth) -> bool:
-    return bool(auth._global_handlers) or any(resource in ("store", "*") for resource, _ in auth._handlers)
