@@ -3,6 +3,9 @@
 `data/pairs.jsonl` holds pairs of lessons that say the same, something else, or the opposite; `data/reflections.jsonl`
 reflections as models write them (long, literal, repeating, self-critical, English and Chinese) with what a person would
 do with each. There are also templates with many fillings. We wrote all of it ourselves; nothing comes from a model.
+The general cases of the unseen half were written before the word list of the gate was last shortened: the list of 268
+words refused 27 of the 48 useless ones and 2 of the 47 good ones, the present one 26 and none. Most that pass are
+reminders to take care in words that no list holds (`Strive for excellence`). That needs a `guard`.
 
 `merged` is how many lessons that say the same become one, and how many others do so wrongly; `opposed` the same for
 links between opposite advice; `literal` how many reflections that name a detail of their task are refused; `general`
@@ -155,7 +158,8 @@ def main() -> int:
         figure("opposed", ((pair.label == "opposed", was == "opposed") for pair, was in asked)),
         figure("literal", ((row["label"] in LITERAL, bool(why)) for row, why in literal)),
         figure("  unseen", ((row["label"] in LITERAL, bool(why)) for row, why in literal if row["split"] == "held")),
-        figure("general", ((row["label"] != "keep", bool(why)) for row, why in general)),
+        figure("general", ((row["label"] != "keep", bool(why)) for row, why in general if row["split"] == "tune")),
+        figure("  unseen", ((row["label"] != "keep", bool(why)) for row, why in general if row["split"] == "held")),
     ]  # fmt: skip
     print("gate       cases  precision  recall  false")
     for one in figures:

@@ -1,6 +1,7 @@
 """The write gate: a lesson is kept only if it is short, says what to do, and holds for other tasks than its own.
 
-The lists below are closed: they match forms, not meanings. The meaning of a text is judged by `guard` or a person.
+The lists below are short and closed. They find the usual forms of a useless lesson and miss others:
+`benchmarks/gates.py` counts both. What a text means is judged by `guard` or a person.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import gives_away, mask_secrets, retold_detail
-from langgraph_reflexion.text.tokens import word_set
+from langgraph_reflexion.text.tokens import PARTICLES, STOP_BIGRAMS, tokens
 
 MAX_LENGTH = 300
 """Characters of a lesson's text. Its other texts are truncated to the same length."""
@@ -26,22 +27,16 @@ LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 """Characters to which a field is truncated. Other fields: `MAX_LENGTH`. A longer text is refused, not truncated."""
 
 _EMOTION = lazy_pattern(
-    r"!{2,}|\b(?:sorry|apologi[sz]e|apologies|ashamed|embarrass(?:ed|ing)|frustrat(?:ed|ing)|terribl[ey]|awful|horribl[ey]"
-    r"|stupid(?:ly)?|dumb|idiot(?:ic)?|hate|regret(?:s|ted)?|unfortunately|sadly|disappoint(?:ed|ing)|ugh|oops|damn)\b"
-    r"|抱歉|对不起|遗憾|愚蠢|羞愧|沮丧|糟糕透|太笨|后悔",
+    r"!{2,}|\b(?:sorry|apologi|asham|awful|disappoint|embarrass|frustrat|horribl|oops|regret|stupid|terribl|unfortunate)"
+    r"|\bugh\b|抱歉|对不起|遗憾|愚蠢|后悔",
     re.IGNORECASE,
 )
 _CHARACTER = lazy_pattern(
     r"\b(?:i(?: am|'m| was|'ve been| have been)"
     r"|(?:you|the (?:agent|assistant|ai|model)) (?:is|are|was|were|seems?|tends?)) "
-    r"(?:(?:too|so|very|not|being|to be|a) )*(?:bad|poor|weak|careless|lazy|sloppy|hasty|stupid|inattentive"
-    r"|impatient|quick|smart|clever|diligent|attentive|helpful|(?:over)?confident)\b"
-    r"|\bmy (?:mistake|fault|carelessness|haste)\b|我(?:太|很|不够|总是)",
-    re.IGNORECASE,
-)
-_OWN_DEEDS = lazy_pattern(
-    r"^(?:i|my|we|our)\b|\b(?:i am|i was|i should|i need to|i must|i failed|i forgot|i tend)\b"
-    r"|\bmy (?:reasoning|approach|answer|attempt)\b|我(?:应该|没有|忘|犯)",
+    r"(?:(?:too|so|very|not|being|to be|a) )*"
+    r"(?:bad|poor|careless|lazy|sloppy|hasty|stupid|quick|diligent|attentive|(?:over)?confident)\b"
+    r"|\bmy (?:mistake|fault)\b|我(?:太|很|不够|总是)",
     re.IGNORECASE,
 )
 _FAULTY = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"
@@ -54,15 +49,19 @@ _STORY = lazy_pattern(
     re.IGNORECASE,
 )
 _ANSWER = lazy_pattern(
-    r"\bthe (?:final |correct |right |expected )*(?:answer|solution)(?: (?:to|for|of) [^.]{1,60})? (?:is|was|equals)\b"
-    rf"(?! {_FAULTY})|\bthe (?:final |correct |right |expected )*result (?:is|was|equals) [-+$€£]?\d"
+    r"(?<!when )(?<!if )(?<!where )\bthe (?:final |correct |right |expected )*(?:answer|solution)"
+    rf"(?: (?:to|for|of) [^.]{{1,60}})? (?:is|was|equals)\b(?! {_FAULTY})"
+    r"|\bthe (?:final |correct |right |expected )*result (?:is|was|equals) [-+$€£]?\d"
     r"|(?:答案|结果)(?:是|为|应为|等于)(?!空|零|否|错|null|None)",
     re.IGNORECASE,
 )
 _SENTENCE = lazy_pattern(r"(?<=[.;:!?。；！？])\s*")
-_FIRST_PERSON = lazy_pattern(r"\b(?:i|me|my|mine|we|our|us)\b|我", re.IGNORECASE)
+_FIRST_PERSON = lazy_pattern(r"\b(?:I|[Mm]y|[Ww]e)\b|我")
+_OWN_DEEDS = lazy_pattern(r"(?:^|[.,;:!?]\s+)(?:(?:and|but|so) )?(?:I|[Mm]y|[Ww]e)\b|我(?:应该|没有|忘|犯)")
+"""A clause whose subject is the writer."""
+
 _INTENTION = lazy_pattern(
-    r"\b(?:i|we)(?:'ll| (?:should|shall|must|will|would|can|could|need to|have to|had to|ought to))\b([^.;!?]*)"
+    r"\b(?:i|we)(?:'ll| (?:should|shall|must|will|would|can|could|need(?: to)?|have to|had to|ought to))\b([^.;!?]*)"
     r"|我(?:应该|应|该|要|必须|需要|会|得)([^。；！？]*)",
     re.IGNORECASE,
 )
@@ -73,35 +72,30 @@ _PAST = lazy_pattern(
 )
 """A sentence about something in the past."""
 
-FILLER = word_set(
-    """
-    a about accuracy accurate accurately address again aim all always an analysis analyze and another answer
-    answering answers any approach approaches are as ask asked assistant assume assuming assumption assumptions at
-    attention attentive avoid be been before being best better by calm care careful carefully cautious check
-    checking clarity clear clearly close closely closer code complete completely completeness concentrate concise
-    confidence confident consider considering context correct correctly deep deeper deeply detail details different
-    difficult diligent do don't double each effort ensure ensuring error errors every everything failed failure far
-    first focus focused follow following for forward from fully future give given giving go goal goals going good
-    hard harder have high i i'll improve improved in information instruction instructions into is it just keep learn
-    learned learning lesson lessons logic logical make making me meet mind mindful mine mistake mistakes model more
-    much my n need needs never next no none not null of on options or other output part parts patience pause pay
-    performance plan please point possibilities precise precisely problem problems process prompt properly put
-    quality question questions re read reading really reasoning reflect relevant remember requirement requirements
-    responding response responses result results review reviewing right rush same should similar situation
-    situations skill skills slow slowly smarter so solution solve solving stay step steps strive such summary sure
-    systematic take taking task tasks text that the thing things think thinking this thorough thoroughly those
-    thought thoughtful time to too try trying understand understanding up use user users using verify verifying very
-    vigilant was we we'll well were what whole will with work write wrong you your
-    """
-)
-"""Words in which a reminder to take care can be written: a text that holds no other says nothing that can be done."""
+_ADVERB = lazy_pattern(r"e?(?:li|er|ness)$")
+"""What `carefully`, `closer` and `completeness` have after the stem of `careful`, `close` and `complete`."""
 
-_FILLER_CHINESE = lazy_pattern(
-    "更加|一次|没有计划|我会|下次|下回|以后|今后|再|要|更|仔细|认真|小心|注意|谨慎|努力|加油|专心|细心|一点|一些|些|点|地|的|请|必须|应该|多|做|得|好|"
-    "更好|理解|用户|需求|题目|要求|保持|专注|提高|准确率|准确|正确|质量|需要|我|尝试|试|检查|思考|避免|犯错|错误|务必|一定|时|回答|答案|任务|和|并|不要|别|粗心|大意"
+CARE = frozenset(
+    _ADVERB.sub("", token)
+    for token in tokens(
+        """
+        accuracy accurate answer approach ask attention avoid best better care careful cautious check clear close code
+        complete concentrate consider correct deep detail different diligent double effort ensure error everything
+        first focus follow future give goal good hard improve instruction keep learn make mind mistake next none null
+        pay possibility precise problem proper quality question read reason requirement respond response result review
+        right rush same slow smart solve stay step strive summary sure task take thing think thorough thought time try
+        understand user verify well work write wrong
+        """
+    )
+)
+"""Words in which a reminder to take care is written: a text that holds no other says nothing that can be done."""
+
+_CARE_CHINESE = lazy_pattern(
+    "下次|今后|务必|计划|仔细|认真|小心|注意|谨慎|努力|理解|用户|需求|题目|要求|保持|专注|提高|准确|正确|质量|思考|检查|避免|犯错|错误"
+    "|回答|答案|任务|尝试|粗心|[再要些点请多做得好并别会试加]"
+    f"|{'|'.join(sorted(STOP_BIGRAMS))}|[{''.join(sorted(PARTICLES))}]"
 )
 _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_LATIN_WORD = lazy_pattern(r"[a-z][a-z'’]*")
 _FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 """A number that is part of the advice itself, not a count or an amount."""
 
@@ -140,9 +134,10 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"
-    if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not _advises(text)):
+    advises = _advises(text)
+    if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not advises):
         return "it is about the agent's character or deeds: say what to do"
-    if _STORY.search(text) and not _advises(text):
+    if _STORY.search(text) and not advises:
         return "it is a retelling of the task: say what holds for other tasks"
     if _ANSWER.search(text) or (answer and gives_away(text, answer)):
         return "it gives an answer to the task: say how to find one"
@@ -152,10 +147,12 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
 
 def concrete(text: str) -> bool:
     """Whether a text says something concrete to do, more than `be careful`."""
-    words = [word for word in _LATIN_WORD.findall(text.casefold()) if word not in FILLER]
-    unspaced = _FILLER_CHINESE.sub("", "".join(_UNSPACED.findall(text)))
-    others = [letter for letter in text if letter.isalpha() and not letter.isascii() and not _UNSPACED.match(letter)]
-    return bool(words) or len(unspaced) >= 2 or len(others) >= 3 or _FIGURE.search(text) is not None
+    words = [word for word in tokens(text) if not (word.isdecimal() or _UNSPACED.match(word))]
+    return (
+        any(_ADVERB.sub("", word) not in CARE for word in words)
+        or len(_CARE_CHINESE.sub("", "".join(_UNSPACED.findall(text)))) >= 2
+        or _FIGURE.search(text) is not None
+    )
 
 
 def _advises(text: str) -> bool:
