@@ -274,7 +274,7 @@ def _repeats_last_turn(state: State, message: AIMessage) -> bool:
 
 def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
     """A model may use one id for all its messages. An old message is replaced only by a repeated turn."""
-    if message.id is None or all(earlier.id != message.id for earlier in state["messages"]):
+    if message.id is None or message.id not in [earlier.id for earlier in state["messages"]]:
         return message
     if _repeats_last_turn(state, message):
         return message

@@ -68,8 +68,7 @@ class Step(Runnable[Any, Any]):
             raise
 
     def _with_store(self, config: RunnableConfig) -> RunnableConfig:
-        runtime = runtime_of(config)
-        if self.store is None or runtime.store is not None:
+        if self.store is None or (runtime := runtime_of(config)).store is not None:
             return config
         inside = {**conf(config), "__pregel_runtime": replace(runtime, store=self.store)}
         return cast("RunnableConfig", {**config, "configurable": inside})

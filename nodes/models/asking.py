@@ -48,7 +48,9 @@ def ask(
     be stored and sent again.
     """
     config = config if aside is None else quiet(config, aside)
-    prompt, inner, kwargs = [with_whole_text(message) for message in messages], model, cast("Mapping[str, Any]", {})
+    # Most texts are ASCII and need no second look: the whole conversation is read before each decision.
+    prompt = [m if isinstance(m.content, str) and m.content.isascii() else with_whole_text(m) for m in messages]
+    inner, kwargs = model, cast("Mapping[str, Any]", {})
     if type(model) is RunnableBinding and not model.config and not model.config_factories:
         inner, kwargs = model.bound, model.kwargs  # called directly, which avoids merging an empty config
     started = time.monotonic()
@@ -87,8 +89,6 @@ def _cut_reply(error: Exception) -> AIMessage | None:
 
 def with_whole_text(message: M, **fields: Any) -> M:
     """The message with these fields and without lone surrogates, which no provider accepts."""
-    if not fields and isinstance(message.content, str) and message.content.isascii():
-        return message  # most messages: the whole conversation is read before each decision
     whole = {name: _whole_in(value) for name, value in {"content": message.content, **fields}.items()}
     changed = {name: value for name, value in whole.items() if getattr(message, name) != value}
     return message.model_copy(update=changed) if changed else message
