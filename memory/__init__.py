@@ -1,19 +1,21 @@
 """Memory: lessons are kept, found, ranked and cleaned here, in any LangGraph store."""
 
+from langgraph_reflexion.memory.arguments import label, resolve_namespace, store_hint
 from langgraph_reflexion.memory.book import LessonBook
 from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.credit import replaces_reflection, withheld
 from langgraph_reflexion.memory.estimate import record_text
+from langgraph_reflexion.memory.exchange import Loaded
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.namespaces import label, resolve_namespace, store_hint
 from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.provenance import Foreign
+from langgraph_reflexion.memory.recall import Found
+from langgraph_reflexion.memory.records import Change
 from langgraph_reflexion.memory.shelf import topic_for
 from langgraph_reflexion.memory.suspicion import suspicion
-from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
-from langgraph_reflexion.memory.writing import screen
+from langgraph_reflexion.memory.writing import Written, screen
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.literals import fingerprint
 from langgraph_reflexion.text.task import topic_of

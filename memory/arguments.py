@@ -1,15 +1,107 @@
-"""Check what a caller gives a book or a notebook. An error names the argument, its value and what to give instead."""
+"""What a caller gives: checked, with an error that names the argument, its value and what to give instead; and the
+namespace of a run's memory, filled from its context or config.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, TypeVar
 
+from langgraph.store.base import BaseStore
+
+from langgraph_reflexion.context import FIELD, MemoryPolicy, Namespace, field_of
 from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.text.literals import hide_password, is_address
 
 T = TypeVar("T")
 V = TypeVar("V", str, str | None)
+
+_UNFIT = re.compile("[.~*/{}\x00-\x1f\x7f\ud800-\udfff]")
+"""Characters that some store, or a path made of labels, cannot hold in a label."""
+
+
+def resolve_namespace(
+    policy: MemoryPolicy,
+    agent_name: str,
+    context: Any = None,
+    user: str | None = None,
+    configurable: Mapping[str, Any] | None = None,
+) -> Namespace | None:
+    """The namespace of this run's memory, or `None` if a field of it has no value.
+
+    Without a namespace of its own a policy means `("reflexion", name of the agent)`. A field is read from the context,
+    else from the config's `configurable`, and escaped one to one, so that no two values ever share a memory. A `user`
+    that the server has signed in fills `{user_id}`, whatever these say.
+    """
+    if policy.namespace is None:
+        return ("reflexion", label(agent_name) or "reflexion_agent")
+    return filled_in(policy.namespace, context, user, configurable)
+
+
+def filled_in(
+    namespace: Namespace,
+    context: Any,
+    user: str | None = None,
+    configurable: Mapping[str, Any] | None = None,
+) -> Namespace | None:
+    """The namespace with its fields filled, as for a run. `None` if a field has no value."""
+    labels = []
+    for pattern in namespace:
+        names = FIELD.findall(pattern)
+        values = {name: field_of(context, name) for name in names}
+        values = {name: (configurable or {}).get(name) if value is None else value for name, value in values.items()}
+        if user is not None and "user_id" in values:
+            values["user_id"] = user
+        if any(value is None or str(value) == "" for value in values.values()):
+            return None
+        # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.
+        border = "~~" if len(names) > 1 else ""
+        for name, value in values.items():  # a label holds no braces, so none is filled twice
+            pattern = pattern.replace(f"{{{name}}}", label(value) + border)
+        labels.append(pattern)
+    return tuple(labels)
+
+
+def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Namespace:
+    """The namespace of a book or notebook with its fields filled. An invalid store or namespace is refused."""
+    if not hasattr(store, "batch") or isinstance(store, type):
+        raise ValueError(f"`store` must be a LangGraph store, got {hide_password(repr(store))}{store_hint(store)}")
+    if not namespace or not isinstance(namespace, (tuple, list)):
+        raise ValueError(f"`namespace` must be a tuple of labels, got {namespace!r}")
+    for part in namespace:
+        if not isinstance(part, str) or not part or "." in part:
+            raise ValueError(
+                f"`namespace` must hold labels without dots and none empty, got {part!r}; "
+                "give such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
+            )
+    filled = filled_in(namespace, context)
+    if filled is None:
+        raise ValueError(f"`namespace` has a field that `context` does not fill: {tuple(namespace)!r}")
+    return filled
+
+
+def label(value: object) -> str:
+    """A value as a namespace label: what a store, or a path made of labels, cannot hold becomes `~` and its bytes."""
+    text = str(value)
+    if text == "langgraph":
+        return f"~{ord('l'):02x}anggraph"  # No store takes that label at the root.
+    return _UNFIT.sub(
+        lambda found: "".join(f"~{byte:02x}" for byte in found.group().encode("utf-8", "surrogatepass")), text
+    )
+
+
+def store_hint(value: Any) -> str:
+    """What to give as a store instead of a path or a database's address; empty for any other value."""
+    if not isinstance(value, (str, PathLike)):
+        return ""
+    if is_address(str(value)):
+        return ": for a database give the store that `PostgresStore.from_conn_string` opens"
+    return f": for a file give FaissStore({hide_password(repr(str(value)))})"
+
+
+# ---------------------------------------------------------------- checks
 
 
 def check_text(value: V, name: str, *, optional: bool = False) -> V:

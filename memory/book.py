@@ -18,16 +18,17 @@ from langgraph_reflexion.memory.arguments import (
     check_names,
     check_place,
     check_text,
+    place_in,
 )
 from langgraph_reflexion.memory.choose import Selection
-from langgraph_reflexion.memory.exchange import Place
+from langgraph_reflexion.memory.exchange import Loaded, Place
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.provenance import Foreign
-from langgraph_reflexion.memory.records import LIVE, lesson_in
+from langgraph_reflexion.memory.recall import Found
+from langgraph_reflexion.memory.records import LIVE, Change, lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.upkeep import Swept
-from langgraph_reflexion.memory.values import Change, Found, Loaded, Written
+from langgraph_reflexion.memory.writing import Written
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
 
 Wanted = str | Collection[str] | None

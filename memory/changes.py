@@ -16,7 +16,18 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
-from langgraph_reflexion.memory.records import ALSO, FIELDS, LIVE, Evidence, change_record, hash_of, whole_record
+from langgraph_reflexion.memory.records import (
+    ALSO,
+    FIELDS,
+    LIVE,
+    By,
+    Change,
+    ChangeAction,
+    Evidence,
+    change_record,
+    hash_of,
+    whole_record,
+)
 from langgraph_reflexion.memory.shelf import (
     MARKS,
     Read,
@@ -28,7 +39,6 @@ from langgraph_reflexion.memory.shelf import (
     stocked,
 )
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
-from langgraph_reflexion.memory.values import By, Change, ChangeAction
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.tokens import fold
 

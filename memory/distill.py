@@ -15,12 +15,13 @@ from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put, read_i
 from langgraph_reflexion.memory.changes import forget_all, moving, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
-from langgraph_reflexion.memory.merging import of_any_tool
 from langgraph_reflexion.memory.models import must_answer, wording
 from langgraph_reflexion.memory.records import (
     FIELDS,
     LIVE,
     TRUST,
+    Change,
+    ChangeAction,
     Evidence,
     change_record,
     hash_of,
@@ -31,7 +32,7 @@ from langgraph_reflexion.memory.records import (
 )
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.suspicion import suspicion_of
-from langgraph_reflexion.memory.values import Change, ChangeAction
+from langgraph_reflexion.memory.writing import of_any_tool
 from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text.likeness import in_common, likeness, opposed
 from langgraph_reflexion.text.tokens import tokens

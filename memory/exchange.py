@@ -9,6 +9,7 @@ import shutil
 import unicodedata
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 from uuid import uuid4
@@ -21,10 +22,19 @@ from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.changes import replaced_by, retry_without_vectors, settled
 from langgraph_reflexion.memory.gate import malformed, tidy
-from langgraph_reflexion.memory.records import FIELDS, LIVE, Evidence, change_record, lesson_id, out_of_bounds, record
+from langgraph_reflexion.memory.records import (
+    FIELDS,
+    LIVE,
+    Change,
+    ChangeAction,
+    Evidence,
+    change_record,
+    lesson_id,
+    out_of_bounds,
+    record,
+)
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.suspicion import suspicion_of
-from langgraph_reflexion.memory.values import Change, ChangeAction, Loaded
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.tokens import fold
 
@@ -34,6 +44,20 @@ EDITABLE = (*TEXTS, "expires_at")
 """Fields of a lesson that can be edited in a file. The rest is its record."""
 
 _UNSEEN = re.compile(r"[^\n -~]")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How many lessons of a file were new, were known, could not be kept, or took the words of the file.
+
+    `otherwise` counts the known lessons that read differently in the file and stay as they are here.
+    """
+
+    added: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+    changed: int = 0
+    otherwise: int = field(default=0, compare=False)
 
 
 def export(lessons: Sequence[Lesson], place: Place) -> Plan[int]:

@@ -31,6 +31,7 @@ from langgraph_reflexion.memory.records import (
     ALSO,
     FIELDS,
     LIVE,
+    Change,
     change_of,
     change_record,
     fingerprints,
@@ -54,7 +55,6 @@ from langgraph_reflexion.memory.shelf import (
     read_some,
     time_in,
 )
-from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, LessonStatus
 from langgraph_reflexion.text.tokens import tokens
 

@@ -15,9 +15,8 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.access import Plan, both, every, put, storable
-from langgraph_reflexion.memory.arguments import check_count, check_id, check_text
+from langgraph_reflexion.memory.arguments import check_count, check_id, check_text, place_in
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
-from langgraph_reflexion.memory.namespaces import place_in
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.text.tokens import fold, known_word

@@ -12,6 +12,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
@@ -35,7 +36,6 @@ from langgraph_reflexion.memory.shelf import (
     topic_for,
 )
 from langgraph_reflexion.memory.suspicion import suspicion
-from langgraph_reflexion.memory.values import Found
 from langgraph_reflexion.schemas import Failure, Lesson
 from langgraph_reflexion.text.task import FURTHER, GENERAL, LONG_TASK, NAMES, sentences, specific_words
 from langgraph_reflexion.text.tokens import tokens
@@ -110,6 +110,14 @@ OWN_ID = re.compile("[0-9a-f]{16}")
 """The format of the book's ids. Ids of other programs are also in the prompt, so they are screened."""
 
 Filters = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A lesson and how well it fits what was searched for, from 0 to 1."""
+
+    lesson: Lesson
+    score: float
 
 
 def recall(

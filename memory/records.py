@@ -16,13 +16,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from langgraph.store.base import Item
 from pydantic import ValidationError
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.values import Change
 from langgraph_reflexion.schemas import Lesson, LessonStatus, Origin, Trigger
 from langgraph_reflexion.text.tokens import fold
 
@@ -49,6 +48,45 @@ twentieth in `estimate.recent`."""
 
 ALSO = "also"
 """Field of a record for the fingerprints of further failures."""
+
+
+ChangeAction = Literal[
+    "added",
+    "quarantined",
+    "merged",
+    "edited",
+    "opposed",
+    "superseded",
+    "approved",
+    "promoted",
+    "demoted",
+    "retired",
+    "restored",
+    "undone",
+]
+By = Literal["writer", "person", "evidence", "policy"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a lesson.
+
+    `before` holds fields as they were and `after` as they became, `words` what was approved, by its hashes, `undoes`
+    the change that was taken back.
+    """
+
+    id: str
+    lesson: str
+    action: ChangeAction
+    at: datetime
+    by: By = "writer"
+    why: str = ""
+    status: LessonStatus | None = None
+    run: str | None = None
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    undoes: str | None = None
 
 
 @dataclass(frozen=True)

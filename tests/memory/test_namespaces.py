@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import Context, MemoryPolicy
 from langgraph_reflexion.memory import LessonBook, resolve_namespace
-from langgraph_reflexion.memory.namespaces import label
+from langgraph_reflexion.memory.arguments import label
 
 
 def place(*labels: str, context: Any = None) -> tuple[str, ...] | None:

@@ -22,9 +22,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.arguments import label
 from langgraph_reflexion.memory.book import FILTERS
 from langgraph_reflexion.memory.history import added
-from langgraph_reflexion.memory.namespaces import label
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.users import authenticates, server_store, user_of, warning_of_open_store
 

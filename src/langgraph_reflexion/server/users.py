@@ -17,7 +17,7 @@ from langgraph_sdk import Auth
 from starlette.requests import Request
 
 from langgraph_reflexion.context import FIELD
-from langgraph_reflexion.memory.namespaces import label
+from langgraph_reflexion.memory.arguments import label
 
 logger = logging.getLogger(__name__)
 
