@@ -7,11 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast, get_args
 
-from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.json_text import without_thinking
+from langgraph_reflexion.text.json_text import JsonError, read_json, without_thinking
 from langgraph_reflexion.text.tokens import known_word
 
 LONGEST_FIELD = 2_000
@@ -44,9 +43,10 @@ def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
 
 def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection:
     """A reply as a reflection, parsed leniently. Invalid only if it has neither a patch nor memories."""
-    data = read_json(text)
-    if isinstance(data, Invalid):
-        return ReadReflection(None, data.message)
+    try:
+        data = read_json(text)
+    except JsonError as fault:
+        return ReadReflection(None, str(fault))
     if isinstance(data, list) and len(data) == 1:
         data = data[0]
     if not isinstance(data, dict):

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, cast, get_args
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
 
 from langgraph_reflexion.memory import finding_of
-from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Lesson, Severity
+from langgraph_reflexion.text.json_text import JsonError, read_json
 from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 8_000
@@ -119,9 +119,10 @@ def tools_called(messages: Sequence[AnyMessage]) -> list[str]:
 
 def fault_in(text: str, key: str) -> str | None:
     """Why a reply cannot be parsed, in words that help to correct it, or `None`."""
-    data = read_json(text)
-    if isinstance(data, Invalid):
-        return data.message
+    try:
+        data = read_json(text)
+    except JsonError as fault:
+        return str(fault)
     if not isinstance(data, dict) or not isinstance(data.get(key), list):
         return f"The reply is one JSON object with a list under {key!r}."
     return None

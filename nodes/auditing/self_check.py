@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, usage_of
@@ -16,7 +16,6 @@ from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.asking import Spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
-from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.observe import observe
@@ -24,6 +23,7 @@ from langgraph_reflexion.nodes.reflect import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State, Update, task_in
+from langgraph_reflexion.text.json_text import read_json
 
 TRANSCRIPT_TOKENS = 3_000
 MOST_ISSUES = 5
@@ -134,10 +134,7 @@ def _asked(
         if model_fault(fault) == "setting" and not native:
             raise
         return None, [0, 0, 0, 1]
-    data = read_json(reply.message.text)
-    if isinstance(data, Invalid):
-        return None, reply.spent
     try:
-        return SelfCheck.model_validate(data), reply.spent
-    except ValidationError:
+        return SelfCheck.model_validate(read_json(reply.message.text)), reply.spent
+    except ValueError:  # no JSON, or another object
         return None, reply.spent

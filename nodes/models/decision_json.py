@@ -12,22 +12,11 @@ from langchain_core.messages.tool import tool_call
 
 from langgraph_reflexion.nodes.tools.arguments import short_json
 from langgraph_reflexion.schemas import Action, Decision, Signal
-from langgraph_reflexion.text.json_text import (
-    DEPTH,
-    TangledError,
-    Torn,
-    Whole,
-    after_thinking,
-    only_value,
-    place,
-    values_in,
-    whole,
-)
+from langgraph_reflexion.text.json_text import TangledError, Whole, after_thinking, place, values_in, whole
 
 FIELDS = ("thought", "action", "tool", "tool_input", "final")
 CONTROL_ACTIONS = ("replan", "ask_user")
 
-_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _ACTION = re.compile(r"\baction\b[\"']?\s*:")
 _FIELD = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
 
@@ -63,66 +52,12 @@ def read_object(text: str, *, controls: Collection[str] = CONTROL_ACTIONS) -> De
         return Invalid("parse_error", f"The reply cannot be read: {error}.")
 
 
-def read_json(text: str) -> Any | Invalid:
-    """Return the JSON value in a reply, parsed as leniently as a decision, or why there is none. Never raises.
-
-    If a reply is only one value, that value counts, whatever its type. Otherwise the largest object in a fence counts,
-    else the largest object next to prose, else the largest list. A key given twice is refused.
-    """
-    text = whole(text)
-    try:
-        # An escape may be half a character, and `int` refuses NaN. The lenient parser handles both.
-        if "\\u" not in text and text.count("[") + text.count("{") <= DEPTH:
-            return json.loads(text, object_pairs_hook=_object, parse_constant=int)
-    except ValueError:
-        pass
-    try:
-        text = after_thinking(text)
-        fenced = (_whole_value(fence[1]) for fence in _FENCE.finditer(text))
-        found = _whole_value(text) or _largest(value for value in fenced if value is not None)
-        if found is None:
-            values = list(values_in(text))
-            for value in values:
-                if isinstance(value, Torn) and value.certain:
-                    raise _torn(text, value)
-            found = _largest(value for value in values if isinstance(value, Whole))
-    except _UnreadableError as error:
-        return error.invalid
-    except TangledError as error:
-        return Invalid("parse_error", f"The reply cannot be read: {error}.")
-    if found is None:
-        return Invalid("parse_error", "The reply cannot be read: there is no JSON object in it.")
-    return found.value if found.twice is None else _twice(found.twice).invalid
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of plain JSON. A duplicate key is left to the lenient parser, which reports it."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a key is given twice")
-    return made
-
-
 def names_a_field(text: str) -> bool:
     """Return whether something in a reply is written as a field of a decision."""
     return _FIELD.search(text) is not None or _ACTION.search(text) is not None
 
 
-# ---------------------------------------------------------------- finding the value
-
-
-def _whole_value(text: str) -> Whole | None:
-    found = only_value(text)
-    return found if isinstance(found, Whole) else None
-
-
-def _largest(found: Iterator[Whole]) -> Whole | None:
-    """Return the longest object, else the longest list."""
-    return max(
-        (value for value in found if isinstance(value.value, dict | list)),
-        key=lambda value: (isinstance(value.value, dict), value.end - value.start),
-        default=None,
-    )
+# ---------------------------------------------------------------- finding the decision
 
 
 def _only_decision(text: str) -> dict[str, Any]:
@@ -133,7 +68,8 @@ def _only_decision(text: str) -> dict[str, Any]:
     meant = [value for value in meant if not _is_example(value.value)] or meant
     for value in meant:
         if value.twice is not None:
-            raise _twice(value.twice)
+            message = f"The reply is ambiguous: the key `{value.twice}` is given twice in one object."
+            raise _UnreadableError(message, "rule_violation")
     if len({json.dumps(value.value, sort_keys=True) for value in meant}) > 1:
         message = "The reply is ambiguous: it holds several different objects; write exactly one."
         raise _UnreadableError(message, "rule_violation")
@@ -157,7 +93,7 @@ def _candidates(text: str) -> list[Whole]:
             or value.keys & set(FIELDS)
             or _ACTION.search(text, value.start, value.end)
         ):
-            raise _torn(text, value)
+            raise _UnreadableError(f"The reply cannot be read: {value.why} ({place(text, value.at)}).")
     candidates = _with_fields(found)
     if candidates and (piece := _FIELD.search(outside + text[at:])):
         raise _UnreadableError(f"The reply cannot be read: {piece[0]} stands outside of any object.")
@@ -191,15 +127,6 @@ def _is_example(value: dict[str, Any]) -> bool:
 
 def _is_placeholder(value: Any) -> bool:
     return isinstance(value, str) and value.strip() in ("..", "...", "....", "…")
-
-
-def _torn(text: str, torn: Torn) -> _UnreadableError:
-    return _UnreadableError(f"The reply cannot be read: {torn.why} ({place(text, torn.at)}).")
-
-
-def _twice(key: str) -> _UnreadableError:
-    message = f"The reply is ambiguous: the key `{key}` is given twice in one object."
-    return _UnreadableError(message, "rule_violation")
 
 
 # ---------------------------------------------------------------- its rules

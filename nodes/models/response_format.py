@@ -19,9 +19,9 @@ from langgraph_reflexion.driver import Waits, within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, ask, metered, quiet, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas, rebuilt
-from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json
 from langgraph_reflexion.nodes.tools.arguments import json_schema_check
 from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.text.json_text import JsonError, read_json
 
 
 class ResponseForm:
@@ -87,10 +87,10 @@ class ResponseForm:
 
     def read(self, text: str) -> tuple[Any, str]:
         """The value in an answer's text, or what is wrong with it."""
-        value = read_json(text)
-        if isinstance(value, Invalid):
-            return None, value.message
-        return self.fitted(value)
+        try:
+            return self.fitted(read_json(text))
+        except JsonError as fault:
+            return None, str(fault)
 
     def fitted(self, value: Any) -> tuple[Any, str]:
         """Data as a value of the response format, or what is wrong with it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +32,7 @@ _NUMBER = re.compile(r"([-+]?[0-9]+)(\.[0-9]*)?([eE][-+]?[0-9]+)?(?![\w.])")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _OPENING = re.compile(r"\{(?=\s*[\"'\w}/#])|\[(?=\s*[\"'\w\[{\]+-])")
 _BRACE = re.compile(r"[{}]")
+_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _SURROGATE_PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -68,12 +71,63 @@ class Torn:
         return frozenset(key for key in (*self.fields, self.open_key) if key)
 
 
+class JsonError(ValueError):
+    """A reply holds no JSON value that can be read; the message says why, for the model."""
+
+
 class TangledError(ValueError):
     """The text takes more work than a reply is worth, or nests too deep."""
 
 
 class OpenError(TangledError):
     """The text ends inside a comment or the reasoning before it. More text may complete it."""
+
+
+def read_json(text: str) -> Any:
+    """Return the JSON value in a reply. Raises `JsonError`.
+
+    If a reply is only one value, that value counts, whatever its type. Otherwise the largest object in a fence counts,
+    else the largest object next to prose, else the largest list. A key given twice is refused.
+    """
+    text = whole(text)
+    with suppress(ValueError):
+        # An escape may be half a character, and `int` refuses NaN. The lenient parser handles both.
+        if "\\u" not in text and text.count("[") + text.count("{") <= DEPTH:
+            return json.loads(text, object_pairs_hook=_unique, parse_constant=int)
+    try:
+        text = after_thinking(text)
+        all_of_it = only_value(text)
+        found = all_of_it if isinstance(all_of_it, Whole) else None
+        found = found or _largest(only_value(fence[1]) for fence in _FENCE.finditer(text))
+        if found is None:
+            values = list(values_in(text))
+            if values and isinstance(torn := values[-1], Torn) and torn.certain:
+                raise JsonError(f"The reply cannot be read: {torn.why} ({place(text, torn.at)}).")
+            found = _largest(values)
+    except TangledError as error:
+        raise JsonError(f"The reply cannot be read: {error}.") from error
+    if found is None:
+        raise JsonError("The reply cannot be read: there is no JSON object in it.")
+    if found.twice is not None:
+        raise JsonError(f"The reply is ambiguous: the key `{found.twice}` is given twice in one object.")
+    return found.value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of plain JSON. A duplicate key is left to the lenient parser, which reports it."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is given twice")
+    return made
+
+
+def _largest(found: Iterable[Whole | Torn]) -> Whole | None:
+    """Return the longest object, else the longest list."""
+    return max(
+        (value for value in found if isinstance(value, Whole) and isinstance(value.value, dict | list)),
+        key=lambda value: (isinstance(value.value, dict), value.end - value.start),
+        default=None,
+    )
 
 
 def values_in(text: str) -> Iterator[Whole | Torn]:

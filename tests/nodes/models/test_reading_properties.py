@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langgraph_reflexion.nodes.models.decision_json import Invalid, read_json, read_object
+from langgraph_reflexion.nodes.models.decision_json import Invalid, read_object
 from langgraph_reflexion.schemas import Decision
+from langgraph_reflexion.text.json_text import JsonError, read_json
 
 CALL: dict[str, Any] = {
     "thought": "Look it up.",
@@ -104,7 +106,8 @@ def undamaged(value: Any) -> Any:
 @given(damaged())
 def test_a_damaged_reply_is_refused_or_read_as_it_stands(text: str) -> None:
     read = read_object(text)
-    read_json(text)
+    with suppress(JsonError):
+        read_json(text)
     assert isinstance(read, Decision | Invalid)
     if isinstance(read, Invalid):
         assert read.signal in ("parse_error", "rule_violation")
@@ -146,7 +149,8 @@ def test_a_quoted_call_stays_quoted_whatever_is_damaged_around_it(
 @given(st.one_of(st.text(), st.text(st.sampled_from("{}[]:,\"'\\/*# \nuNone1e.-x\ud800"), max_size=200)))
 def test_no_text_is_too_strange_to_be_answered(text: str) -> None:
     assert isinstance(read_object(text), Invalid)
-    read_json(text)
+    with suppress(JsonError):
+        read_json(text)
 
 
 PLAIN = st.recursive(
