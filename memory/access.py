@@ -71,6 +71,11 @@ GIVE_WAY: list[Op] = []
 """A request for nothing: a plan yields it to the event loop after long work, so that other tasks can run."""
 
 
+def is_lesson(label: str) -> bool:
+    """Whether what lies below `evidence` under this label is about a lesson, and not about a topic or changes."""
+    return label not in COLLECTIONS and not label.startswith("~")
+
+
 def run(store: BaseStore, plan: Plan[T]) -> T:
     """The result of a plan on this store."""
     return run_sync(plan, lambda request: _answer(store, request))
@@ -238,7 +243,7 @@ def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
         room, label = ("", *op.namespace)[-2:]
         if label == "lessons" and not hasattr(store, "changes"):
             changed.setdefault(op.namespace[:-1], []).append(op.key)
-        elif room == "evidence" and label not in NO_LESSONS and (op.namespace[:-1], label) not in known:
+        elif room == "evidence" and is_lesson(label) and (op.namespace[:-1], label) not in known:
             more.append(PutOp(op.namespace[:-1], label, None))
     more += [
         PutOp((*namespace, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False)

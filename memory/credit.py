@@ -6,7 +6,6 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,7 +20,7 @@ from langgraph_reflexion.memory.changes import (
     write,
 )
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
-from langgraph_reflexion.memory.records import NOTHING, Evidence, failure_of, run_record, whole_in, whole_record
+from langgraph_reflexion.memory.records import NOTHING, Evidence, failure_of, run_record, whole_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
@@ -105,12 +104,11 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     """Keep an episode's `value`, and count its result for its lessons in place of an earlier result of the same run."""
     concerned = lessons_of(episode)
     label = topic_label(episode.topic or "")
-    found, [kept], [item] = yield from at_once(
+    found, topics, [item] = yield from at_once(
         read_some(shelf, concerned, exactly=False),
-        read_items(shelf.evidence, [label]),
+        appended_about(shelf, [label] if concerned else []),
         read_items(shelf.episodes, [episode.id]),
     )
-    topic = whole_in(kept.value) if kept is not None else None
     before = counting(item)
     if before is not None:
         found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in concerned])
@@ -133,19 +131,17 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     exempt = {id for id, entry in found.items() if entry.lesson.name or entry.evidence.vouched}
     at_start = {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
     without = None if at_start - exempt else _without_lessons(episode, now)
-    if topic is None:
-        topic = (yield from appended_about(shelf, [label]))[label]
-    place, is_changed = _place(episode.id), kept is None
-    if without is not None or any(run["run"] == episode.id for run in topic.runs):
-        is_changed, topic = True, replace(topic, runs=tuple(run for run in topic.runs if _place(run["run"]) != place))
-        if without is None:  # it had no lessons when it finished first
-            ops.append(PutOp(shelf.evidence_of(label), place, None))
-        else:
-            topic = topic.with_run(without)
-            ops.append(put(shelf.evidence_of(label), place, without))
-    if is_changed:
-        ops.append(put(shelf.evidence, label, whole_record(topic)))
-    statuses = _status_ops(shelf, known, won_and_lost(topic), episode.id)
+    if without is None and item is not None and not topics:
+        topics = yield from appended_about(shelf, [label])
+    place, others = _place(episode.id), topics.get(label, Evidence()).runs
+    if without is not None:
+        ops.append(put(shelf.evidence_of(label), place, without))
+        others = (*(run for run in others if _place(run["run"]) != place), without)
+    elif any(run["run"] == episode.id for run in others):  # it had no lessons when it finished first
+        ops.append(PutOp(shelf.evidence_of(label), place, None))
+        others = tuple(run for run in others if run["run"] != episode.id)
+    topic = won_and_lost(others)
+    statuses = _status_ops(shelf, known, topic, episode.id)
     moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}
     ops += [put(shelf.evidence, id, whole_record(about)) for id, about in records.items() if id not in moved]
     # One batch: after a crash either all of a run is counted or nothing.
@@ -153,10 +149,8 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     now_found = yield from write(shelf, [*ops, *statuses])
     if item is not None:
         yield from note_episodes(shelf, [item.key], note, now)
-    if is_changed:
-        topic = yield from _settled_topic(shelf, label)
     now_known = {id: entry for id, entry in now_found.items() if id in known}
-    yield from write(shelf, _status_ops(shelf, now_known, won_and_lost(topic), episode.id))
+    yield from write(shelf, _status_ops(shelf, now_known, topic, episode.id))
     yield from _offer_at_start(shelf, episode, [entry for entry in now_known.values() if not entry.evidence.vouched])
     for id, entry in now_found.items():
         if is_due(entry.evidence, now):
@@ -210,18 +204,6 @@ def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Pla
         if not lack:
             return
         yield [put(shelf.episodes, item.key, {**item.value, note: at.isoformat()}) for item in lack]
-
-
-def _settled_topic(shelf: Shelf, label: str) -> Plan[Evidence]:
-    """The current runs of a topic without lessons. Its record is derived from them again."""
-    about = Evidence()
-    for _ in range(LOOKS):
-        found, [kept] = yield from at_once(appended_about(shelf, [label]), read_items(shelf.evidence, [label]))
-        about = found[label]
-        if kept is not None and kept.value == whole_record(about):
-            break
-        yield [put(shelf.evidence, label, whole_record(about))]
-    return about
 
 
 def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Plan[None]:
@@ -367,9 +349,9 @@ def topic_label(topic: str) -> str:
     return TOPIC + (re.sub(r"\W+", "-", topic).strip("-").lower()[:64] or "general")
 
 
-def won_and_lost(runs: Evidence) -> tuple[int, int]:
+def won_and_lost(runs: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
     """How many of these runs were won, and how many lost."""
-    results = [run.get("result") for run in runs.runs]
+    results = [run.get("result") for run in runs]
     return results.count("win"), results.count("loss")
 
 

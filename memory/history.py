@@ -44,8 +44,8 @@ from langgraph_reflexion.memory.shelf import (
     UNDONE,
     Read,
     Shelf,
+    appended_about,
     episode_in,
-    evidence_about,
     evidence_items,
     is_undone,
     read_all,
@@ -97,7 +97,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
     ended = len(episodes) if len(runs) < SAMPLE else (yield from count(shelf.episodes, SAMPLE))
     topics = [*(lesson.topic for lesson in lessons), *(item.value.get("topic") for item in episodes)]
     labels = sorted({topic_label(topic) for topic in topics if isinstance(topic, str)})
-    results = {label: won_and_lost(about) for label, about in (yield from evidence_about(shelf, labels)).items()}
+    results = {label: won_and_lost(about.runs) for label, about in (yield from appended_about(shelf, labels)).items()}
     uplifts = [uplift(lesson) for lesson in lessons if lesson.status in LIVE]
     return {
         "lessons": many,

@@ -20,7 +20,7 @@ from typing import Any
 
 from langgraph.store.base import Item, SearchOp
 
-from langgraph_reflexion.memory.access import Plan
+from langgraph_reflexion.memory.access import Plan, at_once
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
 from langgraph_reflexion.memory.credit import topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
@@ -28,6 +28,7 @@ from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
 from langgraph_reflexion.memory.shelf import (
     Shelf,
+    appended_about,
     evidence_about,
     fit_for_a_label,
     nearest,
@@ -154,15 +155,17 @@ def recall(
     if not scores and not always:
         return Selection()
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
-    about = topic_label(topic)
-    evidence = yield from evidence_about(shelf, dict.fromkeys([*always, *best, about]))
+    about = [topic_label(topic)] if failure is None else []
+    evidence, runs = yield from at_once(
+        evidence_about(shelf, dict.fromkeys([*always, *best])), appended_about(shelf, about)
+    )
     if policy.approve:
         always, best = ([key for key in keys if evidence[key].approved] for keys in (always, best))
     current = {key: _current(items[key], evidence[key], failure) for key in (*always, *best)}
     rules = [lesson for key in always if (lesson := current[key]) is not None]
     rules.sort(key=lambda lesson: -len(weights.keys() & words_of(lesson.text)))
     fit = [(lesson, scores[key]) for key in best if key not in always and (lesson := current[key]) is not None]
-    record = won_and_lost(evidence[about]) if failure is None else (0, 0)
+    record = won_and_lost(run for topic_runs in runs.values() for run in topic_runs.runs)
     kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, record)
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     limits = policy.max_lessons, policy.lesson_tokens

@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.access import FORGOTTEN, NO_LESSONS, NOTES, drop, put, run, with_notes
+from langgraph_reflexion.memory.access import FORGOTTEN, NOTES, drop, is_lesson, put, run, with_notes
 from langgraph_reflexion.memory.changes import settled
 from langgraph_reflexion.memory.index import Index
 from langgraph_reflexion.memory.records import Evidence, evidence_in, whole_record
@@ -61,7 +61,7 @@ def copy_store(
             continue
         pages: Iterable[list[Item]] = _pages(source, namespace)
         before, stale = list[Item](), list[Item]()
-        is_evidence = namespace[-2:-1] == ("evidence",) and namespace[-1] not in NO_LESSONS
+        is_evidence = namespace[-2:-1] == ("evidence",) and is_lesson(namespace[-1])
         forgotten: set[str] = set()
         if namespace[-1] == "lessons":
             forgotten = {item.key for item in _all(target, (*namespace[:-1], "evidence", FORGOTTEN))}

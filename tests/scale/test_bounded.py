@@ -21,6 +21,7 @@ from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryP
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.driver import run_sync
 from langgraph_reflexion.memory import access, history, index, upkeep, writing
+from langgraph_reflexion.memory.credit import PLACES
 from langgraph_reflexion.memory.index import Indexes
 
 MANY = 60
@@ -282,7 +283,7 @@ def test_statistics_read_a_sample_and_count_the_rest(monkeypatch: pytest.MonkeyP
     found = book.stats()
     assert (found["lessons"], found["sampled"], found["live"], found["episodes"]) == (73, 20, 20, 45)
     assert found["topics"].keys() == {"general"}
-    assert store.rows <= 3 * 20 + 20
+    assert store.rows <= 3 * 20 + PLACES
     monkeypatch.setattr(history, "SAMPLE", 73)
     assert (book.stats()["lessons"], book.stats()["live"]) == (73, 73)
     assert "sampled" not in book.stats()
