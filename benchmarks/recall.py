@@ -11,6 +11,9 @@ label `# Input`, 600 characters) were written for `statements` and `--long`:
 - `long`: longer literal reflections (questions over pages, a shop, code, a household, databases, support, Chinese).
 - `statements`: some tasks of `long` as they are set: with examples, constraints, or much that is not asked.
 - `rooms`: tasks of a household with a list of its furniture in front; `plain` are the same without the list.
+- `new`: ten trades that no other set has, labelled and committed before the first measurement. Nothing was set on it.
+  `new` asks about another instance, `new words` in quite other words, `new short` in two or three words, `new long`
+  with a document, `new languages` in German, Spanish, Chinese and Japanese, `new failures` after a tool failed.
 
 `--long` puts a document, a template or a hand-over message around the tasks of `long`. No language model takes part;
 `--model` adds a small embedding model (see `minilm.py`).
@@ -41,20 +44,30 @@ import numpy as np
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy, NgramEmbeddings
+from langgraph_reflexion import Episode, Failure, FaissStore, Lesson, LessonBook, MemoryPolicy, NgramEmbeddings
+from langgraph_reflexion.text.literals import fingerprint
 
 DATA = Path(__file__).parent / "data"
-SETS = "", "fresh_", "messy_", "long_", "rooms_"
+SETS = "", "fresh_", "messy_", "long_", "rooms_", "new_"
+_CJK = r"\u3040-\u30ff\u3400-\u9fff"
+"""Japanese and Chinese, which set no spaces between words."""
 Ranker = Callable[[str], list[tuple[str, float]]]
 
 
 @dataclass(frozen=True)
 class Query:
-    """A task, and the lessons that fit it: often none."""
+    """A task, and the lessons that fit it: often none. With a failure, it is what the run asks after it."""
 
     task: str
     fits: tuple[str, ...]
     split: str
+    tools: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+    @property
+    def text(self) -> str:
+        """What is searched for by words alone."""
+        return f"{self.task}\n{self.failure.evidence}" if self.failure else self.task
 
 
 @dataclass
@@ -76,7 +89,7 @@ class Ours:
     """A book's two answers: a search for people, and what a run would be shown."""
 
     search: Ranker
-    recall: Callable[[str, Sequence[str]], list[str]]
+    recall: Callable[[Query, Sequence[str]], list[str]]
 
 
 def lessons(of: str = "") -> dict[str, Lesson]:
@@ -84,6 +97,8 @@ def lessons(of: str = "") -> dict[str, Lesson]:
     made = {}
     for line in (DATA / f"{of}lessons.jsonl").read_text(encoding="utf-8").splitlines():
         fields = json.loads(line)
+        if "trigger" in fields:
+            fields["trigger"] = _trigger(fields["trigger"])
         made[fields.pop("id")] = Lesson(kind="rule", origin="told", **fields)
     return made | lessons("long_") if of == "rooms_" else made
 
@@ -93,7 +108,7 @@ def queries(of: str = "") -> list[Query]:
     lines = (DATA / f"{of}queries.jsonl").read_text(encoding="utf-8").splitlines()
     if of == "long_":
         lines += (DATA / "statement_queries.jsonl").read_text(encoding="utf-8").splitlines()
-    return [Query(line["task"], tuple(line["fits"]), line["split"]) for line in map(json.loads, lines)]
+    return [_query(json.loads(line)) for line in lines]
 
 
 def bm25(texts: Mapping[str, str], letters: float = 0.0) -> Ranker:
@@ -154,8 +169,11 @@ def book_on(store: BaseStore, of: str = "", seen: Sequence[str] = ()) -> Ours:
     ids = {name: lesson for lesson, name in names.items()}
     return Ours(
         lambda task: [(names[found.lesson.id], found.score) for found in book.search(task, limit=5)],
-        lambda task, without: [
-            names[lesson.id] for lesson in shown.recall(task, exclude=[ids[name] for name in without if name in ids])
+        lambda query, without: [
+            names[lesson.id]
+            for lesson in shown.recall(
+                query.task, query.tools, query.failure, exclude=[ids[name] for name in without if name in ids]
+            )
         ],
     )
 
@@ -182,7 +200,7 @@ def judged(who: str, split: str, asked: Iterable[Query], rank: Ranker, ours: Our
     """The figures of one ranking on one part of the queries."""
     asked = list(asked)
     good, hopeless = [query for query in asked if query.fits], [query for query in asked if not query.fits]
-    ranked = {query.task: rank(query.task) for query in asked}
+    ranked = {query.task: rank(query.text) for query in asked}
     figure = Figure(who, split, _mean(ndcg([name for name, _ in ranked[query.task]], query.fits) for query in good))
     if hopeless:
         wrong = sorted((ranked[query.task][0][1] if ranked[query.task] else 0.0 for query in hopeless), reverse=True)
@@ -192,10 +210,10 @@ def judged(who: str, split: str, asked: Iterable[Query], rank: Ranker, ours: Our
         figure.at_0 = sum(score > wrong[0] for _, score in tops) / len(good)
         figure.at_5 = sum(score > wrong[len(wrong) // 20] for _, score in tops) / len(good)
     if ours is not None:
-        shown = {query.task: ours.recall(query.task, ()) for query in asked}
+        shown = {query.task: ours.recall(query, ()) for query in asked}
         figure.first = _mean(shown[query.task][:1] != [] and shown[query.task][0] in query.fits for query in good)
         figure.false = _mean(bool(shown[query.task]) for query in hopeless) if hopeless else None
-        figure.near = _mean(bool(ours.recall(query.task, query.fits)) for query in good)
+        figure.near = _mean(bool(ours.recall(query, query.fits)) for query in good)
     return figure
 
 
@@ -284,10 +302,24 @@ def main() -> int:
     return 0
 
 
+def _query(line: dict[str, Any]) -> Query:
+    failure = Failure(**_trigger(line["failure"], keep=True)) if "failure" in line else None
+    tools = tuple(line.get("tools", ()))
+    return Query(line["task"], tuple(line["fits"]), line["split"], tools, failure)
+
+
+def _trigger(of: dict[str, Any], keep: bool = False) -> dict[str, Any]:
+    """A failure of the data with its fingerprint; a lesson's trigger keeps no evidence."""
+    if "evidence" not in of:
+        return of
+    mark = {"fingerprint": fingerprint(of["signal"], of["tool"], of["evidence"])}
+    return of | mark if keep else {key: value for key, value in of.items() if key != "evidence"} | mark
+
+
 def _words(text: str, letters: bool) -> Counter[str]:
     found: Counter[str] = Counter()
-    for word in re.findall(r"\w+", text.casefold()):
-        if re.fullmatch(r"[\u3400-\u9fff]{2,}", word):
+    for word in re.findall(rf"[{_CJK}]+|[^\W{_CJK}]+", text.casefold()):
+        if re.fullmatch(f"[{_CJK}]{{2,}}", word):
             found.update(word[i : i + 2] for i in range(len(word) - 1))
             continue
         found[word] += 1
