@@ -47,8 +47,9 @@ from langgraph_reflexion import (
     MemoryPolicy,
     create_reflexion_agent,
 )
+from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.records import Evidence, lesson_id, record, run_record, sum_record, whole_record
+from langgraph_reflexion.memory.records import lesson_id, record, run_record, sum_record, whole_record
 
 DSN = "POSTGRES_DSN"
 TICK = os.sysconf("SC_CLK_TCK")

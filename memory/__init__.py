@@ -5,6 +5,7 @@ from langgraph_reflexion.memory.book import LessonBook
 from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.credit import replaces_reflection, withheld
 from langgraph_reflexion.memory.estimate import record_text
+from langgraph_reflexion.memory.evidence import Change
 from langgraph_reflexion.memory.exchange import Loaded
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
@@ -12,7 +13,6 @@ from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.recall import Found
-from langgraph_reflexion.memory.records import Change
 from langgraph_reflexion.memory.shelf import topic_for
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.writing import Written, screen

@@ -16,18 +16,8 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
-from langgraph_reflexion.memory.records import (
-    ALSO,
-    FIELDS,
-    LIVE,
-    By,
-    Change,
-    ChangeAction,
-    Evidence,
-    change_record,
-    hash_of,
-    whole_record,
-)
+from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
+from langgraph_reflexion.memory.records import ALSO, FIELDS, change_record, hash_of, whole_record
 from langgraph_reflexion.memory.shelf import (
     MARKS,
     Read,

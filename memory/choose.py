@@ -7,8 +7,9 @@ from functools import cache
 from typing import NamedTuple
 
 from langgraph_reflexion.memory.estimate import Estimate
+from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.gate import overlong
-from langgraph_reflexion.memory.records import Evidence, hash_of
+from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import Advice, likeness, opposed

@@ -20,7 +20,8 @@ from langgraph_reflexion.memory.changes import (
     write,
 )
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
-from langgraph_reflexion.memory.records import NOTHING, Evidence, failure_of, run_record, whole_record
+from langgraph_reflexion.memory.evidence import Evidence
+from langgraph_reflexion.memory.records import NOTHING, failure_of, run_record, whole_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,

@@ -14,15 +14,11 @@ from langgraph.store.base import Op, PutOp
 from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put, read_items
 from langgraph_reflexion.memory.changes import forget_all, moving, write
 from langgraph_reflexion.memory.estimate import worth
+from langgraph_reflexion.memory.evidence import LIVE, TRUST, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.models import must_answer, wording
 from langgraph_reflexion.memory.records import (
     FIELDS,
-    LIVE,
-    TRUST,
-    Change,
-    ChangeAction,
-    Evidence,
     change_record,
     hash_of,
     lesson_id,

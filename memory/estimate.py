@@ -15,7 +15,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langgraph_reflexion.memory.records import Evidence, tool_of
+from langgraph_reflexion.memory.evidence import Evidence
+from langgraph_reflexion.memory.records import tool_of
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import tokens

@@ -21,18 +21,9 @@ from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
 from langgraph_reflexion.memory.changes import replaced_by, retry_without_vectors, settled
+from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, tidy
-from langgraph_reflexion.memory.records import (
-    FIELDS,
-    LIVE,
-    Change,
-    ChangeAction,
-    Evidence,
-    change_record,
-    lesson_id,
-    out_of_bounds,
-    record,
-)
+from langgraph_reflexion.memory.records import FIELDS, change_record, lesson_id, out_of_bounds, record
 from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson

@@ -27,11 +27,10 @@ from langgraph_reflexion.memory.credit import (
     won_and_lost,
 )
 from langgraph_reflexion.memory.estimate import Uplift, uplift
+from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.records import (
     ALSO,
     FIELDS,
-    LIVE,
-    Change,
     change_of,
     change_record,
     fingerprints,

@@ -24,8 +24,9 @@ from langgraph_reflexion.memory.access import Plan, at_once
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
 from langgraph_reflexion.memory.credit import topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
+from langgraph_reflexion.memory.evidence import LIVE, Evidence, folded
 from langgraph_reflexion.memory.index import Entry, Index, words_of
-from langgraph_reflexion.memory.records import LIVE, Evidence, fingerprints, folded, lesson_in
+from langgraph_reflexion.memory.records import fingerprints, lesson_in
 from langgraph_reflexion.memory.shelf import (
     Shelf,
     appended_about,

@@ -27,8 +27,9 @@ from langgraph_reflexion.memory.access import (
     read_items,
     storable,
 )
+from langgraph_reflexion.memory.evidence import Evidence, folded
 from langgraph_reflexion.memory.index import Changed, Index
-from langgraph_reflexion.memory.records import Evidence, evidence_in, folded, lesson_in, whole_in
+from langgraph_reflexion.memory.records import evidence_in, lesson_in, whole_in
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.task import GENERAL, topic_of
 

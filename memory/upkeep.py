@@ -14,7 +14,8 @@ from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, Plan, drop, every, put
 from langgraph_reflexion.memory.changes import forgotten_words, settled, without_words, write
-from langgraph_reflexion.memory.records import Evidence, evidence_in, sum_record
+from langgraph_reflexion.memory.evidence import Evidence
+from langgraph_reflexion.memory.records import evidence_in, sum_record
 from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, evidence_items, fit_for_a_label, time_in
 
 APPENDED = 40

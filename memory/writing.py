@@ -13,20 +13,16 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.memory.access import Plan, put, storable
 from langgraph_reflexion.memory.changes import MOST, moving, replaced_by, retry_without_vectors, settled, write
 from langgraph_reflexion.memory.estimate import worth
+from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence, folded
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import (
     ALSO,
     FIELDS,
-    LIVE,
-    Change,
-    ChangeAction,
-    Evidence,
     change_record,
     failure_of,
     fingerprints,
-    folded,
     lesson_id,
     lesson_in,
     record,

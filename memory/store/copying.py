@@ -12,8 +12,9 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import FORGOTTEN, NOTES, drop, is_lesson, put, run, with_notes
 from langgraph_reflexion.memory.changes import settled
+from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.index import Index
-from langgraph_reflexion.memory.records import Evidence, evidence_in, whole_record
+from langgraph_reflexion.memory.records import evidence_in, whole_record
 from langgraph_reflexion.memory.shelf import Shelf
 
 Namespace = tuple[str, ...]

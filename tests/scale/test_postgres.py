@@ -14,7 +14,8 @@ import pytest
 from langgraph.store.base import PutOp
 
 from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
-from langgraph_reflexion.memory.records import Evidence, record, whole_record
+from langgraph_reflexion.memory.evidence import Evidence
+from langgraph_reflexion.memory.records import record, whole_record
 
 DSN = os.environ.get("POSTGRES_DSN", "")
 pytestmark = [pytest.mark.external, pytest.mark.skipif(not DSN, reason="$POSTGRES_DSN names no server")]
