@@ -16,6 +16,7 @@ from langgraph_reflexion.nodes.models.asking import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named
 from langgraph_reflexion.schemas import Run, Verdict
+from langgraph_reflexion.text.tokens import normalize
 
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fromkeys(map(ord, "‘’‛ʼ"), "'")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
@@ -110,18 +111,14 @@ def contains_all(words: Iterable[str]) -> Check:
     given = tuple(words) if listed else ()
     if not given or not all(isinstance(word, str) and word.strip() for word in given):
         raise ValueError(f"`contains_all` takes a list of texts, got {words!r}")
-    wanted = [(word, re.compile(_as_pattern(_casefold(word)))) for word in given]
+    wanted = [(word, re.compile(_as_pattern(" ".join(normalize(word).split())))) for word in given]
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        text = _casefold(text_of(answer))
+        text = " ".join(normalize(text_of(answer)).split())
         missing = [f"{word!r} is missing" for word, pattern in wanted if not pattern.search(text)]
         return Verdict(passed=not missing, issues=missing)
 
     return sync_check("contains_all", judge)
-
-
-def _casefold(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _as_pattern(text: str) -> str:
@@ -136,7 +133,7 @@ def normalize_answer(text: str) -> str:
 
     Signs and dots inside numbers and names stay (3.5 is not 35, C++ is not C), and no answer becomes empty.
     """
-    plain = _casefold(unicodedata.normalize("NFKC", text).translate(_DASHES))
+    plain = " ".join(normalize(text).translate(_DASHES).split())
     text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
     text = _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
     kept = "".join(char if _has_meaning(text, i) else "" for i, char in enumerate(text))
