@@ -46,7 +46,7 @@ def test_a_mode_decides_who_is_asked_and_how_often(on, agent, notebook, book, mo
 
 
 @pytest.mark.req("G8", "S12")
-def test_what_is_found_in_two_runs_is_counted_twice_and_remembered_once(on, agent, notebook, book):
+def test_a_finding_of_two_runs_is_counted_twice_and_remembered_once(on, agent, notebook, book):
     model = on.Cast(say("done"), {"score": 60, "findings": [on.FINDING]}, {"memories": [on.MEMORY]})
     made = agent(model, "both")
     for _ in range(2):

@@ -344,7 +344,7 @@ def test_code_that_is_only_limited_still_reads_nothing_of_the_checkers_process(w
 
 
 @pytest.mark.req("K7")
-def test_what_a_machine_does_not_isolate_is_in_the_verdict_and_in_a_warning(monkeypatch, caplog):
+def test_missing_isolation_is_in_the_verdict_and_in_a_warning(monkeypatch, caplog):
     monkeypatch.setattr(sandbox, "_candidates", lambda: [Isolation(("/no/such/program",))])
     monkeypatch.setattr(sandbox, "_hide_memory", lambda: None)
     find_isolation.cache_clear()

@@ -82,7 +82,7 @@ def test_the_lines_of_an_answer_that_comes_in_pieces_are_indented():
 
 
 @pytest.mark.parametrize("hidden", ["\x1b[2J", "\x1b]0;title\x07", "\x07", "\x9b31m", "\r", "\u202e", "\u2066", "\x00"])
-def test_what_a_terminal_would_obey_does_not_reach_it(hidden):
+def test_control_characters_do_not_reach_a_terminal(hidden):
     page = Page(file := io.StringIO())
     page.line(f"be{hidden}fore")
     page.write(f"be{hidden}fore")
@@ -97,7 +97,7 @@ def test_a_long_text_is_cut_and_the_cut_says_so():
     assert shorten("x" * 1000, 10) == "xxxxxxxxxx… (1000 characters)"
 
 
-def test_what_an_encoding_does_not_know_is_replaced_escaped_or_dropped():
+def test_characters_outside_an_encoding_are_replaced_escaped_or_dropped():
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     Page(file).line("11:00", mark="✓")
     Page(file).data("会")

@@ -176,7 +176,7 @@ def test_the_lessons_are_counted(told):
 
 
 @pytest.mark.req("D15")
-def test_what_happened_to_a_lesson_is_reported(ids, told):
+def test_the_history_of_a_lesson_is_shown(ids, told):
     told("approve", ids[0])
     told("retire", ids[0], "--why", "the calendar takes dates now")
     assert [one["action"] for one in told("history", ids[0], "--json")] == ["added", "approved", "retired"]
@@ -217,7 +217,7 @@ def test_a_store_with_runs_and_no_lessons_says_so(told, capsys):
     assert "there are runs in team/ada, `memory runs` lists them" in capsys.readouterr().err
 
 
-def test_what_a_lesson_rests_on_is_shown_next_to_it(told):
+def test_the_evidence_of_a_lesson_is_shown_next_to_it(told):
     failed = Failure(signal="tool_error", evidence="busy_times failed: '3 March' is not a weekday")
     with FaissStore("lessons.db") as store:
         book = LessonBook(store, PLACE)
@@ -272,7 +272,7 @@ def test_a_damaged_lesson_does_not_hide_the_others_and_can_go(told, caplog):
     assert not caplog.text
 
 
-def test_what_is_hidden_in_a_text_reaches_no_terminal_and_is_reported_in_json(told):
+def test_hidden_characters_reach_no_terminal_and_are_escaped_in_json(told):
     hidden = "Read\u202e the\x9b31m units\U000e0041 first，会议."
     with FaissStore("lessons.db") as store:
         [item] = [LessonBook(store, PLACE).add(Lesson(kind="rule", text="Read the units first."))]
@@ -332,7 +332,7 @@ class Typed:
 
 
 @pytest.mark.req("D15")
-def test_what_is_exported_comes_back_and_a_second_time_changes_nothing(ids, told):
+def test_exported_lessons_can_be_imported_and_a_second_import_changes_nothing(ids, told):
     told("approve", ids[0])
     assert told("export", "all.jsonl") == "3 lessons written to all.jsonl\n"
     first = Path("all.jsonl").read_text("utf-8")

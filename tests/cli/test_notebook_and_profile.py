@@ -86,7 +86,7 @@ def test_statistics_and_rules_are_reported_and_cleared(told):
 
 
 @pytest.mark.req("D14", "D16")
-def test_what_is_remembered_is_read_edited_and_forgotten(told):
+def test_a_profile_entry_is_read_edited_and_forgotten(told):
     assert [one["name"] for one in told("profile", "list", "--json")] == ["database", "kebab-case"]
     assert "invoice" not in told("profile", "list")
     shown = told("profile", "show", "database")

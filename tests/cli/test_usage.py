@@ -118,7 +118,7 @@ def slow_imports(argv: list[str], *more: str) -> set[str]:
     return {*SLOW_TO_IMPORT, *more} & set(done.stdout.splitlines()[-1].split())
 
 
-def test_what_a_validator_says_is_reported_without_its_technicalities():
+def test_a_validation_error_is_reported_without_its_technicalities():
     with pytest.raises(ValueError, match="max_steps") as caught:
         Limits(max_steps=0)
     assert sentence(caught.value) == "max_steps: Input should be greater than or equal to 1"

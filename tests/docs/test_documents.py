@@ -298,7 +298,7 @@ def test_a_block_that_no_test_could_run_is_refused(text: str) -> None:
         list(fenced_blocks(text))
 
 
-def test_what_a_document_links_to_exists() -> None:
+def test_every_link_of_a_document_has_a_target() -> None:
     for name in DOCUMENTS:
         text = (ROOT / name).read_text(encoding="utf-8")
         links = re.findall(r"\]\(([^)#:]+)\)", re.sub(r"(?ms)^```.*?^```", "", text))

@@ -79,7 +79,7 @@ def test_our_fields_stay_small_and_do_not_grow_with_the_steps(make: Make, thread
 
 
 @pytest.mark.req("C1", "I7")
-def test_what_a_reflection_says_is_kept_as_exactly_what_it_was(make: Make, thread: Thread) -> None:
+def test_a_checkpoint_keeps_a_reflection_unchanged(make: Make, thread: Thread) -> None:
     model, agent = make()
     config = thread()
     result = agent.invoke(ASKED, config)

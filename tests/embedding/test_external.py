@@ -51,7 +51,7 @@ async def test_it_works_under_a_supervisor_and_its_task_is_what_the_user_said(
 
 @of_the_supervisor
 @pytest.mark.req("G1", "D4")
-def test_what_it_learned_under_a_supervisor_it_knows_the_next_time(learning: Callable[..., Any], lesson: str) -> None:
+def test_a_lesson_learned_under_a_supervisor_is_known_the_next_time(learning: Callable[..., Any], lesson: str) -> None:
     supervised = pytest.importorskip("langgraph_supervisor")
     chief = RoleModel([call("transfer_to_planner"), "11:00.", call("transfer_to_planner"), "11:00 again."])
     agent, store = learning(name="planner"), InMemoryStore()
@@ -215,7 +215,7 @@ async def test_it_works_with_the_tools_of_an_mcp_server(
 
 
 @pytest.mark.req("B5")
-async def test_what_does_not_fit_an_mcp_tools_schema_never_reaches_its_server(tmp_path: Path) -> None:
+async def test_arguments_that_do_not_fit_an_mcp_tools_schema_never_reach_its_server(tmp_path: Path) -> None:
     clients = pytest.importorskip("langchain_mcp_adapters.client")
     pytest.importorskip("mcp")
     (tmp_path / "server.py").write_text(SERVER)

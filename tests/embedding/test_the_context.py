@@ -107,7 +107,7 @@ def test_the_agent_itself_takes_a_context_of_the_callers_own(context: Any, learn
 
 @pytest.mark.req("G1")
 @pytest.mark.parametrize("context", [Stranger(), {"tenant": "north"}, None])
-def test_what_a_context_lacks_has_the_default(context: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_fields_missing_from_a_context_have_their_default(context: Any, caplog: pytest.LogCaptureFixture) -> None:
     small, large = RoleModel(say("small")), RoleModel(say("large"))
     agent = create_reflexion_agent({"small": small, "large": large}, memory=BY_USER)
     schema = Stranger if isinstance(context, Stranger) else None

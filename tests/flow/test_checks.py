@@ -41,7 +41,7 @@ ONCE = {"max_attempts": 1}
         (Verdict(score=79), False),
     ],
 )
-def test_what_a_check_states_is_final_and_where_it_states_nothing_the_score_decides(run, protocol, said, accepted):
+def test_a_checks_decision_is_final_and_without_one_the_score_decides(run, protocol, said, accepted):
     seen = run(RoleModel([say("11:00")]), checks=[lambda *_: said], protocol=protocol, limits=ONCE)
     assert seen.ending == (("success", "accepted") if accepted else ("failure", "max_attempts"))
     assert seen.signals == ([] if accepted else ["check_failed"])
@@ -185,7 +185,7 @@ def test_a_check_is_given_the_answer_and_the_run_it_came_from(run, desk):
 
 
 @pytest.mark.req("E8", "B7", "B11")
-def test_what_was_seen_before_a_question_is_still_told_after_the_reply(desk, protocol):
+def test_checks_after_a_reply_still_see_observations_from_before_the_question(desk, protocol):
     told = []
     model = RoleModel([call("search", query="Tuesday"), ask("Which room?"), say("11:00")])
     agent = create_reflexion_agent(

@@ -38,7 +38,7 @@ def protocol(request):
         ({**CALL, "tool_input": {}}, "the input of 'search' does not fit"),
     ],
 )
-def test_what_is_wrong_with_a_json_decision_is_named_and_nothing_runs(run, desk, decided, wrong, named):
+def test_every_fault_of_a_json_decision_is_named_and_nothing_runs(run, desk, decided, wrong, named):
     model = RoleModel([json.dumps(wrong), say("11:00")])
     seen = run(model, [desk.search], protocol="json")
     assert named in decided(model)[1].last.text

@@ -74,7 +74,7 @@ def test_a_model_that_does_what_its_last_message_says_books_the_room_once(run):
         ({"memory": {"write": False}}, {}, "memory is not written"),
     ],
 )
-def test_what_is_not_kept_for_later_runs_is_in_this_one_and_an_event_says_so(run, desk, settings, fields, reason):
+def test_a_memo_that_is_not_kept_stays_in_this_run_and_an_event_says_so(run, desk, settings, fields, reason):
     desk.answers = lambda query: LookupError(f"no such day as {query}")
     store = InMemoryStore()
     turns = [call("search", query=day) for day in ("x", "y", "z")]
@@ -92,7 +92,7 @@ def test_what_is_not_kept_for_later_runs_is_in_this_one_and_an_event_says_so(run
 
 
 @pytest.mark.req("C15", "D25")
-def test_what_the_guard_sets_aside_is_in_no_prompt_of_the_run(run, desk, decided):
+def test_a_memo_that_the_guard_rejects_is_in_no_prompt_of_the_run(run, desk, decided):
     desk.answers = lambda _: LookupError("no such day")
     guard = {"guard": lambda text: "It names the weekday." if "weekday" in text else None}
     for confidence in (95, 40):
@@ -162,7 +162,7 @@ def test_a_memo_that_cannot_be_kept_at_all_is_reported_too(run, desk):
 
 
 @pytest.mark.req("C11")
-def test_what_a_reflection_without_a_plan_wants_remembered_stays_for_the_run(run, desk, decided):
+def test_memos_of_a_reflection_without_a_plan_stay_for_the_run(run, desk, decided):
     desk.answers = lambda _: LookupError("no such day")
     model = RoleModel([call("search", query="x"), say("11:00")], learned(""))
     seen = run(model, [desk.search])

@@ -44,7 +44,7 @@ def learned(checks, *replies):
 
 
 @pytest.mark.req("A9")
-def test_what_a_model_alone_judged_is_judged():
+def test_a_lesson_that_only_a_model_confirmed_is_judged():
     assert learned([judge()]) == {"rule": "judged", "strategy": "judged"}
 
 

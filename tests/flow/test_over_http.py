@@ -240,7 +240,7 @@ def test_one_failing_call_costs_one_request_more_than_a_clean_run(run, desk, ser
 
 
 @pytest.mark.req("A4", "B11", "K4")
-def test_what_is_sent_back_is_valid_whatever_went_wrong_before(run, desk, serve, protocol):
+def test_every_request_is_valid_whatever_went_wrong_before(run, desk, serve, protocol):
     desk.answers = lambda query: LookupError("no such day") if query == "x" else "eleven"
     turns = [
         call("functions.search", query="x"),

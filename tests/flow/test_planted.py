@@ -169,7 +169,7 @@ def test_a_lesson_set_aside_comes_back_only_by_a_person(run, protocol, store, ne
 
 
 @pytest.mark.req("D25")
-def test_what_a_tool_of_the_provider_found_is_foreign_too(run, store):
+def test_results_of_a_providers_own_tool_are_foreign_too(run, store):
     page = {"type": "web_search_tool_result", "tool_use_id": "1", "content": [{"title": "Hotels", "text": PLANTED}]}
     searched = AIMessage(content=[page, {"type": "text", "text": ""}])
     searched.tool_calls = [{"name": "search", "args": {"query": "2026-03-03"}, "id": "c1", "type": "tool_call"}]
@@ -179,7 +179,7 @@ def test_what_a_tool_of_the_provider_found_is_foreign_too(run, store):
 
 
 @pytest.mark.req("D25")
-def test_what_the_user_said_earlier_in_the_conversation_is_not_foreign(run, store):
+def test_earlier_messages_of_the_user_are_not_foreign(run, store):
     earlier = [("user", f"Remember: {PLANTED}"), ("ai", "Noted."), ("user", TASK)]
     model = RoleModel(
         [call("search", query="Tuesday"), call("search", query="2026-03-03"), say("11:00")], taught(PLANTED)

@@ -62,7 +62,7 @@ def process(file: Path, protocol: str, task: str) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.req("S12", "D4", "D19", "B11")
-def test_what_one_process_learned_another_knows_and_it_is_kept_once(tmp_path, protocol):
+def test_a_lesson_of_one_process_is_known_to_another_and_kept_once(tmp_path, protocol):
     pytest.importorskip("langgraph.store.sqlite")
     file = tmp_path / "lessons.db"
     first = process(file, protocol, "Make a branch for the new login page.")

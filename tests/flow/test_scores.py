@@ -48,7 +48,7 @@ def test_enough_improvement_in_time_runs_on(run, advice, scores):
 
 
 @pytest.mark.req("F4")
-def test_what_counts_as_improvement_can_be_set(run, advice):
+def test_the_least_improvement_can_be_set(run, advice):
     given = iter([40, 50, 60, 70])
     limits = {"max_attempts": 9, "min_improvement": 0.5, "max_reflections": 9}
     seen = run(RoleModel([say("x")], advice), checks=[lambda *_: next(given)], limits=limits)

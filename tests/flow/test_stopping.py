@@ -145,7 +145,7 @@ def test_a_fallback_that_says_nothing_is_reported(run, reply):
 
 @pytest.mark.graph_only("no fallback")
 @pytest.mark.req("F8")
-def test_what_a_fallback_would_still_call_is_left_out_of_its_last_word(run, desk):
+def test_calls_of_a_fallback_model_are_left_out_of_its_answer(run, desk):
     eager = AIMessage("Perhaps 11:00.", tool_calls=[{"name": "search", "args": {"query": "x"}, "id": "c"}])
     model = RoleModel([say("10:00")], reflection())
     seen = run(model, [desk.search], checks=[refuse], fallback=RoleModel([eager]), limits={"max_attempts": 1})

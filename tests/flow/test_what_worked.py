@@ -74,7 +74,7 @@ def test_a_success_at_once_leaves_its_episode_and_no_lesson(run):
         ("Say 11:00.", []),
     ],
 )
-def test_what_the_advice_gives_away_of_the_answer_is_left_out(run, plan, left):
+def test_advice_is_kept_without_the_answer_that_it_gives_away(run, plan, left):
     store = InMemoryStore()
     run(RoleModel([say("10:00"), say("11:00")], [reflection(plan)]), checks=[until_eleven], store=store)
     assert kept(store) == [("strategy", text) for text in left]

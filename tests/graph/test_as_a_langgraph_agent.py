@@ -305,7 +305,7 @@ def test_the_drawing_shows_every_node_and_each_way_between_them() -> None:
         ({"limits": Limits(max_reflections=0)}, {"ask", "reflect", "remember"}),
     ],
 )
-def test_what_the_settings_can_never_reach_is_not_drawn(settings: dict[str, Any], missing: set[str]) -> None:
+def test_nodes_that_the_settings_can_never_reach_are_not_drawn(settings: dict[str, Any], missing: set[str]) -> None:
     assert set(NODES) - set(searching(**settings).get_graph().nodes) == missing
 
 

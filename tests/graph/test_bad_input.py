@@ -353,7 +353,7 @@ def test_a_path_that_is_not_a_folder_of_prompts_is_reported(folder: Any) -> None
         ("root", "x" * 5000),
     ],
 )
-def test_what_the_auditors_cannot_take_is_refused_by_its_name(setting: str, value: Any) -> None:
+def test_a_setting_that_the_auditors_do_not_have_is_refused_by_name(setting: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"`{setting}` (is|must be) an? "):
         after_run(ScriptedModel([]), **{setting: value})
 

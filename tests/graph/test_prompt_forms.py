@@ -153,7 +153,7 @@ def test_a_prompt_that_returns_no_messages_is_an_error_that_says_so(given: Any) 
 
 
 @pytest.mark.req("I10")
-def test_what_a_prompt_does_to_the_messages_it_is_given_changes_no_conversation() -> None:
+def test_a_prompt_function_that_changes_its_messages_does_not_change_the_conversation() -> None:
     def prompt(state: Any) -> list[Any]:
         state["messages"].insert(0, SystemMessage("You plan."))
         return list(state["messages"])

@@ -203,7 +203,7 @@ def test_a_tool_nodes_handler_words_the_error_and_the_error_still_counts() -> No
     assert "Sorry: bad query x" in failure.evidence
 
 
-def test_what_a_tool_nodes_handler_leaves_alone_is_our_failure() -> None:
+def test_an_error_that_a_tool_nodes_handler_leaves_is_a_failure() -> None:
     def broken(query: str) -> str:  # noqa: ARG001
         """Search the archive."""
         raise PermissionError("not for you")

@@ -182,7 +182,7 @@ def test_langgraphs_own_helpers_work_inside_a_tool() -> None:
     assert [(store, "t")] == SEEN
 
 
-def test_what_is_injected_is_not_offered_to_the_model_and_not_taken_from_it() -> None:
+def test_injected_arguments_are_not_offered_to_the_model_nor_taken_from_it() -> None:
     model = RoleModel(decide=[call("keep_secret", x=1, secret="mine"), call("keep_secret", x=1), say("done")])
     result = create_reflexion_agent(model, [keep_secret, see_store, see_runtime, see_all]).invoke(HELLO)
     offered = {
@@ -320,7 +320,7 @@ async def test_an_error_that_other_arguments_cannot_fix_is_raised_and_never_refl
 
 
 @pytest.mark.req("I10")
-def test_what_a_tool_does_to_the_state_it_is_given_changes_no_conversation() -> None:
+def test_a_tool_that_changes_its_state_does_not_change_the_conversation() -> None:
     def forget(state: Annotated[dict[str, Any], InjectedState]) -> str:
         """Forget it all."""
         state["messages"].clear()

@@ -39,7 +39,7 @@ def changed_by_another_program(book: LessonBook, id: str, **fields: Any) -> None
 
 
 @pytest.mark.req("D15", "D17")
-def test_what_a_person_approves_is_shown_although_the_scan_would_hide_it(book: LessonBook, trick: str) -> None:
+def test_an_approved_lesson_is_shown_although_the_scan_would_hide_it(book: LessonBook, trick: str) -> None:
     assert "quarantined: " in str(book.hidden(trick))
     assert texts(book) == []
     book.approve(trick)

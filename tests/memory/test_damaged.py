@@ -138,7 +138,7 @@ def test_an_episode_under_another_key_is_left_out(book: LessonBook) -> None:
 
 
 @pytest.mark.req("O1")
-def test_what_a_lesson_adds_is_never_more_than_everything() -> None:
+def test_the_uplift_of_a_lesson_is_never_above_one() -> None:
     counts = {"wins": 40, "losses": 0, "withheld_wins": 0, "withheld_losses": 10}
     found = uplift(Lesson(kind="rule", text="x", **counts))
     assert found is not None

@@ -121,7 +121,7 @@ async def test_a_function_may_take_a_models_place(book: LessonBook) -> None:
         "Check. " * 100,
     ],
 )
-def test_what_a_model_garbles_is_not_kept_and_the_best_wording_is(book: LessonBook, said: str) -> None:
+def test_a_garbled_summary_is_replaced_by_the_best_wording(book: LessonBook, said: str) -> None:
     members = a_few(book)
     book.credit(Episode(id="r1", task="t", success=True, status="success", shown=[members[1].id]))
     [pattern] = book.distill(lambda _: said)
@@ -157,7 +157,7 @@ def test_trust_is_the_least_of_the_members(book: LessonBook) -> None:
     assert pattern.origin == "observed"
 
 
-def test_what_is_verified_is_recalled_until_the_pattern_has_proved_itself(book: LessonBook) -> None:
+def test_a_verified_lesson_is_recalled_until_its_pattern_is_proven(book: LessonBook) -> None:
     ids = {one.id for one in a_few(book)}
     [pattern] = book.distill(lambda _: "Check meeting slots against every busy time of each guest's calendar first.")
     shown = {one.id for one in book.recall(TASK)}
@@ -167,7 +167,7 @@ def test_what_is_verified_is_recalled_until_the_pattern_has_proved_itself(book: 
     assert [one.id for one in book.recall(TASK)] == [pattern.id]
 
 
-def test_what_is_only_judged_gives_way_at_once_and_is_back_when_the_pattern_is_undone(book: LessonBook) -> None:
+def test_a_judged_lesson_gives_way_at_once_and_is_back_when_the_pattern_is_undone(book: LessonBook) -> None:
     ids = {one.id for one in a_few(book, origin="judged")}
     [pattern] = book.distill()
     assert [one.id for one in book.recall(TASK)] == [pattern.id]

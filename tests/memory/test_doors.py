@@ -154,7 +154,7 @@ async def test_a_book_of_many_lessons_lets_others_on_the_loop_have_their_turn() 
     other.cancel()
 
 
-def test_what_a_text_is_about_is_found_out_once_by_all_who_share_its_indexes() -> None:
+def test_books_that_share_indexes_analyse_a_text_once() -> None:
     indexes, store = Indexes(most=2), InMemoryStore()
     books = [LessonBook(store, ("team",), indexes=indexes) for _ in range(2)]
     books[0].add(a_rule())

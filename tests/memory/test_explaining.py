@@ -48,7 +48,7 @@ def test_a_lesson_that_came_up_after_a_failure_names_it(book: LessonBook, bound:
 
 
 @pytest.mark.req("I5", "D15")
-def test_what_a_run_went_without_says_whether_to_compare_or_because_memory_does_no_good(book: LessonBook) -> None:
+def test_a_withheld_lesson_says_whether_it_was_compared_or_memory_held_back(book: LessonBook) -> None:
     id = a_lesson(book)
     assert "to compare" in ended(book, withheld=[id])["withheld"][0]["without"]
     held = ended(book, withheld=[id], memory="Lessons are held back.")
@@ -83,7 +83,7 @@ async def test_an_agents_run_is_explained_through_any_method(awaited: bool) -> N
 
 
 @pytest.mark.req("D15")
-def test_what_a_lesson_rests_on_is_told_also_where_no_run_of_that_name_is_known(book: LessonBook) -> None:
+def test_the_evidence_of_a_lesson_is_shown_even_if_its_run_is_unknown(book: LessonBook) -> None:
     id = a_lesson(book, sources=["the handbook"])
     [shown] = ended(book, shown=[id])["shown"]
     assert shown["evidence"] == [{"run": "the handbook", "failure": None}]

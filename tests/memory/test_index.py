@@ -53,7 +53,7 @@ def test_a_book_that_has_looked_before_finds_what_a_new_one_finds(store: BaseSto
 
 
 @pytest.mark.req("D15")
-def test_what_is_forgotten_is_gone_from_other_books_where_items_of_a_file_expire(tmp_path: Path) -> None:
+def test_a_forgotten_lesson_is_gone_from_other_books_on_a_file_whose_items_expire(tmp_path: Path) -> None:
     with FaissStore(tmp_path / "lessons.db", ttl={"default_ttl": 600}) as store:
         value = record(Lesson(kind="rule", text="To polish a violin, dust it."))
         store.batch([PutOp(("team", "lessons"), f"l{n}", {**value, "id": f"l{n}"}, index=False) for n in range(51)])
@@ -99,7 +99,7 @@ class LatestFirst(InMemoryStore):
 
 
 @pytest.mark.req("O2")
-def test_what_is_written_after_the_clock_of_a_database_went_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lesson_written_after_a_databases_clock_went_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     store = LatestFirst()
     ours, other = LessonBook(store, ("team",)), LessonBook(store, ("team",))
     for verb in VERBS:

@@ -180,7 +180,7 @@ def test_that_another_run_taught_the_same_is_an_event_which_can_be_taken_back(bo
     assert (lesson.text, lesson.sources, lesson.origin) == (SLOT, ["e1"], "verified")
 
 
-def test_what_a_run_wrote_and_counted_is_taken_back(book: LessonBook, mine: str) -> None:
+def test_undoing_a_run_takes_back_its_lessons_and_its_counts(book: LessonBook, mine: str) -> None:
     book.add(a_rule(PAGE, sources=["r"]))
     book.add(a_rule(sources=["r"]))
     book.credit(Episode(id="r", task=TASK, success=True, shown=[mine]))

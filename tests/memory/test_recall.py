@@ -133,7 +133,7 @@ def test_after_a_failure_of_that_sort_a_lesson_of_its_tool_comes_where_its_words
 
 
 @pytest.mark.req("D6")
-def test_what_the_run_knows_already_is_neither_repeated_nor_contradicted(full: LessonBook) -> None:
+def test_recall_neither_repeats_nor_contradicts_the_lessons_of_the_run(full: LessonBook) -> None:
     task = "Propose a slot for the meeting that is not busy."
     [first] = full.recall(task)
     assert full.recall(task, exclude=[first.id]) == []
@@ -354,7 +354,7 @@ def test_if_a_rule_and_a_strategy_say_the_same_the_rule_is_shown(book: LessonBoo
 
 
 @pytest.mark.req("D21")
-def test_what_holds_always_comes_back_with_any_task_and_leaves_a_place_to_what_fits(full: LessonBook):
+def test_a_lesson_that_always_holds_comes_with_any_task_and_leaves_a_place_for_lessons_that_fit(full: LessonBook):
     wishes = ["The user likes short answers.", "Prices are in euros.", "The user lives in Oslo.", "Never use tables."]
     for i, (text, when) in enumerate(zip(wishes, ["", "Always.", "any task", "general"], strict=True)):
         full.add(Lesson(kind="preference" if i % 2 else "project", text=text, when=when, origin="told"))
@@ -376,7 +376,7 @@ def test_an_occasion_that_every_task_meets_does_not_count(book_on: Any) -> None:
 
 
 @pytest.mark.req("D20", "D21")
-def test_what_holds_always_stands_next_to_neither_its_successor_nor_its_opposite(book_on: Any) -> None:
+def test_a_lesson_that_always_holds_is_not_shown_with_its_successor_or_its_opposite(book_on: Any) -> None:
     book, lullaby = book_on(InMemoryStore()), "Compose a lullaby about penguins."
     old = book.add(Lesson(kind="project", text="Prices are in dollars.", origin="told")).lesson
     book.add(Lesson(kind="project", text="Prices are in euros.", supersedes=[old.id], origin="told"))
@@ -443,7 +443,7 @@ def test_a_list_of_rooms_in_front_of_a_task_changes_nothing(book: LessonBook):
     assert texts(book.recall(task)) == texts(book.recall(room + task)) == [heat]
 
 
-def test_what_a_long_task_is_given_to_work_on_brings_no_lessons_but_what_it_asks_does(book: LessonBook):
+def test_the_request_of_a_long_task_finds_lessons_and_its_material_does_not(book: LessonBook):
     book.add(
         Lesson(kind="rule", text="Read the cancellation policy on the property page.", when="booking a hotel room")
     )

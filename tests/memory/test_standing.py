@@ -104,9 +104,7 @@ def test_the_same_advice_in_other_words_stands_next_to_it_and_shares_its_runs(bo
     assert [lesson.id for lesson in book.recall(TASK)] == [rival.id]
 
 
-def test_what_a_kind_was_taught_lately_and_often_comes_before_what_it_was_taught_once(
-    book: LessonBook, clock: Any
-) -> None:
+def test_a_lesson_taught_lately_and_often_comes_before_one_taught_once(book: LessonBook, clock: Any) -> None:
     for source, text in enumerate((BUSY, BUSY, LATE, LATE, LATE, BUSY)):
         clock.pass_by(minutes=1)
         remedy(book, text, sources=[f"run-{source}"])

@@ -69,7 +69,7 @@ def test_done_twice_it_is_done_once_and_an_undo_is_not_undone(book: LessonBook) 
 
 
 @pytest.mark.req("D15", "D18")
-def test_what_a_person_takes_back_vouches_for_no_lesson_unless_it_overrules_the_evidence(book: LessonBook) -> None:
+def test_an_undone_approval_vouches_for_nothing_and_an_undone_demotion_does(book: LessonBook) -> None:
     id = added(book, rule())
     book.approve(id)
     book.undo(last(book, id, "approved"))
@@ -176,7 +176,7 @@ def test_a_lesson_removed_to_make_room_comes_back_when_it_is_learned_again(store
 
 
 @pytest.mark.req("D15")
-def test_what_is_forgotten_is_gone_in_its_earlier_wordings_too(book: LessonBook) -> None:
+def test_the_earlier_wordings_of_a_forgotten_lesson_are_gone_too(book: LessonBook) -> None:
     memo = Memo(kind="rule", text=SLOT)
     said = Reflection(failure_signal="f", root_cause="other", fix_strategy=[], patch_prompt="p", memory_to_write=[memo])
     id = added(book, rule(SLOT, "r1"))
@@ -210,7 +210,7 @@ BESIDE: dict[str, Callable[[LessonBook, str], object]] = {
 
 @pytest.mark.req("D15", "I8")
 @pytest.mark.parametrize("beside", BESIDE)
-def test_what_is_forgotten_while_another_writer_works_is_nowhere(book_on: Any, interrupted: Any, beside: str) -> None:
+def test_a_lesson_forgotten_while_another_writer_works_is_nowhere(book_on: Any, interrupted: Any, beside: str) -> None:
     book, other = book_on(interrupted), book_on(interrupted)
     id = added(book, rule())
     added(book, rule(GUESTS, "e2"))
@@ -223,7 +223,7 @@ def test_what_is_forgotten_while_another_writer_works_is_nowhere(book_on: Any, i
 
 
 @pytest.mark.req("D15", "I7")
-def test_what_a_writer_that_died_left_of_a_forgotten_lesson_goes_with_the_next_sweep(
+def test_the_next_sweep_removes_what_a_dead_writer_left_of_a_forgotten_lesson(
     book_on: Any, clock: Any, interrupted: Any
 ) -> None:
     book, other = book_on(interrupted), book_on(interrupted)

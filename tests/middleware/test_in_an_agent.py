@@ -359,7 +359,7 @@ def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_o
 
 @pytest.mark.req("M5")
 @pytest.mark.parametrize("first", [True, False], ids=["before ours", "after ours"])
-def test_what_a_person_refuses_is_no_failure_and_an_approved_call_runs(first):
+def test_a_rejected_call_is_no_failure_and_an_approved_call_runs(first):
     model = RoleModel([call("search", query="2026"), call("search", query="Tuesday"), say("11:00")], ADVICE)
     asks = HumanInTheLoopMiddleware(interrupt_on={"search": True})
     ours = ReflexionMiddleware(checks=[not_ten])

@@ -203,7 +203,7 @@ def test_a_tools_exception_is_tried_again_where_the_retry_comes_after_ours(ours_
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
-def test_what_a_person_decides_about_a_call_is_no_failure(ours_first, decision, ran):
+def test_a_persons_decision_about_a_call_is_no_failure(ours_first, decision, ran):
     seen = []
 
     @tool("search")
@@ -299,7 +299,7 @@ def test_an_answer_that_another_middleware_took_away_does_not_come_back(ours_fir
 
 
 @pytest.mark.req("M2")
-def test_what_a_reflection_is_shown_and_remembers_was_redacted_before():
+def test_a_reflection_sees_and_remembers_only_redacted_text():
     @tool("search")
     def leaky(query: str) -> str:
         """Look up free hours."""

@@ -99,7 +99,7 @@ def place(connection: Any) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.req("O2")
-def test_what_one_process_learns_the_next_run_of_another_is_shown_both_ways(
+def test_a_lesson_of_one_process_is_shown_in_the_next_run_of_the_other_both_ways(
     connection: Any, place: tuple[str, ...]
 ) -> None:
     from langgraph.store.postgres import PostgresStore

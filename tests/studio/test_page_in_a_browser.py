@@ -101,7 +101,7 @@ def row(page: Any, text: str) -> Any:
     return page.get_by_role("row").filter(has_text=text)
 
 
-def test_what_waits_for_a_decision_stands_first_and_markup_is_only_text(page: Any) -> None:
+def test_lessons_that_need_a_decision_come_first_and_markup_is_only_text(page: Any) -> None:
     rows = page.locator(".list tbody tr").all_inner_texts()
     assert rows[0].startswith("Waiting for a decision")
     assert PLANTED in rows[1]

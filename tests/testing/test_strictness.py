@@ -117,7 +117,7 @@ def test_a_body_that_is_not_an_object_is_refused(body: Any) -> None:
     assert fault_in_request(body) == "The request is no JSON object"
 
 
-def test_what_some_providers_allow_can_be_allowed() -> None:
+def test_rules_that_some_providers_relax_can_be_relaxed() -> None:
     late = broken("messages.6", {"role": "system", "content": "Be brief."})
     assert fault_in_request(late, late_system=True) is None
     text = {"model": "m", "messages": [{"role": "user", "content": "When?"}]}

@@ -106,7 +106,7 @@ def test_likeness_is_symmetric_and_between_nothing_and_one(one: str, other: str)
         ("下次务必先确认时区再安排会议。", "先确认时区，再安排会议。"),
     ],
 )
-def test_what_models_write_before_the_advice_makes_no_other_lesson(one: str, other: str) -> None:
+def test_an_opening_before_the_advice_makes_no_other_lesson(one: str, other: str) -> None:
     assert same(one, other)
     assert same(other, one)
     assert not opposed(one, other)

@@ -37,14 +37,14 @@ def test_the_request_is_found_behind_a_room_list_a_document_or_a_hand_over() -> 
     ]
 
 
-def test_what_stands_further_from_the_request_counts_less() -> None:
+def test_sentences_further_from_the_request_count_less() -> None:
     shares = [share for _, share in sentences(f"{REPORT}Who replaced the pump?")]
     assert shares[0] == shares[-1] == 1
     assert shares[1] == shares[-2] == FURTHER
     assert min(shares) < FURTHER**2
 
 
-def test_what_most_earlier_tasks_hold_is_no_request() -> None:
+def test_sentences_that_most_earlier_tasks_hold_are_no_request() -> None:
     past = [TEMPLATE.format(task) for task in ("Name the river.", "Move my flight.", "Write a haiku.")]
     assert request(TEMPLATE.format("Rotate the picture by ninety degrees."), past) == [
         "Rotate the picture by ninety degrees."

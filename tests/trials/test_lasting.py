@@ -157,7 +157,7 @@ async def test_our_agent_as_a_worker_asks_for_leave_from_within_the_trial(made, 
 
 @pytest.mark.req("I5", "I7")
 @pytest.mark.parametrize("ready_made", [True, False])
-def test_what_a_worker_cost_before_it_paused_is_counted_too(made, thinker, ready_made, is_it_so, right, thread, look):
+def test_the_cost_of_a_worker_before_its_pause_is_counted_too(made, thinker, ready_made, is_it_so, right, thread, look):
     @tool
     def leave() -> str:
         """Ask a person."""

@@ -72,7 +72,7 @@ def test_a_copy_continues_after_an_interruption(source: FaissStore, monkeypatch:
     assert copy_store(source, target).written == 0
 
 
-def test_what_the_target_does_not_keep_is_counted(source: FaissStore) -> None:
+def test_items_that_the_target_does_not_keep_are_counted(source: FaissStore) -> None:
     with pytest.raises(StoreError, match=r"1 of 7 items of the namespace 'a' "):
         copy_store(source, Forgetful())
 

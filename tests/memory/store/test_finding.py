@@ -156,9 +156,7 @@ def test_an_index_of_other_fields_embeds_again_what_it_changes(opened: Opened, i
     assert sorted(angles.seen) == ["@2", "@2"], "one item, one query: the item that chose its own path is as it was"
 
 
-async def test_what_was_written_without_the_index_is_embedded_by_the_async_method_too(
-    opened: Opened, index: Any
-) -> None:
+async def test_items_written_without_the_index_are_embedded_by_the_async_method_too(opened: Opened, index: Any) -> None:
     opened().put(NS, "a", {"text": "@1"})
     store = opened(index=index)
     assert keys(await store.asearch(NS, query="@1")) == ["a"]

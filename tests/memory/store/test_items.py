@@ -302,7 +302,7 @@ def test_expired_items_are_swept_as_often_as_it_is_asked_for(opened: Callable[..
         store.put(NS, "c", {"n": 1}, ttl=-1)
 
 
-def test_what_is_deleted_leaves_no_text_in_the_file(path: Path) -> None:
+def test_a_deleted_item_leaves_no_text_in_the_file(path: Path) -> None:
     with FaissStore(path) as store:
         store.put(NS, "a", {"text": "zanzibar expedition"})
         store.delete(NS, "a")
@@ -310,7 +310,7 @@ def test_what_is_deleted_leaves_no_text_in_the_file(path: Path) -> None:
 
 
 @pytest.mark.req("D15")
-async def test_what_a_book_forgets_is_in_no_file_though_the_store_stays_open(path: Path) -> None:
+async def test_a_forgotten_lesson_is_in_no_file_even_while_the_store_is_open(path: Path) -> None:
     with FaissStore(path, index={"dims": 512, "embed": NgramEmbeddings()}) as store:
         book = LessonBook(store, NS)
         for words in ("Give the zanzibar calendar a weekday.", "Ask zanzibar for pages until one is empty."):
