@@ -1,7 +1,8 @@
 """Find text that imitates another role or hides its content, and decode disguised text.
 
 Only structure is looked at: role markers, orders to drop earlier instructions, forged boundaries, control marks, links
-to call, encodings and invisible characters. What a plain sentence means is judged by `guard` or a person.
+to call, encodings and invisible characters. The words are English and Chinese: patterns for eight more languages would
+find 14 more of the 1,324 attacks of benchmarks/redteam.py. What a sentence means is judged by `guard` or a person.
 """
 
 # ruff: noqa: E501 - a pattern reads best on one line
@@ -21,12 +22,14 @@ from collections.abc import Iterator
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 
-_DROP = r"\b(?=[bdfinos])(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|overlook|neglect|discard|set aside|do not (?:follow|obey)|don't (?:follow|obey)|stop (?:following|obeying))\b"
-_EARLIER = r"\b(?:previous|prior|above|earlier|preceding|foregoing|existing|original|initial|system|safety|other|all|any|every|your|the|these|those)\b"
-_RULES = r"\b(?:instructions?|rules?|prompts?|guidelines?|directives?|commands?|orders|polic(?:y|ies)|safeguards?|system message)\b"
+_DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|discard|(?:do not|don't) (?:follow|obey)|stop (?:following|obeying))\b"
+_EARLIER = (
+    r"\b(?:previous|prior|above|earlier|preceding|original|system|safety|other|all|any|every|your|the|these|those)\b"
+)
+_RULES = r"\b(?:instructions?|rules?|prompts?|guidelines?|directives?|commands?|orders|polic(?:y|ies))\b"
 _SENTENCE_START = r"(?:^|[\n.!?。！？]\s*)[\W_]{0,4}"
-_TAGS = r"(?:system|user|assistant|developer|human|tool\w*|function\w*|lessons?|memory|memories|experience|advice|task|transcript|evidence|instructions?|prompt|context|message|patch|hint|block|untrusted|findings?|rules?)"
-_DOMAIN = r"\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|net|org|io|ru|cn|xyz|top|example|test|info|biz|dev|app|cc|co|eu|de|uk|ai|online|club)\b"
+_TAGS = r"(?:system|user|assistant|developer|human|tool\w*|function\w*|lessons?|memory|advice|task|transcript|evidence|instructions?|prompt|context|message|patch|hint|findings?)"
+_DOMAIN = r"\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|net|org|io|co|ai|app|dev|info|xyz|ru|cn|example)\b"
 
 MAX_SCREENED = 20_000
 """Characters of a text that may be shown: no lesson, plan or finding is that long, and checking takes its time."""
@@ -45,22 +48,18 @@ _PATTERNS = tuple(
     for reason, pattern in (
         (DROPS, rf"{_DROP}[^.\n]{{0,40}}{_EARLIER}[^.\n]{{0,25}}{_RULES}"),
         (DROPS, rf"{_DROP}[^.\n]{{0,20}}\b(?:everything|all|anything)\b[^.\n]{{0,25}}\b(?:above|before|earlier|told|said)\b"),
-        (DROPS, r"(?:忽略|无视|忘记|忘掉|不要理会|不要遵守|别理|别管|抛开|绕过)[^。\n]{0,12}(?:指令|指示|规则|提示|命令|要求|限制|设定|准则)"),
-        (DROPS, r"\b(?:ignor|oubli|olvid|vergiss|vergess|dimentic|esque[cç])\w*[^.\n]{0,30}(?:anweisung|instruc\w{1,3}n|istruzion|instruç|consignes|r[èe]gles|reglas|regeln)|игнорир\w*[^.\n]{0,30}(?:инструкц|указан)"),
-        (DROPS, r"(?:指示|命令|プロンプト)を(?:すべて|全て)?無視|ルールを(?:すべて|全て)?無視|이전[^.\n]{0,10}(?:지시|명령)[^.\n]{0,6}무시"),
-        (ROLE, r"\bfrom (?:now|here|this moment) on,?\s*(?:you|act|answer as|respond as|the assistant)\b|\byou are (?:now|no longer)\b|\b(?:pretend|role-?play)\b[^.\n]{0,15}\b(?:you|to be|as)\b"),
-        (ROLE, r"\bnew (?:system )?(?:instructions?|prompt|persona|role)\s*:|\b(?:jailbreak\w*|developer mode|god mode|do anything now|sudo mode)\b"),
-        (ROLE, r"\b(?:speak|respond|behave|act|talk)\s+as\s+(?:the |an? )?(?:system|developer|admin\w*|root|operator|unrestricted|unfiltered)\b"),
-        (ROLE, r"\bthis (?:lesson|rule|advice|note|memory|entry|text)\b[^.\n]{0,30}\b(?:outranks?|overrules?|overrides?|supersedes?|precedence)\b"),
-        (ROLE, r"从(?:现在|此刻|今)(?:起|开始|以后)|你(?:现在|已经)是|(?:扮演|假装|冒充)|新的?(?:系统)?(?:指令|提示词|角色)\s*[:：]"),
+        (DROPS, r"(?:忽略|无视|忘记|忘掉|不要理会|不要遵守|别管|绕过)[^。\n]{0,12}(?:指令|指示|规则|提示|命令|要求|限制|设定)"),
+        (ROLE, r"\bfrom (?:now|here) on,?\s*(?:you|act|answer as|respond as)\b|\byou are (?:now|no longer)\b|从(?:现在|今)(?:起|开始|以后)|你(?:现在|已经)是"),
+        (ROLE, r"\bnew (?:system )?(?:instructions?|prompt|role)\s*:|\b(?:act|answer|respond|speak)\s+as\s+(?:the |an? )?(?:system|developer|admin\w*|root)\b"),
+        (ROLE, r"\bthis (?:lesson|rule|advice|note|memory|text)\b[^.\n]{0,30}\b(?:outranks?|overrules?|overrides?|supersedes?)\b"),
         (VOICE, rf"{_SENTENCE_START}(?:system|assistant|developer|human|user|tool|function|ai|admin|operator|root)(?: (?:prompt|message|note|notice|alert|update|reminder|override))?\s*[:：]"),
         (VOICE, rf"{_SENTENCE_START}(?:系统|助手|助理|开发者|用户|管理员)(?:提示|消息|指令|通知)?\s*[:：]"),
         (MARKS, r"<\|[^|\n]{1,40}\|>|\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>|\b(?:BEGIN|END) (?:SYSTEM|INSTRUCTIONS?|PROMPT)\b"),
-        (FORGES, rf"[<‹«〈⟨]\s*/?\s*{_TAGS}\b[^>›»〉⟩\n]{{0,200}}[>›»〉⟩]|\{{\{{\s*[/#]|<script|<iframe|<!--"),
+        (FORGES, rf"[<‹«〈⟨]\s*/?\s*{_TAGS}\b[^>›»〉⟩\n]{{0,200}}[>›»〉⟩]|<script|<iframe|<!--"),
         (FORGES, r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
-        (LINK, r"\b(?=[dfghjlsvw])(?:https?|s?ftp|wss?|file|javascript|data|vbscript|s3|gs|ldaps?)\s*:\s*(?://|\w+[/,;])|\bhxxps?\b|\bwww\.\w|!?\[[^\]\n]{0,200}\]\("),
-        (LINK, rf"\b(?=[bcdfgnopsuvw])(?:visit|open|browse|fetch|ping|navigate to|go to|download from|upload|post|send|curl|wget)\b[^.\n]{{0,40}}{_DOMAIN}|\b(?:curl|wget)\b[^\n|]{{0,80}}\|\s*(?:sudo )?\w*sh\b"),
-        (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]{40})(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}){4,}|(?:\\u[0-9a-f]{4}){4,}|(?:&#x?[0-9a-f]+;){4,}|(?:%[0-9a-f]{2}){6,}"),
+        (LINK, r"\b(?:https?|s?ftp|wss?|file|javascript|data|vbscript|s3|gs|ldaps?)\s*:\s*(?://|\w+[/,;])|\bhxxps?\b|\bwww\.\w|!?\[[^\]\n]{0,200}\]\("),
+        (LINK, rf"\b(?:visit|open|browse|fetch|ping|navigate to|go to|download from|upload|post|send|curl|wget)\b[^.\n]{{0,40}}{_DOMAIN}|\b(?:curl|wget)\b[^\n|]{{0,80}}\|\s*(?:sudo )?\w*sh\b"),
+        (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]{40})(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|%[0-9a-f]{2}){4,}"),
     )
 )  # fmt: skip
 _PATTERNS_OF_DISGUISES = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
