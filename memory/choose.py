@@ -11,7 +11,7 @@ from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
-from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.schemas import SHOWN, Lesson
 from langgraph_reflexion.text.likeness import Advice, likeness, opposed
 from langgraph_reflexion.text.tokens import count_tokens
 
@@ -150,7 +150,7 @@ def are_rivals(lesson: Lesson, other: Lesson) -> bool:
 
 def tokens_of(lesson: Lesson) -> int:
     """What a lesson costs in a prompt."""
-    return count_tokens(lesson.text) + count_tokens(lesson.when) + count_tokens(lesson.when_not) + OVERHEAD
+    return sum(count_tokens(getattr(lesson, name)) for name in SHOWN) + OVERHEAD
 
 
 def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
@@ -159,7 +159,7 @@ def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
     Words that a person approved are not checked. The approval is for exactly these words: if another program changes
     them, they are checked again.
     """
-    overlength = next(filter(None, map(overlong, (lesson.text, lesson.when, lesson.when_not))), None)
+    overlength = next(filter(None, (overlong(getattr(lesson, name)) for name in SHOWN)), None)
     approved = evidence.approved_words
     looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
     doubt = overlength or next(filter(None, (suspicion(text) for text in looked_at)), None)

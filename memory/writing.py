@@ -42,7 +42,7 @@ from langgraph_reflexion.memory.shelf import (
 )
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.memory.upkeep import drop_old_notes, fold_runs, is_due
-from langgraph_reflexion.schemas import TEXTS, Lesson, LessonStatus
+from langgraph_reflexion.schemas import SHOWN, TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
 from langgraph_reflexion.text.tokens import fold, tokens
 
@@ -152,8 +152,9 @@ def screen(text: str, foreign: Foreign | Iterable[str] = ()) -> str | None:
 
 def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
     """Why a lesson's words are not to be trusted. They are read as they came, too: tidying hides a line's start."""
-    text, when, when_not = (field[:MAX_READ] for field in (lesson.text, lesson.when, lesson.when_not))
-    given = dict.fromkeys(words for words in (text, when, when_not, f"{when} {text}".strip()) if words.strip())
+    shown = {name: getattr(lesson, name)[:MAX_READ] for name in SHOWN}
+    together = f"{shown['when']} {shown['text']}".strip()
+    given = dict.fromkeys(words for words in (*shown.values(), together) if words.strip())
     if reason := suspicion_of(tidied):
         return reason
     return next((reason for words in given if (reason := screen(words, foreign))), None)

@@ -117,7 +117,7 @@ def reflect(
         state,
         failure_number(state),
         patch=patch,
-        memos=[memo.model_dump(include={"kind", "text", "when"}) for memo in memos],
+        memos=[{"kind": memo.kind, "text": memo.text} for memo in memos],
     )
     if turns != state["patch"]:
         update["patch"] = turns

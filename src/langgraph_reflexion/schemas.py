@@ -347,6 +347,8 @@ class Lesson(Value):
         return [value] if isinstance(value, str) else value or []
 
 
+SHOWN = ("text", "when", "when_not")
+"""The fields of a lesson that a prompt shows. Their tokens count, and a copy of foreign text in one is found."""
 TEXTS = ("text", "when", "when_not", "why", "topic", "tags", "name")
 """The text fields of a lesson. They are masked, truncated and screened, and can be edited in an exported file."""
 

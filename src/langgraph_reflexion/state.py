@@ -102,7 +102,7 @@ class FailureTurn(TypedDict):
     lessons: list[str]
     """Ids of the lessons recalled for it."""
     memos: list[dict[str, str]]
-    """What its reflection asks to remember: the kind, text and `when` of each."""
+    """What its reflection asks to remember: the kind and text of each."""
 
 
 class Recalled(BaseModel):

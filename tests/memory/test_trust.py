@@ -18,6 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import ErrorNotebook, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.memory import Foreign, screen, suspicion
+from langgraph_reflexion.schemas import SHOWN
 from langgraph_reflexion.testing import ScriptedModel, say
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "redteam.py"
@@ -203,8 +204,10 @@ def test_a_sentence_of_a_tool_is_quarantined_in_any_frame(text: str) -> None:
 
 
 @pytest.mark.req("D25")
-def test_a_foreign_sentence_in_the_occasion_of_a_lesson_counts_too() -> None:
-    written = book().add(rule("Look up the order first.", when=SENTENCE), foreign=[PAGE])
+@pytest.mark.parametrize("field", SHOWN)
+def test_a_foreign_sentence_in_any_field_that_a_prompt_shows_is_found(field: str) -> None:
+    lesson = rule("Look up the order first.").model_copy(update={field: SENTENCE})
+    written = book().add(lesson, foreign=[PAGE])
     assert (written.action, written.reason) == ("quarantined", "it is copied from what a tool said")
 
 
