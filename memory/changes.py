@@ -17,7 +17,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.records import ALSO, FIELDS, change_record, hash_of, whole_record
+from langgraph_reflexion.memory.records import ALSO, FIELDS, change_record, hash_of, whole_record, with_rows
 from langgraph_reflexion.memory.shelf import (
     MARKS,
     Read,
@@ -68,14 +68,28 @@ def moving(
     return ops
 
 
-def write(shelf: Shelf, ops: list[Op]) -> Plan[dict[str, Read]]:
-    """Write, and return the updated lessons whose evidence was added to."""
-    yield from retry_without_vectors(ops)
-    return (
-        yield from settled(
-            shelf, [op.namespace[-1] for op in ops if isinstance(op, PutOp) and op.namespace[:-1] == shelf.evidence]
-        )
-    )
+def write(shelf: Shelf, ops: list[Op], known: Mapping[str, Evidence] = MappingProxyType({})) -> Plan[dict[str, Read]]:
+    """Write, and return the updated lessons whose evidence was added to.
+
+    The records of the lessons whose evidence is `known` are written in the same batch.
+    """
+    yield from retry_without_vectors([*ops, *new_records(shelf, ops, known)])
+    return (yield from settled(shelf, _appended(shelf, ops)))
+
+
+def new_records(shelf: Shelf, ops: Iterable[Op], known: Mapping[str, Evidence]) -> list[Op]:
+    """The writes of records that add these writes to the known evidence."""
+    rows = {id: rows for id, rows in _appended(shelf, ops).items() if id in known and fit_for_a_label(id)}
+    return [put(shelf.evidence, id, whole_record(with_rows(known[id], rows[id]))) for id in rows]
+
+
+def _appended(shelf: Shelf, ops: Iterable[Op]) -> dict[str, list[dict[str, Any]]]:
+    """What these writes append, by the lesson or topic that it is about."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for op in ops:
+        if isinstance(op, PutOp) and op.namespace[:-1] == shelf.evidence:
+            rows.setdefault(op.namespace[-1], []).extend([dict(op.value)] if op.value else [])
+    return rows
 
 
 def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
@@ -151,13 +165,13 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
     ops = moving(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good)
     ops += yield from replaced_by(shelf, found.lesson)
-    return (yield from _decided(shelf, found.lesson, ops))
+    return (yield from _decided(shelf, found, ops))
 
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
     """Stop showing a lesson, and keep it with the reason."""
     found = yield from read_one(shelf, lesson)
-    return (yield from _decided(shelf, found.lesson, moving(shelf, found, "retired", "retired", by="person", why=why)))
+    return (yield from _decided(shelf, found, moving(shelf, found, "retired", "retired", by="person", why=why)))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
@@ -171,7 +185,7 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     status: LessonStatus = "active" if shown_as[-1:] == ["active"] else "candidate"
     ops = moving(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
     ops += yield from replaced_by(shelf, found.lesson)
-    return (yield from _decided(shelf, found.lesson, ops))
+    return (yield from _decided(shelf, found, ops))
 
 
 def replaced_by(shelf: Shelf, lesson: Lesson, run: str | None = None) -> Plan[list[Op]]:
@@ -188,10 +202,10 @@ def replaced_by(shelf: Shelf, lesson: Lesson, run: str | None = None) -> Plan[li
     return ops
 
 
-def _decided(shelf: Shelf, lesson: Lesson, ops: list[Op]) -> Plan[Lesson]:
+def _decided(shelf: Shelf, found: Read, ops: list[Op]) -> Plan[Lesson]:
     """Write a person's decision, and return the updated lesson, or the old one if it was forgotten meanwhile."""
-    now = yield from write(shelf, ops)
-    return now[lesson.id].lesson if lesson.id in now else lesson
+    now = yield from write(shelf, ops, {found.lesson.id: found.evidence})
+    return now[found.lesson.id].lesson if found.lesson.id in now else found.lesson
 
 
 def forget(shelf: Shelf, lesson: str) -> Plan[None]:

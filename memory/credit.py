@@ -21,7 +21,7 @@ from langgraph_reflexion.memory.changes import (
 )
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.records import NOTHING, failure_of, run_record, whole_record
+from langgraph_reflexion.memory.records import NOTHING, failure_of, run_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
@@ -31,7 +31,6 @@ from langgraph_reflexion.memory.shelf import (
     appended_about,
     episode_in,
     is_undone,
-    read_episode,
     read_some,
     time_in,
     topic_for,
@@ -117,7 +116,6 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     now = after_all(shelf.clock(), [item], rows)
     ops: list[Op] = [put(shelf.episodes, episode.id, value if item is None else {**value, note: now.isoformat()})]
     known: dict[str, Read] = {}
-    records: dict[str, Evidence] = {}
     for id, entry in found.items():
         counts, until_now = count_of(episode, entry.lesson), counted(episode.id, before, entry)
         if counts is None and until_now is None:
@@ -125,10 +123,8 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
         instead = None if item is None else until_now or NOTHING
         key, row = run_record(episode.id, at=now, instead=instead, undone=counts is None, **(counts or {}))
         ops.append(put(shelf.evidence_of(id), key, row))
-        entry = entry.with_run(row)
-        records[id] = entry.evidence
         if counts is not None and not counts.get("tried"):
-            known[id] = entry
+            known[id] = entry.with_run(row)
     exempt = {id for id, entry in found.items() if entry.lesson.name or entry.evidence.vouched}
     at_start = {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
     without = None if at_start - exempt else _without_lessons(episode, now)
@@ -143,15 +139,13 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
         others = tuple(run for run in others if run["run"] != episode.id)
     topic = won_and_lost(others)
     statuses = _status_ops(shelf, known, topic, episode.id)
-    moved = {op.namespace[-1] for op in statuses if isinstance(op, PutOp)}
-    ops += [put(shelf.evidence, id, whole_record(about)) for id, about in records.items() if id not in moved]
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
-    now_found = yield from write(shelf, [*ops, *statuses])
+    now_found = yield from write(shelf, [*ops, *statuses], _evidence_of(found))
     if item is not None:
         yield from note_episodes(shelf, [item.key], note, now)
     now_known = {id: entry for id, entry in now_found.items() if id in known}
-    yield from write(shelf, _status_ops(shelf, now_known, topic, episode.id))
+    yield from write(shelf, _status_ops(shelf, now_known, topic, episode.id), _evidence_of(now_known))
     yield from _offer_at_start(shelf, episode, [entry for entry in now_known.values() if not entry.evidence.vouched])
     for id, entry in now_found.items():
         if is_due(entry.evidence, now):
@@ -218,19 +212,18 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
         is_offered = any(change.why == OFFERED for change in entry.evidence.changes)
         if episode.id not in won or not _fixed_failure(episode, entry.lesson) or is_offered:
             continue
-        for run in [id for id in reversed(won) if id != episode.id][:MENDED]:
-            other = yield from read_episode(shelf, run)
-            when = (
-                in_common([episode.task[:LONG], other.task[:LONG]])
-                if other and _fixed_failure(other, entry.lesson)
-                else ""
-            )
+        earlier = [id for id in reversed(won) if id != episode.id][:MENDED]
+        for item in (yield from read_items(shelf.episodes, earlier)):
+            other = episode_in(item) if item is not None else None
+            if other is None or not _fixed_failure(other, entry.lesson):
+                continue
+            when = in_common([episode.task[:LONG], other.task[:LONG]])
             if len(set(tokens(when))) > 1:
                 ops += moving(
                     shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after={"when": when}
                 )
                 break
-    yield from write(shelf, ops)
+    yield from write(shelf, ops, {entry.lesson.id: entry.evidence for entry in known})
 
 
 def _fixed_failure(episode: Episode, lesson: Lesson) -> bool:
@@ -329,9 +322,9 @@ def next_status(found: Read, kind: Estimate) -> tuple[LessonStatus, str] | None:
 
 def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int], run: str) -> list[Op]:
     """The writes that update the status of lessons after their runs were counted."""
-    kind = estimate(
-        {id: entry.lesson for id, entry in known.items()}, {id: entry.evidence for id, entry in known.items()}, topic
-    )
+    if not known:
+        return []
+    kind = estimate({id: entry.lesson for id, entry in known.items()}, _evidence_of(known), topic)
     ops: list[Op] = []
     for entry in known.values():
         if (step := next_status(entry, kind)) is None:
@@ -340,6 +333,10 @@ def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int],
         rises = status == "active" or (entry.lesson.status == "probation" and status == "candidate")
         ops += moving(shelf, entry, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
     return ops
+
+
+def _evidence_of(found: Mapping[str, Read]) -> dict[str, Evidence]:
+    return {id: entry.evidence for id, entry in found.items()}
 
 
 # ---------------------------------------------------------------- topics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -90,11 +90,6 @@ class Evidence:
     def shown_results(self) -> list[dict[str, Any]]:
         """The runs in which it was shown and that were won or lost, the latest last."""
         return [run for run in self.shown if run.get("result") in ("win", "loss")]
-
-    def with_run(self, run: dict[str, Any]) -> Evidence:
-        """This evidence with a run added. If the run is there already, the new result replaces the old one."""
-        runs, earlier = runs_in(self.runs, [run], self.earlier)
-        return replace(self, runs=runs, earlier=earlier)
 
     @property
     def vouched(self) -> bool:

@@ -15,7 +15,8 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, get_args
@@ -262,6 +263,20 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
         changes=tuple(row[1] for row in sorted(changes, key=lambda row: row[0])),
         earlier=earlier,
         appended=tuple(sorted(str(row[2]["at"]) for row in runs)),
+    )
+
+
+def with_rows(evidence: Evidence, rows: Collection[dict[str, Any]]) -> Evidence:
+    """This evidence with rows that are being appended. A run's new result replaces the old one."""
+    runs, earlier = runs_in(evidence.runs, [row for row in rows if row["type"] == "run"], evidence.earlier)
+    sources = [*evidence.sources, *(row for row in rows if row["type"] == "source")]
+    changes = [*evidence.changes, *(change_of(row) for row in rows if row["type"] == "change")]
+    return replace(
+        evidence,
+        runs=runs,
+        earlier=earlier,
+        sources=tuple(sorted(sources, key=lambda row: (_time_of(row), row["source"]))),
+        changes=tuple(sorted(changes, key=lambda change: change.id)),
     )
 
 

@@ -29,7 +29,7 @@ from langgraph_reflexion.memory.access import (
 )
 from langgraph_reflexion.memory.evidence import Evidence, folded
 from langgraph_reflexion.memory.index import Changed, Index
-from langgraph_reflexion.memory.records import evidence_in, lesson_in, whole_in
+from langgraph_reflexion.memory.records import evidence_in, lesson_in, whole_in, with_rows
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.task import GENERAL, topic_of
 
@@ -79,7 +79,7 @@ class Read(NamedTuple):
 
     def with_run(self, run: dict[str, Any]) -> Read:
         """This lesson with a run added to its evidence."""
-        evidence = self.evidence.with_run(run)
+        evidence = with_rows(self.evidence, [run])
         base = lesson_in(self.item)
         return Read(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
 

@@ -11,7 +11,15 @@ from typing import Any, Literal
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, storable
-from langgraph_reflexion.memory.changes import MOST, moving, replaced_by, retry_without_vectors, settled, write
+from langgraph_reflexion.memory.changes import (
+    MOST,
+    moving,
+    new_records,
+    replaced_by,
+    retry_without_vectors,
+    settled,
+    write,
+)
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence, folded
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
@@ -256,7 +264,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
         why = "it was learned again"
         ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
-    yield from retry_without_vectors(ops)
+    yield from retry_without_vectors([*ops, *new_records(shelf, ops, {old.id: evidence})])
     if (now_known := (yield from settled(shelf, [old.id])).get(old.id)) is None:
         return None
     merged = now_known.lesson
