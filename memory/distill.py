@@ -1,7 +1,7 @@
-"""Distilling: lessons that say much the same are summed up in one pattern. They are kept and linked to it.
+"""Distill: summarize similar lessons in one pattern. The lessons are kept and linked to it.
 
-A pattern is made from lessons alone, never from another pattern. In recall it takes the place of its members where that
-loses nothing, and leaves it to them where it might. Undoing its `added` ends it.
+A pattern is made of lessons, never of other patterns. Recall shows it in place of its lessons only if that loses
+nothing. To undo its `added` change retires it.
 """
 
 from __future__ import annotations
@@ -9,26 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langgraph.store.base import Op, PutOp
+from langgraph.store.base import Op
 
 from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put, read_items
 from langgraph_reflexion.memory.changes import forget_all, moving, write
 from langgraph_reflexion.memory.estimate import worth
-from langgraph_reflexion.memory.evidence import LIVE, TRUST, Change, ChangeAction, Evidence
+from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.models import must_answer, wording
 from langgraph_reflexion.memory.records import (
-    FIELDS,
-    change_record,
     hash_of,
     lesson_id,
-    record,
     source_records,
     tool_of,
 )
 from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
 from langgraph_reflexion.memory.suspicion import suspicion_of
-from langgraph_reflexion.memory.writing import of_any_tool
+from langgraph_reflexion.memory.writing import new_record, of_any_tool
 from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text.likeness import in_common, likeness, opposed
 from langgraph_reflexion.text.tokens import tokens
@@ -107,10 +104,10 @@ def is_summary(lesson: Lesson) -> bool:
 
 
 def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
-    """Keep the pattern of a cluster: a model's `text` if it is faithful, else the best wording.
+    """Save the pattern of a cluster: with a model's `text` if it is faithful, else with the best wording.
 
-    `None` if the book is full, because no lesson is retired to make room for a summary, or if one of the lessons or the
-    pattern itself was forgotten while the model worded it.
+    `None` if the book is full, because no lesson is retired to make room for a pattern, or if one of the lessons or the
+    pattern itself was forgotten in the meantime.
     """
     items = yield from stocked(shelf)
     ids = [member.id for member in cluster.members]
@@ -126,29 +123,17 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
     known = next((pattern for pattern in cluster.former if pattern.lesson.id == made.id), None)
     if known is not None and made.id not in items:
         return None
-    why = f"{made.id} takes its place"
-    ops: list[Op] = []
+    why, ops = f"{made.id} takes its place", list[Op]()
     for pattern in cluster.former:
         if pattern is not known and pattern.lesson.status in LIVE:
             ops += moving(shelf, pattern, "superseded", "superseded", by="writer", why=why)
-    now = shelf.clock()
-    about = shelf.evidence_of(made.id)
-    evidence = known.evidence if known is not None else Evidence()
-    before: dict[str, Any] = {"supersedes": known.lesson.supersedes} if known is not None else {}
-    after: dict[str, Any] = {"supersedes": made.supersedes} if known is not None else {}
     why = f"it speaks for {len(cluster.members)} lessons"
-    action: ChangeAction = "edited" if known is not None else "added"
-    change = Change("", made.id, action, now, "writer", why, None, None, before, after)
-    value = record(made.model_copy(update={"sources": []}))
-    if known is not None:
-        value = {**known.item.value, "supersedes": made.supersedes}
-    ops += [
-        put(shelf.lessons, made.id, value, FIELDS),
-        put(about, *change_record(evidence, change, value if known is None else None)),
-        *(put(about, *source) for source in source_records(made, now)),
-    ]
     if known is None:
-        ops.append(PutOp(shelf.forgotten, made.id, None))
+        ops += new_record(shelf, made, why, None)[1]
+    else:
+        about, links = shelf.evidence_of(made.id), {"supersedes": made.supersedes}
+        ops += moving(shelf, known, None, "edited", by="writer", why=why, after=links)
+        ops += [put(about, *source) for source in source_records(made, shelf.clock())]
     if made.id not in (yield from write(shelf, ops)):
         return None
     if known is None and any((yield from read_items(shelf.forgotten, ids))):

@@ -57,17 +57,17 @@ from langgraph_reflexion.text.tokens import fold, tokens
 WriteAction = Literal["added", "merged", "unchanged", "refused", "quarantined"]
 
 COMPARED = 12
-"""Lessons, those with the most words in common, that a new one is compared with: bounds the time of a write."""
+"""A new lesson is compared with so many others, those that share the most words. This bounds the time of a write."""
 
 SAME_VECTORS = 0.95
-"""Similarity of vectors from which two lessons in other words may be one: near the top of what embedding models give
-for paraphrases, so that a model without an opinion merges nothing."""
-
-NOTES_EACH = 50
-"""One of so many new lessons removes old notes of changes: a tenth of the notes that a namespace keeps."""
+"""Similarity of vectors from which two lessons in other words may say the same. Embedding models give hardly more to a
+paraphrase, so a model that finds all texts similar merges nothing."""
 
 MANY = 3
-"""If more lessons than this are that similar, the model cannot tell lessons apart."""
+"""If more lessons than this are that similar, the model cannot tell lessons apart, and its vectors are not used."""
+
+NOTES_EACH = 50
+"""One in so many new lessons removes old notes of changes: a tenth of the notes that a namespace keeps."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,10 @@ def add(
     foreign: Foreign | Iterable[str] = (),
     doubt: str | None = None,
 ) -> Plan[Written]:
-    """Keep a lesson as a candidate if it passes the gate; set it aside if its words cannot be trusted.
+    """Refuse a lesson that is not worth keeping, quarantine one that cannot be trusted, and keep any other.
 
-    `foreign` is what tools, files, pages and errors said in the run; a `doubt` is the caller's own reason.
+    `foreign` holds what tools, files, pages and errors said in the run. A `doubt` is the caller's own reason not to
+    trust the lesson.
     """
     if not isinstance(lesson, Lesson):
         raise ValueError(f"`add` takes a Lesson, got {lesson!r}")
@@ -101,43 +102,45 @@ def add(
         doubt = "it was quarantined before it was added"
     if not doubt and (reason := refusal(tidied, task, answer)):
         return Written("refused", None, reason)
-    items = yield from stocked(shelf)
-    now, expires = shelf.clock(), tidied.expires_at
-    if expires is None and shelf.policy.expires_after is not None:
-        expires = now + shelf.policy.expires_after
+    now, policy = shelf.clock(), shelf.policy
     new = tidied.model_copy(
         update={
             "id": lesson_id(shelf.namespace, tidied),
             "sources": [*dict.fromkeys(filter(None, map(storable, lesson.sources)))],
             "created_at": now,
             "updated_at": now,
-            "expires_at": expires,
+            "expires_at": tidied.expires_at or (now + policy.expires_after if policy.expires_after else None),
             "version": 1,
         }
     )
-    if not doubt and shelf.policy.guard is not None and new.id not in items:
-        doubt = yield from guard_objection(shelf.policy.guard, new)
-    new = new.model_copy(update={"status": "quarantined" if doubt else "candidate"})
+    if not doubt and policy.guard is not None and new.id not in (yield from stocked(shelf)):
+        doubt = yield from guard_objection(policy.guard, new)
+    status: LessonStatus = "quarantined" if doubt else "candidate"
+    return (yield from _keep(shelf, new.model_copy(update={"status": status}), doubt or ""))
+
+
+def _keep(shelf: Shelf, new: Lesson, doubt: str) -> Plan[Written]:
+    """Merge a new lesson into one that says the same, or add it."""
+    items = yield from stocked(shelf)
     twin, against = relatives(shelf, new, items)
     if twin is None and shelf.vectors:
         twin = yield from _twin_by_vectors(shelf, new, items)
     if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new)):
-        yield from merge(shelf, (yield from stocked(shelf)).get(twin.key, twin), new, None)
+        yield from merge(shelf, (yield from stocked(shelf)).get(twin.key, twin), new, "")
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
-    if twin is not None:
-        written = yield from merge(shelf, twin, new, doubt)
-        if written is not None:
-            if is_live(twin) and written.lesson is not None and written.lesson.status == "superseded":
-                # Another writer has replaced it in the meantime: what takes its place gains the evidence, too.
-                return (yield from add(shelf, lesson, task, answer, foreign, doubt))
-            if not is_live(twin) and written.lesson is not None and written.lesson.status in LIVE:
-                found = yield from read_one(shelf, twin.key)
-                yield from write(shelf, (yield from _evictions(shelf, found, run_of(new))))
-            return written
+    written = (yield from merge(shelf, twin, new, doubt)) if twin is not None else None
+    if twin is not None and written is not None and written.lesson is not None:
+        if is_live(twin) and written.lesson.status == "superseded":
+            # Another writer has superseded it in the meantime. Its successor gets the evidence, too.
+            return (yield from _keep(shelf, new, doubt))
+        if not is_live(twin) and written.lesson.status in LIVE:
+            found = yield from read_one(shelf, twin.key)
+            yield from write(shelf, (yield from _evictions(shelf, found, run_of(new))))
+        return written
     if new.name and not doubt:
         elders = _same_name(new, items.values())
         new = new.model_copy(update={"supersedes": [*new.supersedes, *(elder.key for elder in elders)]})
-    found, ops = _new_record(shelf, new, doubt or "")
+    found, ops = new_record(shelf, new, doubt, run_of(new))
     if doubt:
         yield from retry_without_vectors(ops)
         return Written("quarantined", new, doubt)
@@ -151,15 +154,15 @@ def add(
 
 
 def screen(text: str, foreign: Foreign | Iterable[str] = ()) -> str | None:
-    """Why a text (a lesson, a patch, a plan) must not reach a model, or `None`.
+    """Why no model may read a text (a lesson, a patch or a plan), or `None`.
 
-    `foreign` is what tools, files, pages and errors said in this run.
+    `foreign` holds what tools, files, pages and errors said in this run.
     """
     return suspicion(text) or as_foreign(foreign).copied(text)
 
 
 def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
-    """Why a lesson's words are not to be trusted. They are read as they came, too: tidying hides a line's start."""
+    """Why a lesson cannot be trusted. Its texts are also read as they were given, because tidying joins their lines."""
     shown = {name: getattr(lesson, name)[:MAX_READ] for name in SHOWN}
     together = f"{shown['when']} {shown['text']}".strip()
     given = dict.fromkeys(words for words in (*shown.values(), together) if words.strip())
@@ -172,10 +175,10 @@ def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
 
 
 def relatives(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Item | None, list[str]]:
-    """The item that says the same as a new lesson, if one does, and the ids of those that advise the opposite.
+    """The item that says the same as a new lesson, or `None`, and the ids of those that advise the opposite.
 
-    The same is said under the same id, in another spelling, or in nearly the same words. A superseded lesson of the
-    same id counts only if no live one says the same. Recall never shows two together that advise the opposite.
+    An item says the same if it has the same id, the same text in another spelling, or nearly the same words. A
+    superseded item with the same id counts only if no live one says the same.
     """
     words = set(tokens(new.text))
     shared = shelf.index.sharing(words, (len(words) + 2) // 3)
@@ -198,7 +201,7 @@ def relatives(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Ite
 
 
 def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:
-    """The item that says the same in other words, by the store's embedding model, if their words agree, too."""
+    """The item that says the same in other words, according to the store's embedding model and to their words."""
     if new.name is not None or new.status != "candidate":
         return None
     near = yield from nearest(shelf, new.text)
@@ -215,7 +218,7 @@ def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Pl
 
 
 def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
-    """The live entries that a new one of the same kind and name replaces. It is one, unless many write at once."""
+    """The live entries of the new one's kind and name. There is at most one, unless several write at once."""
     name = (new.kind, new.name)
     return [item for item in items if is_live(item) and (item.value.get("kind"), item.value.get("name")) == name]
 
@@ -223,9 +226,10 @@ def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
 # ---------------------------------------------------------------- merging
 
 
-def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Written | None]:
+def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str) -> Plan[Written | None]:
     """Combine the evidence of a known and a new lesson, and keep the better wording. If nothing is new, change nothing.
-    `None` if the known record is damaged, or forgotten meanwhile: the new lesson may replace it.
+
+    `None` if the known item is damaged, or was forgotten in the meantime. Then the new lesson may take its place.
     """
     run = run_of(new)
     evidence = (yield from evidence_about(shelf, [item.key]))[item.key]
@@ -242,7 +246,9 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         if (value["source"], value["origin"]) not in known
     ]
     if old.status in LIVE and not doubt:
-        update, failures = _update(kept, new, now, evidence.approved), _new_failures(new, item.value)
+        update, bound = _update(kept, new, now, evidence.approved), failure_of(new)
+        marks = fingerprints(item.value)
+        failures = [bound] if bound and bound not in marks and len(marks) <= MOST else []
         change = Change("", old.id, "merged", now, "writer", "", None, run, {})
         if update or failures:
             better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
@@ -250,7 +256,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
                 {name: lesson.model_dump(mode="json")[name] for name in update} for lesson in (kept, better)
             )
             change = replace(change, before=before, after=after | ({ALSO: failures} if failures else {}))
-            ops.append(put(shelf.lessons, old.id, record(better, [*fingerprints(item.value), *failures]), FIELDS))
+            ops.append(put(shelf.lessons, old.id, record(better, [*marks, *failures]), FIELDS))
         if ops:
             ops.append(put(about, *change_record(evidence, change)))
     elif (
@@ -260,7 +266,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
         and (last := evidence.last_status_change)
         and last.by in ("policy", "evidence")
     ):
-        # A lesson that was removed to make room returns as new. One that lost too often returns on probation.
+        # A lesson that was retired to make room returns as a candidate, one that lost too often on probation.
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
         why = "it was learned again"
         ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
@@ -277,12 +283,12 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str | None) -> Plan[Writ
 
 
 def run_of(new: Lesson) -> str | None:
-    """The run that a new lesson was written by."""
+    """The run that wrote a new lesson."""
     return next(iter(new.sources), None)
 
 
 def of_any_tool(when: str, tool: str | None) -> str:
-    """An occasion that names a tool, with `a tool` in its place."""
+    """A `when` with "a tool" in place of this tool's name."""
     return re.sub(rf"(?:\bthe )?(?<!\w)`?{re.escape(tool)}`?(?!\w)(?: tool\b)?", "a tool", when) if tool else when
 
 
@@ -292,75 +298,68 @@ def is_live(item: Item) -> bool:
 
 
 def has_same_tool(new: Lesson, value: Mapping[str, Any]) -> bool:
-    """Whether a record and a lesson have the same tool, or none, and the same name, or none."""
+    """Whether a lesson and an item have the same tool and the same name, each of which may be none."""
     trigger = value.get("trigger")
     tool = trigger.get("tool") if isinstance(trigger, dict) else None
     return bool(tool_of(new) == tool) and value.get("name") == new.name
 
 
 def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str, Any]:
-    """The fields that the old lesson takes from the new one. A text that a person approved stays."""
-    update: dict[str, Any] = {} if approved else _better_words(old, new)
+    """The fields that a known lesson takes from a new one. A text that a person approved stays."""
+    update: dict[str, Any] = {}
+    if not approved:
+        if fold(old.text) != fold(new.text) and _informs(new.text) > _informs(old.text):
+            update["text"] = new.text
+        for name in TEXTS:
+            ours, theirs = getattr(old, name), getattr(new, name)
+            if isinstance(ours, list):
+                both = list(dict.fromkeys([*ours, *theirs]))[:MOST]
+                update |= {name: both} if both != ours else {}
+            elif theirs and not ours:
+                update[name] = theirs
     if old.trigger and old.trigger.tool and old.trigger.tool != tool_of(new):
-        # Learned with another tool too, it is not bound to the first.
+        # It was learned with another tool, too, so it is not bound to the first.
         update["trigger"] = old.trigger.model_copy(update={"tool": None})
         if not approved and (when := of_any_tool(old.when, old.trigger.tool)) != old.when:
             update["when"] = when
     if old.topic and new.topic and old.topic != new.topic:
-        update["topic"] = None  # what two topics taught holds for all of them
+        update["topic"] = None  # it was learned from tasks of two topics, so it holds for any
     if old.expires_at is not None and old.expires_at <= now:
         update["expires_at"] = new.expires_at
     return update
 
 
-def _better_words(old: Lesson, new: Lesson) -> dict[str, Any]:
-    """The wording that says more, and the texts that the old lesson lacks."""
-    update: dict[str, Any] = {}
-    if fold(old.text) != fold(new.text) and _informs(new.text) > _informs(old.text):
-        update["text"] = new.text
-    for name in TEXTS:
-        ours, theirs = getattr(old, name), getattr(new, name)
-        if isinstance(ours, list):
-            update |= {name: united} if (united := list(dict.fromkeys([*ours, *theirs]))[:MOST]) != ours else {}
-        elif theirs and not ours:
-            update[name] = theirs
-    return update
-
-
 def _informs(text: str) -> tuple[int, int]:
-    """The number of different content words in a wording. Of equal wordings, the shorter is better."""
+    """How informative a wording is: by its different content words, and of equal ones the shorter wins."""
     return len(set(tokens(text))), -len(text)
-
-
-def _new_failures(new: Lesson, value: dict[str, Any]) -> list[str]:
-    """The failure that the new lesson is bound to, if the record does not have it and has room for it."""
-    bound, known = failure_of(new), fingerprints(value)
-    return [bound] if bound and bound not in known and len(known) <= MOST else []
 
 
 # ---------------------------------------------------------------- adding
 
 
-def _new_record(shelf: Shelf, new: Lesson, doubt: str) -> tuple[Read, list[Op]]:
-    """A new lesson as it will be read, and the writes that keep it."""
+def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None) -> tuple[Read, list[Op]]:
+    """A new lesson as it will be read from the store, and the writes that save it."""
     at = new.created_at or shelf.clock()
-    action: ChangeAction = "quarantined" if doubt else "added"
-    change = Change("", new.id, action, at, "writer", doubt, None, run_of(new))
-    # Its sources are kept with the evidence alone: two writers of one lesson must not overwrite each other's.
+    action: ChangeAction = "quarantined" if new.status == "quarantined" else "added"
+    change = Change("", new.id, action, at, "writer", why, None, run)
+    # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
     bare = record(new.model_copy(update={"sources": []}))
     key, value = change_record(Evidence(), change, bare)
     about = shelf.evidence_of(new.id)
     sources = source_records(new, at)
     evidence = Evidence(tuple(source for _, source in sources), changes=(replace(change, id=value["id"]),))
-    ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), put(shelf.evidence, new.id, whole_record(evidence))]
-    ops.append(PutOp(shelf.forgotten, new.id, None))
-    ops += [put(about, *row) for row in ((key, value), *sources)]
+    ops: list[Op] = [
+        put(shelf.lessons, new.id, bare, FIELDS),
+        put(shelf.evidence, new.id, whole_record(evidence)),
+        PutOp(shelf.forgotten, new.id, None),
+        *(put(about, *row) for row in ((key, value), *sources)),
+    ]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
     return Read(item, new, evidence), ops
 
 
 def _consequences(shelf: Shelf, found: Read, items: Mapping[str, Item], against: list[str]) -> Plan[list[Op]]:
-    """The writes that follow from a new lesson: they go into its own batch, so that a crash leaves all or nothing."""
+    """The writes to other lessons that follow from a new one. They go into its batch, so a crash leaves all or none."""
     new, ops = found.lesson, list[Op]()
     if concerned := [key for key in (*new.supersedes, *against) if key in items]:
         known = yield from read_some(shelf, concerned)
@@ -387,9 +386,9 @@ def _opposition(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
 
 
 def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Written]:
-    """Take into account what other writers added in the meantime.
+    """Compare a new lesson with what other writers added in the meantime.
 
-    Where one says the same, the elder stays with the evidence of both; of two under one name the later stays.
+    Of two that say the same, the older one stays and gets the evidence of both. Of two with one name, the newer stays.
     """
     others = {key: item for key, item in items.items() if key != new.id}
     twin, against = relatives(shelf, new, others)
@@ -404,13 +403,13 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     yield from write(shelf, _opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
         stays, goes = sorted((ours, known[twin.key]), key=lambda found: _age(shelf, found))
-        united = yield from merge(shelf, stays.item, goes.lesson, None)
+        united = yield from merge(shelf, stays.item, goes.lesson, "")
         yield from _supersede(shelf, goes, f"{stays.lesson.id} says the same")
         both = yield from read_some(shelf, [stays.lesson.id, goes.lesson.id])
         left, gone = both.get(stays.lesson.id), both.get(goes.lesson.id)
         if gone is None or (left is not None and left.lesson.status != "superseded"):
             return Written("merged", united.lesson if united is not None else stays.lesson)
-        # Another writer has replaced the one that stays in the meantime: what takes its place gains the evidence.
+        # Another writer has superseded the one that stays in the meantime. Its successor gets the evidence.
         why = f"{stays.lesson.id} was replaced"
         yield from write(shelf, moving(shelf, gone, "candidate", "restored", by="writer", why=why))
         if goes is ours:
@@ -426,7 +425,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
 
 
 def _added(found: Read) -> Written:
-    """A new lesson; the reason says if it had to make room at once."""
+    """The result for a new lesson. The reason says if it was retired at once to make room."""
     move = found.evidence.last_status_change
     made_room = move is not None and move.by == "policy"
     return Written("added", found.lesson, f"it is retired at once: {move.why}" if move and made_room else "")
@@ -442,7 +441,7 @@ def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
 
 
 def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson) -> Plan[bool]:
-    """Restore a named entry's former value, instead of the one that replaced it."""
+    """Restore a former value of a named entry, if that is what the new one says, and supersede the present one."""
     if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
         return False
     run = run_of(new)
@@ -455,7 +454,7 @@ def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson) -> Plan[bool]:
 
 
 def _evictions(shelf: Shelf, new: Read, run: str | None) -> Plan[list[Op]]:
-    """The writes that retire the least useful lessons above the cap, the new one among them, but no approved one."""
+    """The writes that retire the least useful lessons above the cap: perhaps the new one, but never an approved one."""
     items = yield from stocked(shelf)
     others = {new.lesson.id, *new.lesson.supersedes}
     known = yield from read_listed(shelf, (item for key, item in items.items() if is_live(item) and key not in others))
@@ -469,7 +468,7 @@ def _evictions(shelf: Shelf, new: Read, run: str | None) -> Plan[list[Op]]:
 
 
 def _usefulness(shelf: Shelf, found: Read) -> tuple[bool, float, float, str]:
-    """The order in which lessons go: expired ones first, then the least useful, then those long unused."""
+    """The order in which lessons are retired: expired ones first, then the least useful, then those long unused."""
     _, lesson, evidence = found
     now = shelf.clock()
     used = lesson.last_used_at or lesson.created_at or now
