@@ -24,8 +24,7 @@ from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of, fault_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
-from langgraph_reflexion.nodes.begin import run_id
-from langgraph_reflexion.nodes.host import Step, emit
+from langgraph_reflexion.nodes.host import Step, emit, run_id
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import NAMESPACE_OID, uuid4, uuid5
-
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -11,7 +9,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, new_tally
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.host import conf, emit_failure, has_parent, runtime_of
+from langgraph_reflexion.nodes.host import emit_failure, run_id, runtime_of
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.schemas import Failure
@@ -79,14 +77,3 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     if state.get("structured_response") is not None:
         update["structured_response"] = None
     return update
-
-
-def run_id(config: RunnableConfig) -> str:
-    """LangGraph's id of this run, else a new one. An agent in a parent graph gets its own id."""
-    info = runtime_of(config).execution_info
-    given = info.run_id if info is not None else None
-    if given is None:
-        return str(uuid4())
-    if has_parent(config):
-        return str(uuid5(NAMESPACE_OID, f"{given}/{conf(config).get('checkpoint_ns')}"))
-    return str(given)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any, cast
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage
@@ -165,6 +166,17 @@ def has_parent(config: RunnableConfig) -> bool:
     return "|" in str(conf(config).get("checkpoint_ns") or "")
 
 
+def run_id(config: RunnableConfig) -> str:
+    """LangGraph's id of this run, else a new one. An agent in a parent graph gets its own id."""
+    info = runtime_of(config).execution_info
+    given = info.run_id if info is not None else None
+    if given is None:
+        return str(uuid4())
+    if has_parent(config):
+        return str(uuid5(NAMESPACE_OID, f"{given}/{conf(config).get('checkpoint_ns')}"))
+    return str(given)
+
+
 def was_resumed(config: RunnableConfig) -> bool:
     """Whether this node, or one that ran in parallel, paused for a person who has now answered."""
     scratchpad = conf(config).get("__pregel_scratchpad")
@@ -227,12 +239,9 @@ def emit(config: RunnableConfig, event: str, /, **fields: Any) -> None:
     runtime_of(config).stream_writer({"type": event, **fields})
 
 
-def emit_step(
-    config: RunnableConfig, node: str, spent: Sequence[int], *, answered: Any, model: str | None = None, **fields: Any
-) -> None:
+def emit_step(config: RunnableConfig, node: str, spent: Sequence[int], *, answered: Any, **fields: Any) -> None:
     """The record of one model call and its parsed reply as an event. It is not in the state."""
-    if isinstance(answered, BaseMessage):
-        model = (answered.response_metadata or {}).get("model_name")
+    model = (answered.response_metadata or {}).get("model_name") if isinstance(answered, BaseMessage) else None
     emit(
         config, "step", node=node, answered=answered, model=model, usage=dict(zip(USAGE, spent, strict=True)), **fields
     )

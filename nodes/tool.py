@@ -103,7 +103,7 @@ def run_call(
     wait_for: Callable[[float | None], Wait],
     left: Callable[[], float | None],
     *,
-    may_retry: bool = True,
+    may_retry: bool,
 ) -> Waits[Any]:
     """The result of a call, or the exception after the last retry. `left` returns the seconds left of the run.
 

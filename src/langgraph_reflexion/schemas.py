@@ -216,16 +216,13 @@ class Reflection(Value):
 
     def as_text(self) -> str:
         """Problem, cause, lessons and plan in a few lines."""
-        lines = [f"Problem: {self.failure_signal}", f"Cause: {self.root_cause}" + _in_brackets(self.explanation)]
+        explanation = f" ({self.explanation})" if self.explanation else ""
+        lines = [f"Problem: {self.failure_signal}", f"Cause: {self.root_cause}{explanation}"]
         lines += [f"Diagnosis: {self.diagnosis} error"] if self.diagnosis else []
         lines += [f"Fix: {fix.text or fix.kind}" for fix in self.fix_strategy]
         lines += [f"Lesson: {lesson}" for lesson in self.lessons]
         lines += [f"Lesson ({memo.kind}): {memo.text}" for memo in self.memory_to_write]
         return "\n".join([*lines, f"Plan: {self.patch_prompt}"])
-
-
-def _in_brackets(text: str) -> str:
-    return f" ({text})" if text else ""
 
 
 class Usage(Value):
