@@ -57,9 +57,6 @@ _LITERAL = lazy_pattern(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_MASKS = {"uuid": "<id>"}
-"""Replacements for literals, if not the name of their group. A file's name stays, like a module's."""
-
 _GENERAL = lazy_pattern(
     r"(?:utf|sha|md|base|int|uint|float|ipv|http|python|gpt|iso|rfc|covid|h|x|s|ec|oauth|mp|web)-?_?\d+(?:[._-]\d+)*"
     r"|[$€£¥]?\d{1,3}%?|10+|1024|2048|4096|8080|65535|\d+-?(?:bit|byte|day|hour|minute|second|week|month|year)s?"
@@ -165,8 +162,8 @@ def gives_away(text: str, answer: str) -> bool:
 
 
 def _mask(found: re.Match[str]) -> str:
-    kind = str(found.lastgroup)
-    return found.group() if kind == "file" else _MASKS.get(kind, f"<{kind}>")
+    """The word that replaces a literal. A file's name stays, like a module's."""
+    return {"file": found.group(), "uuid": "<id>"}.get(str(found.lastgroup), f"<{found.lastgroup}>")
 
 
 def _shares_passage(text: str, task: str) -> bool:
