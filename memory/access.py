@@ -1,8 +1,8 @@
-"""Access to a store: code that reads and writes it is written once, and run sync or async.
+"""Access to a store: code that reads and writes it is written once and runs sync or async.
 
-A `Plan` is a generator. It yields what it needs next and is sent the result: a list of store operations to run as one
-batch, `News` (what changed in a namespace), or a `Wait` for anything else, such as a model's reply. An exception is
-raised at the `yield`.
+Such code is a `Plan`, a generator that yields what it needs and receives the result from the `yield`: a list of store
+operations that run as one batch, `News` (what changed in a namespace), or a `Wait` for anything else, such as a model's
+reply. An exception is raised at the `yield`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ S = TypeVar("S", bound=OnStore)
 class News(NamedTuple):
     """A request for what changed in a namespace since a write.
 
-    A store that keeps no log of changes answers `[None]`. One that keeps a log, but not of items that expire, answers
-    `[False]`: then the namespace is read again.
+    The result is a list with one value: the store's `changes`, `None` if the store has no such method, or `False` if it
+    cannot tell, because items may expire.
     """
 
     namespace: Namespace
@@ -52,23 +52,26 @@ Plan = Generator[Request, Any, T]
 PAGE = 5000
 """Items asked for at once."""
 
+TRIES = 50
+"""How often a batch on an `InMemoryStore` is run again, if other threads write each time that it reads."""
+
 COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
 """The labels directly below a namespace."""
 
 NOTES = "~changes"
-"""Label, below `evidence`, of the notes that say which lessons a write changed. No lesson has such an id."""
+"""Label, below `evidence`, of the notes that name the lessons that a write changed. No lesson has such an id."""
 
 FORGOTTEN = "~forgotten"
 """Label, below `evidence`, of the ids of lessons that were forgotten and the hashes of their texts."""
 
 NO_LESSONS = (*COLLECTIONS, NOTES, FORGOTTEN)
-"""Labels below `evidence` under which no lesson's evidence lies."""
+"""Labels below `evidence` that are no lesson's."""
 
-SPELL = 100
-"""Records that a plan reads in full before it yields to the event loop."""
+PAUSE: list[Op] = []
+"""A request for nothing. A plan yields it during long work, so that other tasks of the event loop can run."""
 
-GIVE_WAY: list[Op] = []
-"""A request for nothing: a plan yields it to the event loop after long work, so that other tasks can run."""
+PAUSE_AFTER = 100
+"""Records that a plan reads before it pauses."""
 
 
 def is_lesson(label: str) -> bool:
@@ -107,7 +110,7 @@ def both(
 
 
 def at_once(*plans: Plan[Any]) -> Plan[list[Any]]:
-    """Run several plans that only read, their operations in the same batches, and return their results."""
+    """Run several plans that only read, with one batch for the operations of all, and return their results."""
     results: list[Any] = [None] * len(plans)
     answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(plans)))
     while answers:
@@ -152,9 +155,9 @@ def below(namespace: Namespace) -> Plan[list[Item]]:
 
 
 def count(namespace: Namespace, known: int) -> Plan[int]:
-    """How many items this namespace and those below it have, which are `known` at least.
+    """How many items this namespace and those below it have, which is `known` at least.
 
-    Single items at places further and further away are asked for, a few dozen however many there are.
+    It asks for single items at ever larger offsets, and then between the last two: a few dozen requests for any number.
     """
     least, most = known, 2 * known
     while (yield [SearchOp(namespace, None, 1, most)])[0]:
@@ -183,7 +186,7 @@ def drop(items: Iterable[Item]) -> list[Op]:
 
 
 def storable(value: T) -> T:
-    """The value without what some stores refuse in a string: lone surrogates and NUL."""
+    """The value with `?` and `�` for the characters that some stores refuse: lone surrogates and NUL."""
     plain: Any = value
     if isinstance(value, str):
         plain = value.encode("utf-8", "replace").decode().replace("\0", "�")
@@ -200,7 +203,16 @@ def _answer(store: BaseStore, request: Request) -> Any:
     if isinstance(request, News):
         changes = getattr(store, "changes", None)
         return [(changes(*request) or False) if changes else None]
-    return _batch(store, with_notes(store, request)) if request else []
+    if not request:
+        return []
+    ops, tries = with_notes(store, request), 0
+    while True:
+        try:
+            return store.batch(ops)
+        except RuntimeError as fault:
+            tries += 1
+            if tries > TRIES or not _changed_meanwhile(fault):
+                raise
 
 
 async def _aanswer(store: BaseStore, request: Request) -> Any:
@@ -212,15 +224,14 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
     if not request:
         await asyncio.sleep(0)
         return []
-    ops = with_notes(store, request)
     try:
-        return await store.abatch(ops)
-    except NotImplementedError:
-        return await asyncio.to_thread(_batch, store, ops)
+        return await store.abatch(with_notes(store, request))
+    except NotImplementedError:  # the store has no async methods
+        pass
     except RuntimeError as fault:
         if not _changed_meanwhile(fault):
             raise
-        return await asyncio.to_thread(_batch, store, ops)
+    return await asyncio.to_thread(_answer, store, request)
 
 
 def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
@@ -252,16 +263,6 @@ def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
     return [*sorted([*puts, *more], key=lambda op: (op.namespace, op.key))]
 
 
-def _batch(store: BaseStore, ops: list[Op]) -> list[Any]:
-    """Run a batch, again if it fails because another thread writes to an `InMemoryStore` meanwhile."""
-    for _ in range(50):
-        try:
-            return store.batch(ops)
-        except RuntimeError as fault:
-            if not _changed_meanwhile(fault):
-                raise
-    return store.batch(ops)
-
-
 def _changed_meanwhile(fault: RuntimeError) -> bool:
+    """Whether a read of an `InMemoryStore` failed because another thread wrote to it meanwhile."""
     return "changed size during iteration" in str(fault)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Op
 
-from langgraph_reflexion.memory.access import GIVE_WAY, SPELL, Plan, put, read_items
+from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, put, read_items
 from langgraph_reflexion.memory.changes import forget_all, moving, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
@@ -79,8 +79,8 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
     waiting = {found.lesson.id: found.lesson for found in ranked}
     made: list[Cluster] = []
     for i, found in enumerate(ranked, 1):
-        if i % SPELL == 0:
-            yield GIVE_WAY
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
         if waiting.pop(found.lesson.id, None) is None:
             continue
         near = yield from nearest(shelf, found.lesson.text)

@@ -39,9 +39,9 @@ _UNSEEN = re.compile(r"[^\n -~]")
 
 @dataclass(frozen=True)
 class Loaded:
-    """How many lessons of a file were new, were known, could not be kept, or took the words of the file.
+    """How many lessons of a file were new, were known, were invalid, or got the text in the file.
 
-    `otherwise` counts the known lessons that read differently in the file and stay as they are here.
+    `otherwise` counts the known lessons that have another text in the file and keep the one here.
     """
 
     added: int = 0
@@ -107,7 +107,7 @@ def read_lines(place: Place) -> list[str]:
 def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrusted: bool = False) -> Plan[Loaded]:
     """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it.
 
-    Under `update` a lesson that is known by its id takes the words of the file; its record stays.
+    With `update`, a lesson with a known id gets the text in the file and keeps its record.
     """
     lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
     lessons, skipped = _parsed(shelf, lines, strict, untrusted)
@@ -146,14 +146,14 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
 
 
 def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
-    """A key for lessons that say the same. A summary may have the text of a lesson that it summarizes."""
+    """A key that is equal for lessons that say the same. A pattern may have the text of a lesson that it summarizes."""
     return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
 
 
 def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
-    """The writes that give known lessons their new words and record the old ones: two for each lesson.
+    """The writes that give known lessons their new texts and record the old ones: two for each lesson.
 
-    A text that looks like an attack changes nothing.
+    A lesson whose new text is suspicious stays as it is.
     """
     ops: list[Op] = []
     for id, (item, now, evidence) in (yield from read_some(shelf, edited)).items():

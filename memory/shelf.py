@@ -14,11 +14,11 @@ from langgraph.store.base import GetOp, Item, Op, SearchOp
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory.access import (
     FORGOTTEN,
-    GIVE_WAY,
     NO_LESSONS,
     NOTES,
     PAGE,
-    SPELL,
+    PAUSE,
+    PAUSE_AFTER,
     News,
     Plan,
     at_once,
@@ -133,10 +133,12 @@ def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
             gone = () if news.keys is None else index.items.keys() - news.keys
             changed = Changed(news.items, gone, news.since < 0, news.seq)
         new = [item for item in changed.items if index.is_new(item)]
-        for start in range(0, len(new) - SPELL, SPELL):
-            index.take(new[start : start + SPELL])
-            yield GIVE_WAY
-        if index.finish(turn, changed, new[(len(new) - 1) // SPELL * SPELL :], partly=len(new) > SPELL):
+        for start in range(0, len(new) - PAUSE_AFTER, PAUSE_AFTER):
+            index.take(new[start : start + PAUSE_AFTER])
+            yield PAUSE
+        if index.finish(
+            turn, changed, new[(len(new) - 1) // PAUSE_AFTER * PAUSE_AFTER :], partly=len(new) > PAUSE_AFTER
+        ):
             return index.items
 
 
@@ -194,8 +196,8 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
     evidence = {}
     for i, (label, about) in enumerate((yield from evidence_items(shelf)).items(), 1):
         evidence[label] = evidence_in(about)
-        if i % SPELL == 0:
-            yield GIVE_WAY
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
     found = yield from _together(items, evidence)
     return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
@@ -335,8 +337,8 @@ def fit_for_a_label(text: str) -> bool:
 def _together(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, Read]]:
     found = {}
     for i, item in enumerate(items, 1):
-        if i % SPELL == 0:
-            yield GIVE_WAY
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
         lesson = lesson_in(item)
         if lesson is not None:
             about = evidence.get(lesson.id, Evidence())

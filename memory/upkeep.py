@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, Op, SearchOp
 
-from langgraph_reflexion.memory.access import GIVE_WAY, PAGE, Plan, drop, every, put
+from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, every, put
 from langgraph_reflexion.memory.changes import forgotten_words, settled, without_words, write
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.records import evidence_in, sum_record
@@ -53,7 +53,7 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
     for label, items in (yield from evidence_items(shelf)).items():
         if fit_for_a_label(label):  # what is known of a topic is bounded
             runs += yield from _fold(shelf, label, items, end)
-        yield GIVE_WAY
+        yield PAUSE
     forgotten = yield from every(shelf.forgotten)
     yield from settled(shelf, [item.key for item in forgotten])
     if words := forgotten_words(forgotten):
