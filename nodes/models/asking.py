@@ -108,7 +108,7 @@ def _proper_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
         if isinstance(name, str) and (args is None or isinstance(args, dict)):
             calls.append({**call, "name": name, "args": args or {}, "id": call_id})
         else:
-            error = "its arguments are no JSON object" if isinstance(name, str) else "it has no name"
+            error = "its arguments are not a JSON object" if isinstance(name, str) else "it has no name"
             broken = {"name": str(name or ""), "args": str(args), "id": call_id, "error": error}
             invalid.append({**broken, "type": "invalid_tool_call"})
     return calls, invalid

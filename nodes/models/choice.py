@@ -27,7 +27,7 @@ def model_named(name: str, **settings: Any) -> BaseChatModel:
     """The model of a `provider:model` string; `openai:` needs nothing more, others need `langchain`."""
     provider, _, model = name.partition(":")
     if not provider.strip() or (":" in name and not model.strip()):
-        raise ModelError(f"The model {name!r} cannot be made: a name is 'provider:model', as 'openai:gpt-4o-mini'")
+        raise ModelError(f"The model {name!r} cannot be made: a name is 'provider:model', such as 'openai:gpt-4o-mini'")
     try:
         if provider == "openai" and model:
             from langchain_openai import ChatOpenAI

@@ -81,7 +81,7 @@ def as_messages(given: Any) -> list[AnyMessage]:
     if isinstance(given, BaseMessage):
         return [cast("AnyMessage", given)]
     if isinstance(given, Mapping) or not isinstance(given, Iterable) or not (some := list(given)):
-        raise ValueError(f"`prompt` must return messages or a text, got {given!r}")
+        raise ValueError(f"`prompt` must return messages or text, got {given!r}")
     return cast("list[AnyMessage]", convert_to_messages(some))
 
 

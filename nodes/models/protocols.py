@@ -62,7 +62,7 @@ class Native:
         """The decision in a reply."""
         if reply.invalid_tool_calls:
             cut = reply.invalid_tool_calls[0]
-            why = cut.get("error") or "the arguments are no whole JSON object"
+            why = cut.get("error") or "the arguments are not a complete JSON object"
             return Invalid("parse_error", f"the call of {cut['name']!r} cannot be read: {bounded(str(why), 500)}")
         if reply.tool_calls and withheld(reply):
             return Invalid("parse_error", "the provider stopped the reply in the middle of a call")
@@ -237,7 +237,7 @@ class Reader(InText):
         except Exception as error:  # noqa: BLE001 — the caller's own code, and what it says is evidence
             return Invalid("parse_error", describe(error))
         if not isinstance(decision, Decision):
-            return Invalid("parse_error", f"the reader gave {type(decision).__name__} and no Decision")
+            return Invalid("parse_error", f"the reader returned {type(decision).__name__}, not a Decision")
         return decision
 
     def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:

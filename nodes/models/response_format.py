@@ -49,7 +49,7 @@ class ResponseForm:
         if isinstance(given, dict):
             if not {"type", "properties", "$ref", "anyOf", "oneOf", "allOf"} & set(given):
                 raise ValueError(
-                    f"`response_format` is no JSON schema: it has neither `type` nor `properties`, got {given!r}"
+                    f"`response_format` is not a JSON schema: it has neither `type` nor `properties`, got {given!r}"
                 )
             self.json_schema = given
             self._fault_in = json_schema_check(given)
@@ -140,7 +140,7 @@ class ResponseForm:
                 if status_of(fault) in (401, 403):
                     raise
             else:
-                fitted, wrong = self.fitted(value) if value is not None else (None, "no value came back")
+                fitted, wrong = self.fitted(value) if value is not None else (None, "no value was returned")
                 return fitted, wrong, meter.spent
         in_words = [*asking[:-1], HumanMessage(with_form(instruction, self.json_schema, words))]
         try:

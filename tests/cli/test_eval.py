@@ -232,7 +232,7 @@ def test_any_set_up_of_one_run_is_distinguished_from_any_of_another(capsys: pyte
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1", "--limit", "2"]
     said(capsys, *words, "--setups", "cot,cot+reflexion", "--out", "a")
     said(capsys, *words, "--setups", "cot+context+both", "--out", "b")
-    assert "share no set-up: name one of each by --setups A,B" in said(capsys, "compare", "a", "b", status=2)
+    assert "share no set-up: choose one of each with --setups A,B" in said(capsys, "compare", "a", "b", status=2)
     assert "cot and cot+context+both: " in said(capsys, "compare", "a", "b", "--setups", "cot,cot+context+both")
     assert "cot and cot+reflexion: " in said(capsys, "compare", "a", "a", "--setups", "cot,cot+reflexion")
     assert "b has no set-up 'cot'; it has cot+context+both" in said(

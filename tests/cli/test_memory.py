@@ -246,7 +246,7 @@ def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, told, refused):
     assert change in told("undo", change[:-1])
     assert status_of(ids[0]) == "candidate"
     assert "there is no change or run 'friday'" in refused("undo", "friday")
-    assert "say what to undo" in refused("undo")
+    assert "give what to undo" in refused("undo")
     told("undo", "--since", "2001-01-01")
     assert {one["status"] for one in told("list", "--json")} == {"retired"}
 
@@ -468,7 +468,7 @@ def test_lessons_without_a_run_are_not_called_no_lessons(refused, capsys):
 def test_with_several_namespaces_the_user_must_choose_one(ids, told, refused):
     with FaissStore("lessons.db") as store:
         LessonBook(store, ("team", "bo")).add(Lesson(kind="rule", text="Read the units first."))
-    assert "say which by --namespace: team/ada, team/bo" in refused("list")
+    assert "choose one with --namespace: team/ada, team/bo" in refused("list")
     assert [one["text"] for one in told("list", "--namespace", "team/bo", "--json")] == ["Read the units first."]
     assert "no lesson" in refused("show", ids[0], "--namespace", "team/bo")
 
@@ -532,7 +532,7 @@ class Twice:
     ("argv", "said"),
     [
         (["memory"], "usage: langgraph-reflexion memory"),
-        (["memory", "list"], "say where, by --store"),
+        (["memory", "list"], "give a store, as --store"),
         (["memory", "dance"], "invalid choice: 'dance'"),
         (["memory", "list", "--store", "lessons.db", "--kind", "poem"], "poem"),
         (["memory", "show", "--store", "lessons.db"], "the following arguments are required: ID"),

@@ -45,7 +45,7 @@ def here(tmp_path, monkeypatch):
         (["run", "x", "--model", "nosuch:model"], "nosuch"),
         (["run", "x", "--model", "anthropic:any", "--base-url", "http://127.0.0.1:9"], "goes with openai:<name>"),
         (["run", "x", "--model", "openai:any", "--base-url", "127.0.0.1"], "must begin with http://"),
-        (["run", *MODEL], "say what to do"),
+        (["run", *MODEL], "give a TASK"),
         (["run", "  ", *MODEL], "the task is empty"),
         (["run", "x", *MODEL, "--max-steps", "0"], "a whole number from 1, got '0'"),
         (["run", "x", *MODEL, "--max-steps", "many"], "got 'many'"),

@@ -68,7 +68,7 @@ def test_half_an_emoji_of_a_model_is_kept(tmp_path: Path):
 
 def test_a_folder_is_worked_in_by_one_at_a_time(tmp_path: Path):
     folder = tmp_path / "run"
-    with lock_folder(folder), pytest.raises(LedgerError, match="another eval is at work there"), lock_folder(folder):
+    with lock_folder(folder), pytest.raises(LedgerError, match="another eval is running there"), lock_folder(folder):
         pass
     with lock_folder(folder):
         assert (folder / "lock").exists()

@@ -148,7 +148,7 @@ def test_a_prompt_that_hides_the_conversation_costs_the_agent_none_of_it() -> No
 
 @pytest.mark.parametrize("given", [None, 7, [], {"messages": [("user", "hello")]}])
 def test_a_prompt_that_returns_no_messages_is_an_error_that_says_so(given: Any) -> None:
-    with pytest.raises(ValueError, match="`prompt` must return messages or a text, got"):
+    with pytest.raises(ValueError, match="`prompt` must return messages or text, got"):
         told(lambda _state: given)
 
 

@@ -76,7 +76,7 @@ def _matches_pattern(form: str | re.Pattern[str]) -> Check:
     try:
         pattern = re.compile(form)
     except re.error as fault:
-        raise ValueError(f"`matches` takes a regular expression, and {form!r} is none: {fault}") from None
+        raise ValueError(f"`matches` takes a regular expression, and {form!r} is not one: {fault}") from None
     if not isinstance(pattern.pattern, str):
         raise ValueError(f"`matches` takes a regular expression of text, got {form!r}")
 

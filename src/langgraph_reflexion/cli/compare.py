@@ -27,7 +27,7 @@ def compare(asked: argparse.Namespace, page: Page) -> int:
         raise WrongUse(str(error)) from error
     digests = [{result.task: result.digest for result in flatten(results)} for results in (ours, theirs)]
     if any(digests[1].get(task, digest) != digest for task, digest in digests[0].items()):
-        text = "the two runs were given different tasks under the same ids, which are compared all the same"
+        text = "the two runs were given different tasks under the same ids, and are compared anyway"
         Page(sys.stderr).line(text, "dim")
     if asked.json:
         page.data({name: asdict(gain) | {"points": gain.points, "figures": figures} for name, gain in found.items()})
@@ -61,7 +61,7 @@ def _find_pairs(asked: argparse.Namespace, ours: dict[str, Any], theirs: dict[st
         pairs = only or [(name, name) for name in ours if name in theirs]
         if not pairs:
             have = f"{asked.first} ({_names(ours)}) and {asked.second} ({_names(theirs)})"
-            raise WrongUse(f"{have} share no set-up: name one of each by --setups A,B")
+            raise WrongUse(f"{have} share no set-up: choose one of each with --setups A,B")
         return pairs
     if len(asked.setups) != 2:
         raise WrongUse(f"--setups names one set-up of each run, got {', '.join(asked.setups) or 'none'}")

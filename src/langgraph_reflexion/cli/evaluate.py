@@ -156,7 +156,11 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
             except Exception as error:
                 if error is not pace.fault:
                     raise
-                page.line(f"a model refuses: {summarize(error)} What is done is kept in {folder}.", "red", mark="✗")
+                page.line(
+                    f"the provider refuses the requests: {summarize(error)} What is done is kept in {folder}.",
+                    "red",
+                    mark="✗",
+                )
                 return 1
         ids = {task.id for task in experiment.tasks}
         found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}

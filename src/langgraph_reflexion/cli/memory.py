@@ -287,7 +287,7 @@ def _forget(session: BookSession) -> int:
 def _undo(session: BookSession) -> int:
     what, since = session.asked.what, session.asked.since
     if (what is None) == (since is None):
-        raise WrongUse("say what to undo: the id of a change, the id of a run, or --since TIME")
+        raise WrongUse("give what to undo: the id of a change, the id of a run, or --since TIME")
     if what is not None:
         what = session.find_run(what) or session.find_change(what)
     with wrong_values():

@@ -46,7 +46,7 @@ def make_model(
         return model_named(name, **settings)
     except ModelError as error:
         if "OPENAI_API_KEY" in str(error):
-            text = f"{name} needs a key: set OPENAI_API_KEY, or name a server of your own by {address}"
+            text = f"{name} needs a key: set OPENAI_API_KEY, or give your own server with {address}"
             raise WrongUse(text) from error
         raise WrongUse(f"{option}: {summarize(error)}") from error
 

@@ -33,7 +33,7 @@ def run(asked: argparse.Namespace, page: Page) -> int:
     if asked.thread is not None and asked.state is None:
         raise WrongUse("--thread goes with --state FILE, where runs are kept")
     if asked.task is None and asked.thread is None:
-        raise WrongUse("say what to do, or name a run to resume by --state FILE and --thread ID")
+        raise WrongUse("give a TASK, or a run to resume with --state FILE and --thread ID")
     if asked.task is not None and not asked.task.strip():
         raise WrongUse("the task is empty")
     model, tools = make_model(asked.model, asked.base_url), load_tools(asked.tools)

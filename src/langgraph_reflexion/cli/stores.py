@@ -36,7 +36,7 @@ def open_store(asked: argparse.Namespace, *, create: bool | None = None, option:
     """
     address: str | None = getattr(asked, option, None)
     if address is None:
-        raise WrongUse("say where, by --store FILE or --store postgresql://…")
+        raise WrongUse("give a store, as --store FILE or --store postgresql://…")
     hint = "; --create makes a store there" if create is False else ""
     if address.startswith(("postgresql://", "postgres://")):
         with _open_postgres(address, bool(create), hint) as store:
@@ -125,11 +125,11 @@ class Session:
         if given is not None:
             parts = given.strip("/").split("/")
             if not all(parts) or "{" in given or _NOT_IN_LABELS.search(given):
-                raise WrongUse(f"--namespace is labels with a slash between them, such as planner/ada, got {given!r}")
+                raise WrongUse(f"--namespace takes labels separated by slashes, such as planner/ada, got {given!r}")
             return cls(store, tuple(_as_label(part) for part in parts), page, asked)
         held = namespaces_in(store, cls.collection) or namespaces_in(store, "episodes")
         if len(held) > 1 and DEFAULT_NAMESPACE not in held:
-            raise WrongUse(f"say which by --namespace: {_list_namespaces(held)}")
+            raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
         if len(held) > 1:
             others = [namespace for namespace in held if namespace != DEFAULT_NAMESPACE]
             print(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}", file=sys.stderr)

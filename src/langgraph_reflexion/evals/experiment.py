@@ -196,7 +196,7 @@ def _is_done(ledger: Ledger, job: Job) -> bool:
     if result is not None and result.digest not in ("", task.digest):
         raise LedgerError(
             f"{ledger.folder} holds another experiment: its task {task.id!r} is not this one; "
-            "name another folder by --out"
+            "choose another folder with --out"
         )
     return result is not None and result.error is None
 

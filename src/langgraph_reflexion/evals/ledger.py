@@ -105,7 +105,11 @@ def lock_folder(folder: Path | str) -> Iterator[None]:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
             busy = getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY"
-            why = "another eval is at work there; wait for it, or name another folder by --out" if busy else str(error)
+            why = (
+                "another eval is running there; wait for it, or choose another folder with --out"
+                if busy
+                else str(error)
+            )
             raise LedgerError(f"{folder}: {why}") from error
         yield
 
@@ -204,7 +208,7 @@ def _keep_plan(folder: Path, plan: Mapping[str, Any]) -> None:
         changed = [name for name in plan if kept.get(name) != plan[name]]
         if changed:
             text = ", ".join(f"{name} {_shorten(kept.get(name))} there, {_shorten(plan[name])} now" for name in changed)
-            raise LedgerError(f"{folder} holds another experiment ({text}); name another folder by --out")
+            raise LedgerError(f"{folder} holds another experiment ({text}); choose another folder with --out")
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -135,7 +135,7 @@ def _cached(search: Callable[[str], str]) -> Callable[[str], str]:
 def _read_folder(folder: Path) -> list[Passage]:
     found = [Passage(title=file.stem, text=file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.txt"))]
     if not found:
-        raise ValueError(f"{folder} holds no passages: there is no .txt file in it")
+        raise ValueError(f"{folder} has no passages: it has no .txt file")
     return found
 
 

@@ -82,7 +82,7 @@ async def retire(request: Request) -> Response:
     """
     why = (await _body(request)).get("why")
     if not isinstance(why, str) or not why.strip():
-        raise HTTPException(422, 'say why, as {"why": "..."}')
+        raise HTTPException(422, 'give the reason, as {"why": "..."}')
     return await _after(request, lambda book, id: book.aretire(id, why))
 
 
@@ -102,7 +102,9 @@ async def undo(request: Request) -> Response:
     what, since = asked.get("what"), asked.get("since")
     try:
         if set(asked) not in ({"what"}, {"since"}) or not isinstance(what or since, str):
-            raise ValueError('say what, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}')
+            raise ValueError(
+                'give what to undo, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}'
+            )
         undone = await book.aundo(what, since=_time(since) if since else None)
     except KeyError:
         raise _missing(request, str(what)) from None
@@ -140,7 +142,7 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
         _refuse_other_sites(request)
     known = (*known, "user")
     if unknown := set(request.query_params) - set(known):
-        raise HTTPException(422, f"{min(unknown)!r} is no parameter here, which takes {', '.join(known)}")
+        raise HTTPException(422, f"{min(unknown)!r} is not a parameter here; the parameters are {', '.join(known)}")
     book = getattr(request.app.state, "memory", None)  # of a store's file, on the command line
     if isinstance(book, LessonBook):
         return book
@@ -187,7 +189,7 @@ async def _body(request: Request) -> dict[str, Any]:
     try:
         found = json.loads(await request.body() or b"{}")
     except (ValueError, RecursionError) as fault:
-        raise HTTPException(422, f"the body is no JSON: {fault}") from fault
+        raise HTTPException(422, f"the body is not JSON: {fault}") from fault
     if not isinstance(found, dict):
         raise HTTPException(422, "the body is a JSON object")
     return cast("dict[str, Any]", found)
@@ -247,7 +249,7 @@ def _refuse_other_sites(request: Request) -> None:
     origin = request.headers.get("origin")
     is_ours = origin is None or origin.partition("://")[2] == request.headers.get("host")
     if not is_ours and request.headers.get("sec-fetch-site") != "same-origin":
-        raise HTTPException(403, f"a page of {origin} may not change memory here; use this server's own page")
+        raise HTTPException(403, f"a page of {origin} may not change memory here; use the page of this server")
     sent = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if sent != "application/json":
         raise HTTPException(415, f"the body is JSON with `Content-Type: application/json`, got {sent!r}")
