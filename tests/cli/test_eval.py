@@ -186,7 +186,7 @@ def test_a_wrong_key_ends_it_in_a_sentence(capsys: pytest.CaptureFixture[str]):
     with ModelServer([], moods=lambda _question, _number: "unauthorized") as server:
         words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
         told = said(capsys, *words, status=1)
-    assert "a model refuses" in told
+    assert "the provider refuses the requests" in told
     assert "Traceback" not in told
 
 

@@ -25,17 +25,9 @@ if TYPE_CHECKING:
         lock_folder,
     )
     from langgraph_reflexion.evals.report import draw_curves, write_report
+    from langgraph_reflexion.evals.setups import SETUPS, Setup, find_setups
     from langgraph_reflexion.evals.student import Student, make_student
-    from langgraph_reflexion.evals.tasks import (
-        SETUPS,
-        SHIPPED,
-        Passage,
-        Setup,
-        Task,
-        TaskError,
-        find_setups,
-        load_tasks,
-    )
+    from langgraph_reflexion.evals.tasks import SHIPPED, Passage, Task, TaskError, load_tasks
     from langgraph_reflexion.evals.workers import search_tools
 
 __all__ = [
@@ -74,7 +66,7 @@ __all__ = [
     "write_report",
 ]
 
-_MODULES = ("ledger", "tasks", "figures", "student", "grading", "report", "workers", "experiment")
+_MODULES = ("ledger", "setups", "figures", "tasks", "student", "grading", "report", "workers", "experiment")
 """Where the public names are defined. Each module imports only modules before it."""
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TextIO, cast
+from uuid import UUID
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatResult
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore
@@ -26,12 +29,12 @@ from langgraph_reflexion.evals.ledger import (
     Result,
     Results,
     Timing,
-    Transcript,
     Trial,
     transcript_file,
 )
+from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.student import SIMULATED, Student
-from langgraph_reflexion.evals.tasks import ContextChoice, Setup, Task, TaskContext
+from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
 from langgraph_reflexion.evals.workers import Protocol, cot_worker, react_worker, search_tools
 from langgraph_reflexion.testing import RoleModel, ScriptedModel
 
@@ -326,6 +329,61 @@ def _trial_of(attempt: Attempt) -> Trial:
         seconds=attempt.seconds,
         tokens=attempt.usage.total,
     )
+
+
+# ------------------------------------------------------------ transcripts
+
+
+class Transcript(BaseCallbackHandler):
+    """Writes one line a model call: who asked, what was asked, what came back."""
+
+    run_inline = True
+    ignore_chain = True  # the steps of a graph are many, and none of its matter
+
+    def __init__(self, file: Path) -> None:
+        self._path = file
+        self._open: dict[UUID, dict[str, Any]] = {}
+        self._file: TextIO | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def on_chat_model_start(
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
+    ) -> None:
+        """Keep the question until its answer is there."""
+        metadata = kwargs.get("metadata") or {}
+        who = str(metadata.get("langgraph_node") or kwargs.get("name") or "model")
+        self._open[run_id] = {"who": who, "asked": [_message_data(message) for message in messages[0]]}
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+        """Write question and answer."""
+        found = response.generations[0][0]
+        if isinstance(found, ChatGeneration):
+            self._write(run_id, "answer", _message_data(found.message))
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Write the question and what broke."""
+        self._write(run_id, "error", f"{type(error).__name__}: {error}")
+
+    def _write(self, run_id: UUID, name: str, value: Any) -> None:
+        call = {**self._open.pop(run_id, {"who": "model", "asked": []}), name: value}
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("a", encoding="utf-8")
+        self._file.write(json.dumps(call) + "\n")
+        self._file.flush()
+
+
+def _message_data(message: BaseMessage) -> dict[str, str]:
+    calls = [
+        f"→ {call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
+        for call in getattr(message, "tool_calls", [])
+    ]
+    return {"role": message.type, "text": "\n".join(part for part in (str(message.text), *calls) if part)}
 
 
 # ------------------------------------------------------------ pace

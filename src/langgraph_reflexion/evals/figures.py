@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from langgraph_reflexion.evals.ledger import Result
-from langgraph_reflexion.evals.tasks import SETUPS
+from langgraph_reflexion.evals.setups import SETUPS
 
 Z = 1.959963984540054
 """Standard deviations that hold 95 of 100 values of a normal distribution."""

@@ -1,4 +1,4 @@
-"""The ledger: a folder with an experiment's plan, each finished task, and a transcript of its model calls."""
+"""The ledger: a folder with an experiment's plan, each finished task, and the transcripts of their model calls."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
-from uuid import UUID
+from typing import Any, TypeVar
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatGeneration, LLMResult
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 PLAN, RESULTS, LOCK, TIMES, TRANSCRIPTS = "plan.json", "results.jsonl", "lock", "times.jsonl", "transcripts"
@@ -227,50 +223,6 @@ def _shorten(value: Any) -> str:
 # ------------------------------------------------------------ transcripts
 
 
-class Transcript(BaseCallbackHandler):
-    """Writes one line a model call: who asked, what was asked, what came back."""
-
-    run_inline = True
-    ignore_chain = True  # the steps of a graph are many, and none of its matter
-
-    def __init__(self, file: Path) -> None:
-        self._path = file
-        self._open: dict[UUID, dict[str, Any]] = {}
-        self._file: TextIO | None = None
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
-    ) -> None:
-        """Keep the question until its answer is there."""
-        metadata = kwargs.get("metadata") or {}
-        who = str(metadata.get("langgraph_node") or kwargs.get("name") or "model")
-        self._open[run_id] = {"who": who, "asked": [_message_data(message) for message in messages[0]]}
-
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Write question and answer."""
-        found = response.generations[0][0]
-        if isinstance(found, ChatGeneration):
-            self._write(run_id, "answer", _message_data(found.message))
-
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Write the question and what broke."""
-        self._write(run_id, "error", f"{type(error).__name__}: {error}")
-
-    def _write(self, run_id: UUID, name: str, value: Any) -> None:
-        call = {**self._open.pop(run_id, {"who": "model", "asked": []}), name: value}
-        if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("a", encoding="utf-8")
-        self._file.write(json.dumps(call) + "\n")
-        self._file.flush()
-
-
 def transcript_file(folder: Path, setup: str, task: str, repeat: int = 1) -> Path:
     """Where the calls of a task are; its id may hold any characters."""
     slug = re.sub(r"[^A-Za-z0-9]+", "-", task).strip("-")[:40] or "task"
@@ -289,11 +241,3 @@ def load_calls(file: Path) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(found, dict):
             yield found
-
-
-def _message_data(message: BaseMessage) -> dict[str, str]:
-    calls = [
-        f"→ {call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
-        for call in getattr(message, "tool_calls", [])
-    ]
-    return {"role": message.type, "text": "\n".join(part for part in (str(message.text), *calls) if part)}

@@ -1,11 +1,10 @@
-"""Tasks, from lines of JSON in our form or HotpotQA's own file, and the set-ups: the ten ways to work on a task."""
+"""Tasks: lines of JSON in our form, or HotpotQA's own file, read completely before the first model call."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -165,56 +164,3 @@ def _from_hotpot(record: Any) -> Any:
         "context": passages,
         "topic": "search",
     }
-
-
-# ------------------------------------------------------------ set-ups
-
-Strategy = Literal["none", "last_trial", "reflexion", "both"]
-
-
-@dataclass(frozen=True)
-class Setup:
-    """One way to work on every task."""
-
-    name: str
-    worker: Literal["cot", "react"]
-    context: bool
-    """Whether the worker is shown what is known about a task; `react` looks it up instead."""
-    strategy: Strategy
-    published: float | None = None
-    """The per cent of tasks solved that was published for it."""
-
-    @property
-    def baseline(self) -> str | None:
-        """The set-up it is a gain over: the same worker and context, retried blindly."""
-        if self.strategy == "none":
-            return None
-        return "cot+context" if self.context else self.worker
-
-
-SETUPS = {
-    setup.name: setup
-    for setup in (
-        Setup("cot", "cot", False, "none", 29),
-        Setup("cot+context", "cot", True, "none", 75),
-        Setup("cot+reflexion", "cot", False, "reflexion"),
-        Setup("cot+context+reflexion", "cot", True, "reflexion", 88),
-        Setup("cot+context+last_trial", "cot", True, "last_trial", 93),
-        Setup("cot+context+both", "cot", True, "both", 96),
-        Setup("react", "react", False, "none", 35),
-        Setup("react+reflexion", "react", False, "reflexion"),
-        Setup("react+last_trial", "react", False, "last_trial"),
-        Setup("react+both", "react", False, "both"),
-    )
-}
-
-
-def find_setups(names: Sequence[str]) -> list[Setup]:
-    """The set-ups of these names, each once; `all` stands for the ten."""
-    names = [names] if isinstance(names, str) else names
-    wanted = list(dict.fromkeys(SETUPS if "all" in names else names))
-    if not wanted:
-        raise ValueError(f"no set-up is named; there are {', '.join(SETUPS)}, or all")
-    if unknown := [name for name in wanted if name not in SETUPS]:
-        raise ValueError(f"there is no set-up {unknown[0]!r}; there are {', '.join(SETUPS)}, or all")
-    return [SETUPS[name] for name in wanted]
