@@ -58,7 +58,8 @@ from langgraph_reflexion.nodes.models.protocols import Json, Native, Reader
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import AgentMemory, recall
-from langgraph_reflexion.nodes.reflect import Reflector, reflect
+from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of

@@ -27,7 +27,7 @@ from langgraph_reflexion.nodes.models.choice import (
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Reader
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.recall import AgentMemory
-from langgraph_reflexion.nodes.reflect import Reflector
+from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator
 from langgraph_reflexion.prompts import Prompts

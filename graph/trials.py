@@ -36,7 +36,8 @@ from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, Model, Only
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory, recall
-from langgraph_reflexion.nodes.reflect import Reflector, reflect
+from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named

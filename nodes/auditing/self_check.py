@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.reflect import Reflector
+from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State, Update, task_in

@@ -68,7 +68,8 @@ from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import AgentMemory, recall
-from langgraph_reflexion.nodes.reflect import Reflector, reflect
+from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tool import blocked_message, message_of_error, run_call
 from langgraph_reflexion.nodes.tools.loops import key_of

@@ -13,7 +13,7 @@ import pytest
 
 from langgraph_reflexion.checks.judges import read_verdict
 from langgraph_reflexion.nodes.models.decision_json import Invalid, read_object
-from langgraph_reflexion.nodes.reflection_reply import read_reflection
+from langgraph_reflexion.nodes.reflection import read_reflection
 from langgraph_reflexion.schemas import Failure
 
 FILE = Path(__file__).parents[2] / "data" / "small_model_replies.jsonl"

@@ -1,0 +1,343 @@
+"""One reflection: what the model is asked about a failure, and how its reply is parsed, leniently."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.ask import can_ask_user
+from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.decide import Actor
+from langgraph_reflexion.nodes.exceptions import describe, model_fault
+from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
+from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
+from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
+from langgraph_reflexion.nodes.models.response_format import as_format, with_form
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
+from langgraph_reflexion.nodes.recall import has_failed
+from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
+from langgraph_reflexion.state import State, shown_in, start_of_run, task_in
+from langgraph_reflexion.text import lazy_pattern
+from langgraph_reflexion.text.json_text import JsonError, read_json, without_thinking
+from langgraph_reflexion.text.tokens import known_word
+
+TRANSCRIPT_TOKENS = 4_000
+QUICK_TOKENS = 1_500
+"""Tokens of the transcript in a quick reflection, which looks only at the failed decision."""
+LONGEST_INSTRUCTIONS = 8_000
+"""Characters that a reflection sees of the system prompt and also of the tools: about 2,000 tokens each."""
+LATEST = 50
+"""Messages shown to a reflection on feedback, because feedback is about an earlier run."""
+LONGEST_FIELD = 2_000
+LONGEST_TAG = 200
+MOST_ENTRIES = 10
+_PLAN = lazy_pattern(
+    r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
+)
+_REASON = lazy_pattern(r"^[\s>#*_-]*(?:a\s+)?(?:possible\s+)?reason[*_]*\s*[:：][*_]*", re.IGNORECASE)
+"""The labels of a free reflection, with or without Markdown."""
+
+
+@dataclass(frozen=True)
+class Reflector:
+    """The model that reflects, and the format of its reflections."""
+
+    model: Model | None = None
+    """None means the agent's own model."""
+    form: Literal["run", "trial", "free"] = "run"
+    """Within a run, between trials, or in the model's own words."""
+    may_stop: bool = True
+    """Whether a reflection without a new plan ends the run. Not if it only names mistakes."""
+
+    def model_for(self, actor: Actor, state: State, config: RunnableConfig) -> Waits[Model]:
+        """The model to ask."""
+        return self.model if self.model is not None else (yield from actor.plain_model(state, config))
+
+
+class ReadReflection(NamedTuple):
+    """A reflection, or the reason why there is none."""
+
+    reflection: Reflection | None
+    reason: str = ""
+    dropped: Sequence[tuple[str, str]] = ()
+    """Memos that are left out, each with the reason."""
+
+
+def ask_for_reflection(
+    reflector: Reflector,
+    actor: Actor,
+    tools: Toolbox,
+    budget: Budget,
+    state: State,
+    config: RunnableConfig,
+    failure: Failure,
+    depth: Depth,
+    spent_before: Spent | None = None,
+) -> Waits[tuple[ReadReflection, Spent]]:
+    """One reflection, with a retry if it cannot be parsed, or why there is none, and its cost."""
+    model = yield from reflector.model_for(actor, state, config)
+    text = yield from _question(reflector, actor, tools, state, config, failure, depth)
+    free = reflector.form == "free"
+    native = knows_schemas(model) and not free
+    schema = reply_schema(between_trials=reflector.form == "trial")
+    with_schema = text if free else with_form(text, schema, actor.prompts)
+    bound = model.bind(**as_format("Reflection", schema)) if native else model
+    messages: list[AnyMessage] = [HumanMessage(text if native else with_schema)]
+    spent: Spent = [0, 0, 0, 0]
+    reason = ""
+    for again in (False, True):
+        if again and is_late(budget, state, add_spent(spent_before or [0, 0, 0, 0], spent)):
+            break
+        try:
+            reply = yield from ask(bound, messages, config, seconds=budget.left(state), aside="reflect")
+        except Exception as fault:
+            raise_control_flow(fault)
+            spent, reason = add_spent(spent, [0, 0, 0, 1]), describe(fault)
+            if model_fault(fault) == "setting":
+                if not native:
+                    raise
+                bound, native, messages = model, False, [HumanMessage(with_schema)]
+            continue
+        spent = add_spent(spent, budget.cost(messages, reply))
+        read = (read_freely if free else read_reflection)(reply.message.text, failure, depth)
+        if read.reflection is not None:
+            return read, spent
+        reason = read.reason
+        reply_shown = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
+        messages = [messages[0], *reply_shown, HumanMessage(actor.prompts.render("repair", reason=reason))]
+    return ReadReflection(None, reason), spent
+
+
+def is_late(budget: Budget, state: State, spent: Spent) -> bool:
+    """Whether time or tokens are used up, including the cost of this reflection."""
+    return budget.overspent(state, budget.tally(state, reflecting=spent)) is not None
+
+
+# ---------------------------------------------------------------- what it is asked
+
+
+def _question(
+    reflector: Reflector,
+    actor: Actor,
+    tools: Toolbox,
+    state: State,
+    config: RunnableConfig,
+    failure: Failure,
+    depth: Depth,
+) -> Waits[str]:
+    """The prompt of a reflection: what went wrong, and everything that may explain it."""
+    prompts, turns = actor.prompts, state["patch"]
+    hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == failure_number(state) else []
+    last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
+    earlier = "\n\n".join(shown_reflection(state, made).as_text() for made in state["reflections"]) or "none"
+    more = [_depth_text(actor, state, depth), _failed_lessons(actor, tools, state, failure)]
+    instructions = yield from _instructions(reflector, actor, tools, state, config, failure)
+    return prompts.render(
+        "reflect_free" if reflector.form == "free" else "reflect",
+        task=fenced(bounded(task_in(state), 4_000)),
+        decision=fenced(_decision_text(last)),
+        evidence=fenced(failure.evidence),
+        transcript=transcript(
+            _messages_of_run(state, failure), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
+        ),
+        earlier=fenced(earlier),
+        depth="\n\n".join(filter(None, more)),
+        signal=failure.signal,
+        more=prompts.render("reflect_trial") if reflector.form == "trial" else "",
+        **instructions,
+    )
+
+
+def _decision_text(message: AnyMessage | None) -> str:
+    if message is None:
+        return "none"
+    calls = [f"{call['name']}({call['args']})" for call in getattr(message, "tool_calls", [])]
+    return bounded("\n".join([message.text, *calls]).strip() or "nothing", 4_000)
+
+
+def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
+    """The messages since the task. After feedback, also the messages that it is about, before the task."""
+    messages = shown_in(state)
+    if failure.signal == "feedback":
+        return messages[-LATEST:]
+    return messages[start_of_run(messages, state["about"]["task_id"]) :]
+
+
+def _depth_text(actor: Actor, state: State, depth: Depth) -> str:
+    if depth == "meta":
+        return actor.prompts.render("depth_meta", history=fenced(_history(state)))
+    if depth == "deep":
+        return actor.prompts.render("depth_deep", attempts=fenced(_attempts(state)) or "see the transcript")
+    return actor.prompts.render(f"depth_{depth}")
+
+
+def _failed_lessons(actor: Actor, tools: Toolbox, state: State, failure: Failure) -> str:
+    """The lessons that were shown for exactly this failure and did not prevent it."""
+    failed = [recalled.lesson.text for recalled in state["recalled"] if has_failed(recalled, [failure])]
+    if not failed:
+        return ""
+    ask = f" {actor.prompts.render('lesson_failed_ask')}" if can_ask_user(actor.protocol, tools) else ""
+    return actor.prompts.render("lesson_failed", lessons=fenced("\n".join(f"- {text}" for text in failed)), ask=ask)
+
+
+def _attempts(state: State) -> str:
+    return "\n".join(
+        f"Attempt {i}: {bounded(attempt.answer or 'no answer', 1_000)}"
+        + (f" (score {attempt.score:g})" if attempt.score is not None else "")
+        for i, attempt in enumerate(state["attempts"], 1)
+    )
+
+
+def _history(state: State) -> str:
+    """Every reflection, and the scores before and after it."""
+    scores = ["none" if attempt.score is None else f"{attempt.score:g}" for attempt in state["attempts"]]
+    lines = []
+    for i, (made, at) in enumerate(zip(state["reflections"], state["tally"]["advised"], strict=True), 1):
+        before, after = (", ".join(some) or "none yet" for some in (scores[:at], scores[at:]))
+        cause = f"{made.root_cause}. {made.explanation}"
+        lines.append(f"Advice {i}: {made.patch_prompt} (cause: {cause}; scores before: {before}; after: {after})")
+    return "\n".join([*lines, _attempts(state)])
+
+
+def _instructions(
+    reflector: Reflector, actor: Actor, tools: Toolbox, state: State, config: RunnableConfig, failure: Failure
+) -> Waits[dict[str, str]]:
+    """The agent's system prompt and tools, for the prompt of a reflection. Those of a trial's worker are unknown."""
+    if reflector.form != "run":
+        return {"instructions": "none", "tools": "none"}
+    prompt = yield from actor.instructed(state, state["messages"], config)
+    system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))
+    specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in tools.offered]
+    specs.sort(key=lambda spec: spec.get("name") != failure.tool)  # the failed tool is never cut off
+    lines = "\n".join(json.dumps(spec, ensure_ascii=False, default=str) for spec in specs)
+    return {
+        "instructions": fenced(bounded(system, LONGEST_INSTRUCTIONS)) or "none",
+        "tools": fenced(bounded(lines, LONGEST_INSTRUCTIONS)) or "none",
+    }
+
+
+# ---------------------------------------------------------------- how its reply is parsed
+
+
+def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
+    """The schema for the model: a reflection without its depth, which we set."""
+    schema = Reflection.model_json_schema()
+    for name in ("depth",) if between_trials else ("depth", "diagnosis", "lessons"):
+        schema["properties"].pop(name)
+    schema["required"] = list(schema["properties"])
+    return schema
+
+
+def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection:
+    """A reply as a reflection, parsed leniently. Invalid only if it has neither a patch nor memories."""
+    try:
+        data = read_json(text)
+    except JsonError as fault:
+        return ReadReflection(None, str(fault))
+    if isinstance(data, list) and len(data) == 1:
+        data = data[0]
+    if not isinstance(data, dict):
+        return ReadReflection(None, "it is not a JSON object")
+    memos, dropped = _memos(data.get("memory_to_write"))
+    patch = data.get("patch_prompt")
+    if patch is not None and not isinstance(patch, (str, list)):
+        return ReadReflection(None, f"`patch_prompt` must be text, got {patch!r:.200}")
+    if "patch_prompt" not in data and not memos:
+        return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`")
+    fixes = []
+    for item in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]:
+        fields = item if isinstance(item, dict) else {"text": item}
+        kind = known_word(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
+        fixes.append(Fix(kind=cast("FixKind", kind), text=_text(fields.get("text"))))
+    lessons = [text for item in _listed(data.get("lessons"))[:MOST_ENTRIES] if (text := _text(item))]
+    cause, explanation = known_word(data.get("root_cause"), get_args(RootCause)), _text(data.get("explanation"))
+    if cause is None and (sentence := _text(data.get("root_cause"))):
+        explanation = f"{sentence} {explanation}".strip()
+    return ReadReflection(
+        Reflection(
+            failure_signal=_text(data.get("failure_signal")) or failure.signal,
+            root_cause=cast("RootCause", cause or "other"),
+            explanation=explanation,
+            fix_strategy=fixes,
+            patch_prompt=_text(patch),
+            memory_to_write=memos,
+            confidence=_confidence(data.get("confidence")),
+            depth=depth,
+            diagnosis=cast("Diagnosis | None", known_word(data.get("diagnosis"), get_args(Diagnosis))),
+            lessons=lessons,
+        ),
+        dropped=dropped,
+    )
+
+
+def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
+    """A reflection in a model's own words: a possible reason, then `Plan:` and a plan. Without `Plan:`, all is plan."""
+    reply = bounded(without_thinking(text), LONGEST_FIELD)
+    if not reply:
+        return ReadReflection(None, "it is empty")
+    *_, mark = [None, *_PLAN.finditer(reply)]
+    return ReadReflection(
+        Reflection(
+            failure_signal=failure.signal,
+            root_cause="other",
+            explanation="" if mark is None else _REASON.sub("", reply[: mark.start()]).strip(),
+            fix_strategy=[],
+            patch_prompt=reply if mark is None else reply[mark.end() :].strip(),
+            depth=depth,
+        )
+    )
+
+
+def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
+    """The memos of a reply, and the text of each that is left out with the reason."""
+    memos: list[Memo] = []
+    dropped: list[tuple[str, str]] = []
+    for item in _listed(given):
+        fields = item if isinstance(item, dict) else {"text": item}
+        text = _text(fields.get("text"))
+        if not text:
+            dropped.append((_text(str(item)), "it has no text"))
+        elif len(memos) == MOST_ENTRIES:
+            dropped.append((text, f"a reflection may leave {MOST_ENTRIES} memos"))
+        else:
+            kind = known_word(fields.get("kind", fields.get("type")), get_args(Kind)) or "rule"
+            tags = [bounded(_text(tag), LONGEST_TAG) for tag in _listed(fields.get("tags"))[:MOST_ENTRIES]]
+            memos.append(
+                Memo(kind=cast("Kind", kind), text=text, when=_text(fields.get("when")), tags=[*filter(None, tags)])
+            )
+    return memos, dropped
+
+
+def _confidence(given: Any) -> float | None:
+    """A confidence in percent, from 90, 0.9, "90" or "90%". None if it cannot be parsed. A plain 1 means 100 %."""
+    if isinstance(given, str):
+        number = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", given)
+        if number is None:
+            return None
+        return _confidence(float(number[1])) if not number[2] else min(float(number[1]), 100.0)
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or math.isnan(given):
+        return None
+    share = 0 < given <= 1
+    return min(max(float(given * 100 if share else given), 0.0), 100.0)
+
+
+def _listed(given: Any) -> list[Any]:
+    """A list. A single value becomes a list of one."""
+    return given if isinstance(given, list) else [] if given is None or given == "" else [given]
+
+
+def _text(given: Any) -> str:
+    """A field as bounded text. A list of texts is joined."""
+    if isinstance(given, list):
+        given = "\n".join(item for item in given if isinstance(item, str))
+    return bounded(given.strip(), LONGEST_FIELD) if isinstance(given, str) else ""
