@@ -95,8 +95,8 @@ class Ours:
 def lessons(of: str = "") -> dict[str, Lesson]:
     """The lessons of a set by the names that its queries give them."""
     made = {}
-    for line in (DATA / f"{of}lessons.jsonl").read_text(encoding="utf-8").splitlines():
-        fields = json.loads(line)
+    for fields in _lines(f"{of}lessons.jsonl"):
+        fields.pop("task", None)
         if "trigger" in fields:
             fields["trigger"] = _trigger(fields["trigger"])
         made[fields.pop("id")] = Lesson(kind="rule", origin="told", **fields)
@@ -105,10 +105,8 @@ def lessons(of: str = "") -> dict[str, Lesson]:
 
 def queries(of: str = "") -> list[Query]:
     """The labelled tasks of a set."""
-    lines = (DATA / f"{of}queries.jsonl").read_text(encoding="utf-8").splitlines()
-    if of == "long_":
-        lines += (DATA / "statement_queries.jsonl").read_text(encoding="utf-8").splitlines()
-    return [_query(json.loads(line)) for line in lines]
+    lines = _lines(f"{of}queries.jsonl")
+    return [_query(line) for line in (lines + _lines("statement_queries.jsonl") if of == "long_" else lines)]
 
 
 def bm25(texts: Mapping[str, str], letters: float = 0.0) -> Ranker:
@@ -155,13 +153,17 @@ def hashed(texts: Mapping[str, str]) -> Ranker:
     return lambda task: _ordered(dict(zip(texts, vectors @ np.array(embed.embed_query(task)), strict=True)))
 
 
-def book_on(store: BaseStore, of: str = "", seen: Sequence[str] = ()) -> Ours:
-    """A book that holds all lessons of a set, and knows of runs on the tasks in `seen`."""
+def book_on(store: BaseStore, of: str = "", seen: Sequence[str] = (), taught: bool = False) -> Ours:
+    """A book that holds all lessons of a set, and knows of runs on the tasks in `seen`.
+
+    With `taught`, it also knows the task that taught each lesson.
+    """
     policy = MemoryPolicy(max_lessons=5, lesson_tokens=4000)
     book, shown = LessonBook(store, policy=policy), LessonBook(store)
     names = {}
+    tasks = {line["id"]: line.get("task") for line in _lines(f"{of}lessons.jsonl")} if taught else {}
     for name, lesson in lessons(of).items():
-        written = book.add(lesson)
+        written = book.add(lesson, task=tasks.get(name))
         if written.lesson is not None:  # what the gate refuses is never found, and counts against the book
             names[written.lesson.id] = name
     for i, task in enumerate(seen):
@@ -188,6 +190,8 @@ def books(of: str, model: Any) -> Iterator[tuple[str, Ours]]:
             stores["book with all-MiniLM-L6-v2"] = InMemoryStore(index=of_model)
         for name, store in stores.items():
             yield name, book_on(store, of)
+        if of == "new_":
+            yield "book, with the teaching tasks", book_on(InMemoryStore(), of, taught=True)
 
 
 def ndcg(found: Sequence[str], fits: Sequence[str], depth: int = 5) -> float:
@@ -300,6 +304,10 @@ def main() -> int:
     if given.json:
         given.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
 
 
 def _query(line: dict[str, Any]) -> Query:
