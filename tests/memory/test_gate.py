@@ -135,6 +135,12 @@ def test_a_heading_in_capitals_names_nobody() -> None:
     assert refusal(a_rule("Give each stanza of a poem one image."), "Write A Poem About The Sea") is None
 
 
+def test_a_german_noun_is_no_name_but_what_follows_one_is() -> None:
+    task = "Beantworte bitte heute noch die Beschwerde der Firma Quibbel, deren Leute den letzten Zug verpassten."
+    assert refusal(a_rule("Vor der Antwort prüfen, ob der Zug an dem Tag ausfiel."), task) is None
+    assert refusal(a_rule("Bei Quibbel immer zuerst den Vertrag lesen."), task) is not None
+
+
 def test_facts_and_preferences_may_name_what_they_are_about() -> None:
     assert refusal(Lesson(kind="preference", text="Ms Quibbleton likes rooms with a window."), TASK) is None
     assert refusal(Lesson(kind="project", text="Contract K-99812 is under review."), TASK) is None

@@ -80,6 +80,11 @@ _NO_NAMES = word_set(
 )
 """Capitalised words that are not names."""
 
+_GERMAN = word_set(
+    "aus bei beim das dem den der des die ein eine einem einen einer für ich ins ist mir mit nach nicht oder und wie zum zur"
+)
+"""Words that build German sentences. A text with two of them is German."""
+
 
 def fingerprint(signal: str, tool: str | None, text: str, literals: Iterable[str] = ()) -> str:
     """The same text for the same mistake, whatever instance it was made on, in every process.
@@ -120,11 +125,17 @@ def literals_of(task: str) -> list[str]:
 
 
 def names_of(task: str) -> list[str]:
-    """The names in a task, by their capitals. None if all words are capitalised, as in a heading."""
+    """The names in a task, by their capitals. None if all words are capitalised, as in a heading.
+
+    German capitalises every noun, so there only the last of several capitalised words is a name: "Frau Brandt".
+    """
     words = re.findall(r"\b[A-Za-z]{4,}\b", task)[1:]
     if sum(word[0].isupper() for word in words) > max(0.7 * len(words), 2):
         return []
-    found = [name for match in _NAME.finditer(task) for name in match.group().split(" ")]
+    runs = [match.group().split(" ") for match in _NAME.finditer(task)]
+    if len(_GERMAN.intersection(re.findall(r"\w+", task))) >= 2:
+        runs = [run[-1:] for run in runs if len(run) > 1]
+    found = [name for run in runs for name in run]
     return [name for name in dict.fromkeys(found) if name not in _NO_NAMES]
 
 
