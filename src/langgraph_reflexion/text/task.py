@@ -155,44 +155,19 @@ _CODE = lazy_pattern(
 _SUM = lazy_pattern(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
 _DATE_OR_NUMBER = lazy_pattern(r"\b\d{4}([-/.])\d\d?\1\d\d?\b|\b\d\d?([-/.])\d\d?\2\d{4}\b|\b\d{3,}(?:-\d{3,})+")
 """A date, or a phone or order number: not a sum, although digits are next to a sign."""
-_BEGINNING = {
-    "coding": lazy_pattern(
-        r"^\W*(?:please\s+)?(?:fix|debug|refactor|implement|code|(?:write|create|build|add)\s+(?:an?\s+|the\s+|some\s+)?"
-        r"(?:\w+\s+){0,2}(?:functions?|programs?|scripts?|class|methods?|tests?|query|api|regex|code))\b|"
-        r"^\W*(?:请)?(?:帮我)?(?:写|编写|实现|开发|修复)(?:一?[个段些条])?\s*[a-z+#]*\s*(?!关于)[\u4e00-\u9fff]{0,2}?"
-        r"(?:函数|程序(?!员)|代码|脚本|查询|接口|正则)",
-        re.IGNORECASE,
-    ),
-    "maths": lazy_pattern(
-        r"^\W*(?:please\s+)?(?:solve|calculate|compute|simplify|expand|prove|integrate)\b", re.IGNORECASE
-    ),
-    "analysis": lazy_pattern(
-        r"^\W*(?:please\s+)?(?:analy[sz]e|compare|evaluate|assess)\b|^\W*(?:请)?(?:分析|比较|对比|评估)", re.I
-    ),
-    "writing": lazy_pattern(
-        r"^\W*(?:please\s+)?(?:write|draft|compose|rewrite|translate|summari[sz]e|proofread)\b|"
-        r"^\W*(?:请)?(?:帮我)?(?:写|撰写|翻译|总结|润色|改写)",
-        re.IGNORECASE,
-    ),
-    "search": lazy_pattern(
-        r"^\W*(?:please\s+)?(?:search|find|look\s+up|who|where|when|which)\b|^\W*(?:请)?(?:搜索|查找|查询|查)", re.I
-    ),
-}
 
 
 def topic_of(task: str) -> str:
     """`coding`, `maths`, `analysis`, `writing`, `search`, or `general` where no keyword decides.
 
-    A keyword counts 1; what a task begins with, code and sums count more (set on the tasks of tests/checks).
+    Each keyword counts 1, code and sums count 2. The first topic wins a tie.
     """
     text = task[:4000]
-    points = {topic: float(len(set(map(str.lower, words.findall(text))))) for topic, words in _WORDS.items()}
-    for topic, beginning in _BEGINNING.items():
-        points[topic] += 1.5 if beginning.search(text) else 0.0
-    points["coding"] += 2.0 * bool(_CODE.search(text)) + (0.6 if points["coding"] else 0.0)
-    points["maths"] += 1.5 * bool(_SUM.search(_DATE_OR_NUMBER.sub(" ", text)))
+    points = {topic: len(set(map(str.lower, words.findall(text)))) for topic, words in _WORDS.items()}
+    points["coding"] += 2 * bool(_CODE.search(text))
+    points["maths"] += 2 * bool(_SUM.search(_DATE_OR_NUMBER.sub(" ", text)))
     best = max(TOPICS, key=lambda topic: points[topic])
-    return best if points[best] > 0 else GENERAL
+    return best if points[best] else GENERAL
 
 
 def specific_words(topic: str, text: str) -> set[str]:
