@@ -43,7 +43,7 @@ class DistillOutput(TypedDict):
 
 
 class _State(DistillInput, DistillOutput, total=False):
-    """Both."""
+    """The input and the output."""
 
 
 def create_distill_graph(

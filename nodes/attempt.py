@@ -104,7 +104,7 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
 def attempt_and_check(
     trial: Trial, evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig
 ) -> Waits[Update]:
-    """The same, with the verdicts on the answer, for checks that do not need a separate step."""
+    """One call of the worker and the verdicts on its answer, for checks that do not need a separate step."""
     update = yield from attempt(trial, actor, budget, state, config)
     waiting = update.get("decision")
     if waiting is None or waiting["action"] == "ask_user":

@@ -18,11 +18,11 @@ from langgraph_reflexion.text.tokens import count_tokens
 STEPS_TO_WRAP_UP = 3
 """Remaining LangGraph steps that `wrap_up` and `finish` need, with one that LangGraph needs to spare."""
 STEPS_TO_END = STEPS_TO_WRAP_UP + 1
-"""The same with another decision before them."""
+"""Remaining steps that another decision and the end of the run need."""
 STEPS_FOR_TOOLS = STEPS_TO_WRAP_UP + 2
-"""The same with a turn's calls before them: `tool` and `observe`."""
+"""Remaining steps that a turn's calls (`tool`, `observe`) and the end of the run need."""
 STEPS_TO_REFLECT = STEPS_TO_END + 3
-"""The same with `reflect`, `remember` and `recall` before them."""
+"""Remaining steps that `reflect`, `remember`, `recall`, a decision and the end of the run need."""
 PLENTY = 99
 """Remaining steps if LangGraph does not say. Only routes get the number."""
 
@@ -42,9 +42,8 @@ class Budget:
 
     def elapsed(self, state: Mapping[str, Any]) -> float:
         """Seconds of the run so far, without the time spent waiting for a person."""
-        tally: Tally = state["tally"]
         started: float = state["about"]["started"]
-        return max(0.0, self.now() - started - tally["waited"] - _paused(state))
+        return max(0.0, self.now() - started - _waited(state))
 
     def left(self, state: Mapping[str, Any]) -> float | None:
         """Seconds left until the deadline, never negative. None without a deadline."""
@@ -97,7 +96,7 @@ class Budget:
     ) -> Tally:
         """The run's tally after a node, with its cost, counts and time added."""
         tally: Tally = state["tally"]
-        new = cast("Tally", {**tally, "at": self.now(), "waited": tally["waited"] + _paused(state)})
+        new = cast("Tally", {**tally, "at": self.now(), "waited": _waited(state)})
         if spent is not None:
             new["spent"] = add_spent(tally["spent"], spent)
         if reflecting is not None:
@@ -163,9 +162,10 @@ def usage_of(spent: Spent) -> Usage:
     return Usage(input=spent[0], output=spent[1], total=spent[2], calls=spent[3])
 
 
-def _paused(state: Mapping[str, Any]) -> float:
-    """Seconds until a person answered that are not yet in the tally."""
-    return max(0.0, (state.get("resumed_at") or 0.0) - cast("float", state["tally"]["at"]))
+def _waited(state: Mapping[str, Any]) -> float:
+    """Seconds spent waiting for a person, also for an answer that came after the tally was last written."""
+    tally: Tally = state["tally"]
+    return tally["waited"] + max(0.0, (state.get("resumed_at") or 0.0) - tally["at"])
 
 
 def _size_of(message: BaseMessage) -> int:

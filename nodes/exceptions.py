@@ -99,7 +99,7 @@ def describe(error: BaseException) -> str:
 
 
 def as_sentence(error: BaseException) -> str:
-    """The same, with a full stop at the end."""
+    """An exception as evidence, with a full stop at the end."""
     text = describe(error).rstrip()
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 

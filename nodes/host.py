@@ -129,7 +129,7 @@ def silent(config: RunnableConfig, *, recursion_limit: int, context: bool = True
 
 
 def _without_message_streams(callbacks: Any) -> Any:
-    """The same callbacks without those that stream messages. `nostream` alone does not stop what a node returns."""
+    """These callbacks without those that stream messages. `nostream` alone does not stop what a node returns."""
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         for handler in manager.handlers:
@@ -248,7 +248,7 @@ def emit_step(config: RunnableConfig, node: str, spent: Sequence[int], *, answer
 
 
 def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | None = None) -> None:
-    """The event of a failure, with the id of the message whose streamed tokens it invalidates, if any."""
+    """The event of a failure. Streamed tokens of the message `message_id` no longer count."""
     emit(config, "failure", failure=failure.model_dump(mode="json"), message_id=message_id)
 
 

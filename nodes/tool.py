@@ -283,7 +283,7 @@ def _with_text(part: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any
 
 
 def _as_edited(call: ToolCall, update: Update | list[Any]) -> Update | list[Any]:
-    """The same, with a note before the result that a person edited the call."""
+    """The update, with a note before the result that a person edited the call."""
     if isinstance(update, list):
         return [_as_edited(call, part) if isinstance(part, dict) else part for part in update]
     note = note_of_edit(call)

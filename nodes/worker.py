@@ -87,7 +87,7 @@ class _Counted(BaseCallbackHandler):
 
 
 class _CountedAsync(AsyncCallbackHandler):
-    """The same for an async call, where a handler that raises inline would leave other coroutines unawaited."""
+    """Counts in the callbacks of an async call. There, a handler that raises inline leaves coroutines unawaited."""
 
     raise_error = ignore_chain = True
 

@@ -85,7 +85,7 @@ def wrap_up(
 
 
 def wrap_up_without_model(budget: Budget, state: State) -> Update:
-    """The same without a model call, for a run whose last step under LangGraph's limit is `finish`."""
+    """The end of a run without a model call, if `finish` is the last step that LangGraph's limit allows."""
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _sentence(budget, state, stop)
     text = _explanation(NO_REPLY if stop == "model_error" else reason, best_of(state["attempts"]))

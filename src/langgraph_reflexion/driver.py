@@ -64,7 +64,7 @@ def run_sync(steps: Generator[Y, Any, T], wait: Callable[[Y], Any] = methodcalle
 
 
 async def run_async(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[Any]] = methodcaller("later")) -> T:
-    """The same in async code."""
+    """Run a generator to its end in async code."""
     try:
         wanted = next(steps)
         while True:

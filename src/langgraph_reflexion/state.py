@@ -212,7 +212,7 @@ class Held(TypedDict, total=False):
     stop: StopReason | None
     """Why the run cannot continue. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
     reason: str
-    """The same in a sentence. Written by the same nodes as `stop`."""
+    """Why it cannot continue, in a sentence. Written by the same nodes as `stop`."""
 
 
 HELD = frozenset(Held.__annotations__)
