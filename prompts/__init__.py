@@ -14,6 +14,7 @@ from langgraph_reflexion.errors import PromptError
 
 Texts = dict[str, Template]
 JUDGES = ("judge", "judge_satisfaction")
+"""Prompts that must name the task or the answer."""
 
 
 class Prompts:

@@ -44,6 +44,7 @@ STEPS_PER_TURN = 4
 REPEATED = 3
 """Runs with a mistake before it is proposed as a lesson. Two may be chance."""
 MOST_SOURCES = 20
+"""Runs named as the sources of a lesson: the newest, so that the lesson does not grow with each run."""
 _FORGET = re.compile(
     r"\bno longer\b|\b(?<!\bi )(?<!never )(?<!not )(?<!n['’]t )"
     r"(?:forget|unlearn|erase|remove|delete|drop|stop remembering|(?:do not|don['’]?t) remember)\b|"

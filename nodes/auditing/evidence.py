@@ -20,12 +20,17 @@ TRANSCRIPT_TOKENS = 8_000
 EARLIER_TOKENS = 1_000
 """Tokens of the run and of earlier messages. Together they fit a small model's context of 16,000."""
 LONGEST_TEXT = 4_000
+"""Characters of the task and of the answer: about 1,000 tokens each."""
 MOST_KNOWN = 100
+"""Known memories in a prompt, the newest: about 3,000 tokens at their usual length."""
 MOST_FAILURES = 20
+"""Failures in a prompt: at most 2,500 tokens."""
 MOST_ITEMS = 20
 """Most findings or memories of one run. A longer list is not a selection."""
 KINDS = ("rule", "project", "preference")
+"""Kinds of memory that the prompt asks for."""
 LONGEST_NAME = 64
+"""Characters of a memory's name, as many as providers allow for the name of a tool."""
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 

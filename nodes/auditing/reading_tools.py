@@ -20,9 +20,11 @@ from langgraph_reflexion.text.literals import mask_secrets
 PAGE = 20_000
 """Characters of a file that one call shows: about 5,000 tokens."""
 MOST_NAMES = 200
-MOST_MATCHES = 50
-LONGEST_LINE = 300
+"""Names in the listing of a folder: about 1,000 tokens."""
+MOST_MATCHES, LONGEST_LINE = 50, 300
+"""Lines that a search shows, and characters of each: at most about 4,000 tokens."""
 LONGEST_PATTERN = 200
+"""Characters of a pattern that are searched for. A longer one is a mistake."""
 LARGEST_FILE = 500_000
 """Bytes of a file that are read. Masking them takes a third of a second. A search reads at most ten times as many."""
 SECONDS = 5.0

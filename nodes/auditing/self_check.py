@@ -26,9 +26,11 @@ from langgraph_reflexion.state import State, Update, task_in
 from langgraph_reflexion.text.json_text import read_json
 
 TRANSCRIPT_TOKENS = 3_000
-MOST_ISSUES = 5
-LONGEST = 500
+"""Tokens of the run in the question: its last steps decide, and the check is made often."""
+MOST_ISSUES, LONGEST = 5, 500
+"""Issues in a note, and characters of each: a note must stay short to be followed."""
 STOPS = ("stop", "stop the run", "give up", "abort")
+"""What `next_action` says of a hopeless run: the word that the prompt asks for, and how models vary it."""
 
 
 class SelfCheck(BaseModel):

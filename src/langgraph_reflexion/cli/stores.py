@@ -23,6 +23,7 @@ from langgraph_reflexion.text.literals import hide_password
 DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
 """The namespace of an agent without a name and a namespace."""
 NAMESPACES_IN_ERROR = 6
+"""Namespaces in a message: about two lines of a terminal."""
 
 _NOT_IN_LABELS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """Control characters, and bytes that the shell passed and that are no UTF-8."""

@@ -20,6 +20,7 @@ summary { cursor: pointer } .right { color: #15803d } .wrong { color: #b91c1c } 
 """
 COLORS = ("#1f5fbf", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f766e", "#a16207", "#475569", "#be185d", "#111827")
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 460, 60, 400, 32, 44
+"""Size and margins of the curves in points. The legend with the names of the set-ups is in the right margin."""
 
 
 def write_report(

@@ -29,6 +29,7 @@ from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.users import authenticates, server_store, user_of, warning_of_open_store
 
 MOST = 1000
+"""Items in one reply, so that it stays below a few megabytes."""
 Action = Callable[[LessonBook, str], Awaitable[Lesson]]
 
 
