@@ -20,19 +20,19 @@ from langgraph_reflexion.graph.demo import LESSON
 COMMAND = "import sys; from langgraph_reflexion.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> tuple[str, str, str]:
-    """What the demo says of the first run, of the second, and after them."""
+def demo_parts(capsys: pytest.CaptureFixture[str]) -> tuple[str, str, str]:
+    """The output of the first run, of the second, and after them."""
     assert main(["demo"]) == 0
-    said, complained = capsys.readouterr()
-    assert not complained
-    first, _, rest = said.partition("Second run")
+    written, err = capsys.readouterr()
+    assert not err
+    first, _, rest = written.partition("Second run")
     second, _, after = rest.partition("What was learned")
     return first, second, after
 
 
 @pytest.mark.req("S1")
 def test_the_first_run_fails_learns_and_recovers(capsys):
-    first, _, _ = told(capsys)
+    first, _, _ = demo_parts(capsys)
     story = ["✗ ValueError", "reflects:", "plan:", f"lesson added: {LESSON}", '(day="Tuesday")', "11:00", "accepted"]
     places = [first.index(part) for part in story]
     assert places == sorted(places)
@@ -40,7 +40,7 @@ def test_the_first_run_fails_learns_and_recovers(capsys):
 
 @pytest.mark.req("S1")
 def test_the_second_run_has_the_lesson_before_it_decides_and_makes_no_mistake(capsys):
-    _, second, after = told(capsys)
+    _, second, after = demo_parts(capsys)
     assert second.index(f"recalls: {LESSON}") < second.index("   1  ") < second.index("11:00 is free.")
     assert "✗" not in second
     assert "no failure" in second
@@ -48,13 +48,13 @@ def test_the_second_run_has_the_lesson_before_it_decides_and_makes_no_mistake(ca
 
 
 def test_the_demo_says_that_its_model_is_a_script(capsys):
-    first, _, _ = told(capsys)
+    first, _, _ = demo_parts(capsys)
     assert "the model is a script" in first
     assert "token" not in first
 
 
 def test_the_lesson_is_shown_with_its_evidence_and_its_record(capsys):
-    _, _, after = told(capsys)
+    _, _, after = demo_parts(capsys)
     for part in (
         LESSON,
         "evidence:",
@@ -73,10 +73,10 @@ def test_the_lesson_is_shown_with_its_evidence_and_its_record(capsys):
     ],
 )
 def test_a_demo_without_a_working_memory_admits_it(memory, why):
-    said = io.StringIO()
-    assert demo(None, Page(said, width=500), memory) == 1
-    assert why in said.getvalue()
-    assert "made no mistake" not in said.getvalue()
+    written = io.StringIO()
+    assert demo(None, Page(written, width=500), memory) == 1
+    assert why in written.getvalue()
+    assert "made no mistake" not in written.getvalue()
 
 
 @pytest.mark.slow
@@ -103,10 +103,10 @@ def test_a_reader_that_leaves_early_sees_no_traceback():
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has this file")
 @pytest.mark.parametrize(
-    ("redirected", "status", "said"),
+    ("redirected", "status", "written"),
     [(">&-", 0, ""), (">/dev/full", 1, "langgraph-reflexion: the output cannot be written: No space left on device\n")],
 )
-def test_an_output_that_cannot_be_written_leaves_no_traceback(redirected, status, said):
+def test_an_output_that_cannot_be_written_leaves_no_traceback(redirected, status, written):
     command = f"{shlex.quote(sys.executable)} -c {shlex.quote(COMMAND)} demo {redirected}"
     done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (status, said)
+    assert (done.returncode, done.stderr) == (status, written)

@@ -40,12 +40,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.req("L3", "L10")
 def test_a_speed_up_is_measured_against_one_at_a_time_or_not_printed(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1"]
-    said(capsys, *words, "--out", "alone", "--concurrency", "1")
-    assert "as fast" not in said(capsys, *words, "--out", "together")
-    assert "as fast" not in said(capsys, "compare", "together", "together")
+    run_cli(capsys, *words, "--out", "alone", "--concurrency", "1")
+    assert "as fast" not in run_cli(capsys, *words, "--out", "together")
+    assert "as fast" not in run_cli(capsys, "compare", "together", "together")
     assert re.search(
         r"Measured: .* one at a time, .* with 20 at once, [\d.]+ × as fast",
-        said(capsys, "compare", "alone", "together"),
+        run_cli(capsys, "compare", "alone", "together"),
     )
 
 
@@ -60,16 +60,16 @@ def test_actor_judge_and_reflector_live_at_addresses_of_their_own(capsys: pytest
     ):
         words = ["towns.jsonl", "--setups", "cot+reflexion", "--trials", "2", "--limit", "2", "--temperature", "0.5"]
         words += ["--model", "openai:a", "--judge", "openai:b", "--reflector", "openai:c", "--base-url", actor.url]
-        said(capsys, *words, "--judge-base-url", judge.url, "--reflector-base-url", reflector.url)
+        run_cli(capsys, *words, "--judge-base-url", judge.url, "--reflector-base-url", reflector.url)
         assert [len(server.requests) for server in (actor, judge, reflector)] == [4, 4, 2]
         assert {request["temperature"] for request in actor.requests} == {0.5}
     words = ["towns.jsonl", "--model", "openai:a", "--base-url", "http://127.0.0.1:9", "--judge"]
-    assert "--judge-base-url goes with openai" in said(
+    assert "--judge-base-url goes with openai" in run_cli(
         capsys, *words, "anthropic:b", "--judge-base-url", "http://127.0.0.1:9", status=2
     )
 
 
-def said(capsys: pytest.CaptureFixture[str], *argv: str, status: int = 0) -> str:
+def run_cli(capsys: pytest.CaptureFixture[str], *argv: str, status: int = 0) -> str:
     assert main(["eval" if argv[0] != "compare" else argv[0], *argv[argv[0] == "compare" :]]) == status
     out, err = capsys.readouterr()
     return out + err
@@ -77,9 +77,9 @@ def said(capsys: pytest.CaptureFixture[str], *argv: str, status: int = 0) -> str
 
 @pytest.mark.req("L1", "L2", "L10")
 def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    told = said(capsys, "towns.jsonl", "--setups", "cot,cot+reflexion", "--model", "simulated")
+    printed = run_cli(capsys, "towns.jsonl", "--setups", "cot,cot+reflexion", "--model", "simulated")
     for part in ("trial 5", "Published", "29 %", "at once", "simulated student, seed 0"):
-        assert part in told
+        assert part in printed
     page = (tmp_path / "eval-towns" / "report.html").read_text(encoding="utf-8")
     for part in (
         "simulated student",
@@ -99,11 +99,13 @@ def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, cap
 def test_a_dry_run_says_how_many_calls_there_would_be_and_makes_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ):
-    told = said(capsys, "towns.jsonl", "--setups", name, "--model", "openai:gpt-4o-mini", "--trials", "2", "--dry-run")
-    assert "4 tasks × 1 set-ups = 4 to do" in told
+    printed = run_cli(
+        capsys, "towns.jsonl", "--setups", name, "--model", "openai:gpt-4o-mini", "--trials", "2", "--dry-run"
+    )
+    assert "4 tasks × 1 set-ups = 4 to do" in printed
     most = {"cot": 8, "cot+reflexion": 12, "react": 40, "react+both": 44}.get(name)
-    assert most is None or f"4 to {most} model calls" in told
-    assert re.search(r"About [\d,]+ to [\d,]+ input and 1,000 to [\d,]+ output tokens, estimated at 250", told)
+    assert most is None or f"4 to {most} model calls" in printed
+    assert re.search(r"About [\d,]+ to [\d,]+ input and 1,000 to [\d,]+ output tokens, estimated at 250", printed)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
 
 
@@ -116,18 +118,18 @@ def test_the_fewest_and_the_most_calls_of_a_dry_run_are_those_of_the_best_and_th
 
     def worst(question: Question) -> Any:
         if question.role == "reflect":
-            told = sum(plan in question.text for plan in PLANS)
-            return reflection(PLANS[told], failure_signal="check_failed", root_cause="bad_plan")
+            shown = sum(plan in question.text for plan in PLANS)
+            return reflection(PLANS[shown], failure_signal="check_failed", root_cause="bad_plan")
         return call("search", query=f"town {next(searches)}") if "search" in question.tools else say("Answer: guess")
 
     def best(question: Question) -> Any:
         return say(f"Answer: River {re.findall(r'Harrow ([0-3])', question.text)[0]}")
 
     words = ["towns.jsonl", "--setups", name, "--model", "openai:small", "--trials", "3", "--limit", "2"]
-    least, most = re.findall(r"(\d+) to (\d+) model calls", said(capsys, *words, "--dry-run"))[0]
+    least, most = re.findall(r"(\d+) to (\d+) model calls", run_cli(capsys, *words, "--dry-run"))[0]
     for student, calls in ((best, least), (worst, most)):
         with ModelServer(student) as server:
-            said(capsys, *words, "--base-url", server.url, "--out", calls)
+            run_cli(capsys, *words, "--base-url", server.url, "--out", calls)
             assert len(server.requests) == int(calls)
 
 
@@ -144,9 +146,9 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
     student = Student({row["task"]: row["answer"] for row in TASKS})
     with ModelServer(student) as server:
         words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
-        first = said(capsys, *words)
+        first = run_cli(capsys, *words)
         asked = len(server.asked)
-        again = said(capsys, *words)
+        again = run_cli(capsys, *words)
         assert len(server.asked) == asked
     assert "4 of 4 are done already" in again
     assert [line for line in first.splitlines() if line.startswith("cot")] == [
@@ -155,7 +157,7 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "printed"),
     [
         (["towns.jsonl", "--model", "simulated", "--setups", "tea+biscuits"], "there is no set-up 'tea+biscuits'"),
         (["nowhere.jsonl", "--model", "simulated"], "nowhere.jsonl: No such file"),
@@ -168,77 +170,77 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_wrong_usage_is_reported_in_a_sentence_and_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], printed: str
 ):
-    assert told in said(capsys, *words, status=2)
+    assert printed in run_cli(capsys, *words, status=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
 
 
 @pytest.mark.slow
 def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture[str]):
-    said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated")
-    told = said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "3", status=2)
-    assert "trials 5 there, 3 now" in told
+    run_cli(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated")
+    printed = run_cli(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "3", status=2)
+    assert "trials 5 there, 3 now" in printed
 
 
 @pytest.mark.slow
 def test_a_wrong_key_ends_it_in_a_sentence(capsys: pytest.CaptureFixture[str]):
     with ModelServer([], moods=lambda _question, _number: "unauthorized") as server:
         words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
-        told = said(capsys, *words, status=1)
-    assert "the provider refuses the requests" in told
-    assert "Traceback" not in told
+        printed = run_cli(capsys, *words, status=1)
+    assert "the provider refuses the requests" in printed
+    assert "Traceback" not in printed
 
 
 @pytest.mark.slow
 def test_more_of_the_same_tasks_and_other_set_ups_continue_in_the_same_folder(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1"]
-    said(capsys, *words, "--setups", "cot", "--limit", "3")
-    told = said(capsys, *words, "--setups", "cot,react")
-    assert "3 of 8 are done already" in told
+    run_cli(capsys, *words, "--setups", "cot", "--limit", "3")
+    printed = run_cli(capsys, *words, "--setups", "cot,react")
+    assert "3 of 8 are done already" in printed
     assert sum(len(found) for found in load_results(Path("eval-towns")).values()) == 8
 
 
 def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "others.jsonl").write_text(json.dumps({**TASKS[0], "task": "Which hill?"}) + "\n", encoding="utf-8")
     words = ["--setups", "cot", "--model", "simulated", "--trials", "1"]
-    said(capsys, "towns.jsonl", *words, "--out", "a")
-    said(capsys, "others.jsonl", *words, "--out", "b")
-    assert "different tasks under the same ids" in said(capsys, "compare", "a", "b")
+    run_cli(capsys, "towns.jsonl", *words, "--out", "a")
+    run_cli(capsys, "others.jsonl", *words, "--out", "b")
+    assert "different tasks under the same ids" in run_cli(capsys, "compare", "a", "b")
 
 
 def test_a_bad_task_is_reported_with_its_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "bad.jsonl").write_text('{"id": "a", "task": "?", "answer": true}\n', encoding="utf-8")
-    assert "bad.jsonl, line 1: answer" in said(capsys, "bad.jsonl", "--model", "simulated", status=2)
+    assert "bad.jsonl, line 1: answer" in run_cli(capsys, "bad.jsonl", "--model", "simulated", status=2)
 
 
 @pytest.mark.slow
 @pytest.mark.req("L1")
 def test_two_runs_are_distinguished_task_by_task(capsys: pytest.CaptureFixture[str]):
-    said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--out", "a")
-    said(capsys, "towns.jsonl", "--setups", "cot+reflexion", "--model", "simulated", "--out", "b")
-    told = said(capsys, "compare", "a", "b")
-    assert "cot and cot+reflexion" in told
-    assert "4 tasks in both" in told
-    found = json.loads(said(capsys, "compare", "a", "b", "--json"))
+    run_cli(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--out", "a")
+    run_cli(capsys, "towns.jsonl", "--setups", "cot+reflexion", "--model", "simulated", "--out", "b")
+    printed = run_cli(capsys, "compare", "a", "b")
+    assert "cot and cot+reflexion" in printed
+    assert "4 tasks in both" in printed
+    found = json.loads(run_cli(capsys, "compare", "a", "b", "--json"))
     assert found["cot and cot+reflexion"]["lost"] == 0
     assert found["cot and cot+reflexion"]["figures"] == ["simulated student, seed 0"] * 2
-    assert "a (simulated student, seed 0) → b (simulated student, seed 0)" in told
-    assert "holds no experiment" in said(capsys, "compare", "a", "c", status=2)
+    assert "a (simulated student, seed 0) → b (simulated student, seed 0)" in printed
+    assert "holds no experiment" in run_cli(capsys, "compare", "a", "c", status=2)
 
 
 @pytest.mark.slow
 def test_any_set_up_of_one_run_is_distinguished_from_any_of_another(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1", "--limit", "2"]
-    said(capsys, *words, "--setups", "cot,cot+reflexion", "--out", "a")
-    said(capsys, *words, "--setups", "cot+context+both", "--out", "b")
-    assert "share no set-up: choose one of each with --setups A,B" in said(capsys, "compare", "a", "b", status=2)
-    assert "cot and cot+context+both: " in said(capsys, "compare", "a", "b", "--setups", "cot,cot+context+both")
-    assert "cot and cot+reflexion: " in said(capsys, "compare", "a", "a", "--setups", "cot,cot+reflexion")
-    assert "b has no set-up 'cot'; it has cot+context+both" in said(
+    run_cli(capsys, *words, "--setups", "cot,cot+reflexion", "--out", "a")
+    run_cli(capsys, *words, "--setups", "cot+context+both", "--out", "b")
+    assert "share no set-up: choose one of each with --setups A,B" in run_cli(capsys, "compare", "a", "b", status=2)
+    assert "cot and cot+context+both: " in run_cli(capsys, "compare", "a", "b", "--setups", "cot,cot+context+both")
+    assert "cot and cot+reflexion: " in run_cli(capsys, "compare", "a", "a", "--setups", "cot,cot+reflexion")
+    assert "b has no set-up 'cot'; it has cot+context+both" in run_cli(
         capsys, "compare", "a", "b", "--setups", "cot,cot", status=2
     )
-    assert "names one set-up of each run" in said(capsys, "compare", "a", "b", "--setups", "cot", status=2)
+    assert "names one set-up of each run" in run_cli(capsys, "compare", "a", "b", "--setups", "cot", status=2)
 
 
 @pytest.mark.slow
@@ -257,16 +259,16 @@ def test_a_check_of_your_own_grades_every_answer(
     words = ["open.jsonl", "--setups", "cot+reflexion", "--trials", "2"]
     with ModelServer(Student({row["task"]: row["answer"] for row in TASKS})) as server:
         words += ["--model", "openai:small", "--base-url", server.url]
-        assert "needs an `answer` or a `check`" in said(capsys, *words, status=2)
-        assert "cot+reflexion" in said(capsys, *words, "--check", "towns_check:is_a_river")
+        assert "needs an `answer` or a `check`" in run_cli(capsys, *words, status=2)
+        assert "cot+reflexion" in run_cli(capsys, *words, "--check", "towns_check:is_a_river")
     results = load_results(Path("eval-open"))["cot+reflexion"]
     assert all(one.solved_at or "is no river of" in one.trials[-1].complaints[0] for one in results)
     assert any(one.solved_at == 2 for one in results)
-    assert "check" in said(capsys, *words, status=2), "another experiment"
+    assert "check" in run_cli(capsys, *words, status=2), "another experiment"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "printed"),
     [
         (["--check", "towns"], "--check is module:name, such as office:is_free, got 'towns'"),
         (["--check", "json:dumps"], "--check json:dumps must take (answer, run)"),
@@ -274,14 +276,14 @@ def test_a_check_of_your_own_grades_every_answer(
         (["--check", "json:dumps", "--judge", "simulated"], "give one of the two"),
     ],
 )
-def test_a_check_that_cannot_be_asked_is_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], told: str):
-    assert told in said(capsys, "towns.jsonl", "--model", "simulated", *words, status=2)
+def test_a_check_that_cannot_be_asked_is_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], printed: str):
+    assert printed in run_cli(capsys, "towns.jsonl", "--model", "simulated", *words, status=2)
 
 
 def test_the_report_lists_the_tasks_in_their_files_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rows = [{**TASKS[0], "id": f"n{number}"} for number in (1, 2, 10)]
     (tmp_path / "towns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1")
+    run_cli(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1")
     page = (tmp_path / "eval-towns" / "report.html").read_text(encoding="utf-8")
     assert re.findall(r">(n\d+): (?:solved|not solved)", page) == ["n1", "n2", "n10"]
 
@@ -323,10 +325,10 @@ def test_an_experiment_that_is_stopped_continues_to_the_table_of_an_undisturbed_
             after(server, most[0] + 1, process)  # this one is not answered
             time.sleep(0.5)  # what was answered before is kept
             process.send_signal(how)
-            said = "".join(process.communicate(timeout=60))
+            written = "".join(process.communicate(timeout=60))
             if how == signal.SIGINT:
                 assert process.returncode == 130
-                assert "To go on:" in said
+                assert "To go on:" in written
         most[0] = 10_000
         out, _ = started(server, "--out", "rough").communicate(timeout=100)
         # At most the calls that were not answered, two at once, are paid for again.

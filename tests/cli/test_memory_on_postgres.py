@@ -99,13 +99,13 @@ def test_a_file_is_copied_to_postgresql_and_back_with_everything(address, capsys
         first, again = copied[-2:]
         assert first["items"] == first["written"] == again["items"]
         assert again["written"] == 0
-    told = []
+    printed = []
     for store in ("lessons.db", address, "back.db"):
         for verb in (["export"], ["history", kept.id], ["runs"], ["explain", "r3"], ["stats"]):
             assert main(["memory", *verb, "--store", store, "--namespace", "team/ada"]) == 0
-        told.append(capsys.readouterr().out)
-    assert told[0] == told[1] == told[2]
-    assert '"shown": 150, "wins": 100, "losses": 50' in told[0]
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] == printed[2]
+    assert '"shown": 150, "wins": 100, "losses": 50' in printed[0]
 
 
 @pytest.mark.external
