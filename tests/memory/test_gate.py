@@ -135,6 +135,7 @@ def test_a_heading_in_capitals_names_nobody() -> None:
     assert refusal(a_rule("Give each stanza of a poem one image."), "Write A Poem About The Sea") is None
 
 
+@pytest.mark.req("D2")
 def test_a_german_noun_is_no_name_but_what_follows_one_is() -> None:
     task = "Beantworte bitte heute noch die Beschwerde der Firma Quibbel, deren Leute den letzten Zug verpassten."
     assert refusal(a_rule("Vor der Antwort prüfen, ob der Zug an dem Tag ausfiel."), task) is None
