@@ -226,10 +226,9 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
         return []
     try:
         return await store.abatch(with_notes(store, request))
-    except NotImplementedError:  # the store has no async methods
-        pass
     except RuntimeError as fault:
-        if not _changed_meanwhile(fault):
+        # A store without async methods raises a `NotImplementedError`, which is a `RuntimeError`.
+        if not (isinstance(fault, NotImplementedError) or _changed_meanwhile(fault)):
             raise
     return await asyncio.to_thread(_answer, store, request)
 
