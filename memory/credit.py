@@ -36,7 +36,7 @@ from langgraph_reflexion.memory.shelf import (
     topic_for,
 )
 from langgraph_reflexion.memory.upkeep import drop_old, fold_runs, is_due
-from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus, Reflection
+from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.likeness import in_common
 from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.tokens import tokens
@@ -63,7 +63,7 @@ OFFERED = "it fixed its failure in two runs of such tasks"
 TOPIC = "~topic-"
 """Prefix of the labels under which topics' runs are kept, next to those of lessons. No lesson's id holds a `~`."""
 
-UNCOUNTED = frozenset({"asked_user", "handed_off", "model_error", "deadline", "token_budget"})
+UNCOUNTED = frozenset({"asked_user", "handed_off", *CUT_SHORT})
 """Stop reasons that say nothing about the lessons of a run."""
 
 

@@ -32,15 +32,13 @@ from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Attempt, Failure
+from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id, task_in
 
 Strategy = Literal["none", "last_trial", "reflexion", "both"]
 """What a later attempt sees of earlier ones."""
 Style = Literal["fresh", "improve"]
 
-BROKEN = ("model_error", "deadline", "token_budget")
-"""Stop reasons of an agent that say nothing about its approach to the task."""
 WORK_TOKENS = 2_000
 """Tokens of the last attempt's transcript in the next prompt."""
 LONGEST_ANSWER = 8_000
@@ -272,7 +270,7 @@ def _given_up(budget: Budget, state: State, config: RunnableConfig, work: Worker
     assert outcome is not None
     last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
     evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
-    if outcome.stop_reason in BROKEN:
+    if outcome.stop_reason in CUT_SHORT:
         failure = last.model_copy(update={"evidence": evidence, "step": update["tally"]["steps"]})
         return update | _used_up(budget, state, config, update, [*state["failures"], failure], "model_error", evidence)
     return _unanswered(budget, state, config, update, last.model_copy(update={"evidence": evidence}))

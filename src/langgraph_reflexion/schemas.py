@@ -68,6 +68,8 @@ StopReason = Literal[
     "asked_user",
     "handed_off",
 ]
+CUT_SHORT: tuple[StopReason, ...] = ("model_error", "deadline", "token_budget")
+"""Stop reasons of a run that was cut short, which say nothing about how well the task was done."""
 
 
 class Value(BaseModel):
