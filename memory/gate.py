@@ -12,7 +12,7 @@ from typing import Any
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import gives_away, mask_secrets, retold_detail
-from langgraph_reflexion.text.tokens import PARTICLES, STOP_BIGRAMS, tokens
+from langgraph_reflexion.text.tokens import PARTICLES, STOP_BIGRAMS, UNSPACED, tokens
 
 MAX_LENGTH = 300
 """Characters of a lesson's text. Its other texts are truncated to the same length."""
@@ -95,7 +95,7 @@ _CARE_CHINESE = lazy_pattern(
     "|回答|答案|任务|尝试|粗心|[再要些点请多做得好并别会试加]"
     f"|{'|'.join(sorted(STOP_BIGRAMS))}|[{''.join(sorted(PARTICLES))}]"
 )
-_UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 """A number that is part of the advice itself, not a count or an amount."""
 

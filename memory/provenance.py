@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from langgraph_reflexion.memory.suspicion import decoded, readings, visible
-from langgraph_reflexion.text.tokens import PARTICLES, STOP_WORDS, stem
+from langgraph_reflexion.text.tokens import PARTICLES, STOP_WORDS, UNSPACED, stem
 
 COVERED = 0.6
 """Share of a foreign sentence's words, by weight, that stand together in a copy of it. This and the numbers below were
@@ -55,8 +55,7 @@ COPIED = "it is copied from what a tool said"
 
 _SENTENCE = re.compile(r"[.!?](?=\s|$)|[。！？\n|{}\[\]<>]")
 _CLAUSE = re.compile(r"[,;:()\"“”«»„]|\s[-–—]+\s|[，；：、（）「」『』]")
-_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 _STOPS = STOP_WORDS | PARTICLES
 
 

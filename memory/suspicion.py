@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
+from langgraph_reflexion.text.tokens import UNSPACED
 
 _DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|discard|(?:do not|don't) (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = (
@@ -134,7 +135,7 @@ _SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\
 _ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
 _ESCAPED = lazy_pattern(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
-_UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}")
+_UNSPACED = lazy_pattern(rf"[{UNSPACED}]{{4}}")
 _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
@@ -151,7 +152,7 @@ def _bare(text: str) -> str:
 
 
 def decoded(text: str) -> Iterator[str]:
-    """What stretches in base 64, 32 or 16, and rows of character codes, say where they hold words."""
+    """The text of stretches in base 64, 32 or 16 and of rows of character codes, if it holds words."""
     for codes in _CHARACTER_CODES.finditer(text):
         read = "".join(chr(int(code)) for code in codes.group().replace(",", " ").split())
         if " " in read.strip() and read.isprintable():

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.likeness import likeness
-from langgraph_reflexion.text.tokens import fold, tokens, word_set
+from langgraph_reflexion.text.tokens import UNSPACED, fold, tokens, word_set
 
 MAX_FINGERPRINTED = 1_500
 """Characters of an error that a fingerprint uses. Later differences are details."""
@@ -182,7 +182,7 @@ def _shares_passage(text: str, task: str) -> bool:
     words, folded_task = fold(text).split(), f" {fold(task)} "
     if any(f" {' '.join(words[i : i + 8])} " in folded_task for i in range(len(words) - 7)):
         return True
-    runs = re.findall(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{12,}", fold(text))
+    runs = re.findall(rf"[{UNSPACED}]{{12,}}", fold(text))
     return any(run[i : i + 12] in folded_task for run in runs for i in range(len(run) - 11))
 
 

@@ -24,10 +24,10 @@ STOP_WORDS = word_set(
     when where whether which while who whom whose why will with within without would yes yet you your yours
     """
 )
-"""Words that build sentences and say nothing about their subject."""
+"""English function words: they say nothing about the subject of a text. The only stop words of the package."""
 
 PARTICLES = frozenset("的了是在和与及或把被将也都就而但之于吧吗呢啊这那其很更们我你他她它您又只")
-"""Chinese characters that build sentences."""
+"""Chinese function characters."""
 
 STOP_BIGRAMS = word_set(
     """
@@ -36,13 +36,14 @@ STOP_BIGRAMS = word_set(
     直到 一直 继续
     """
 )
-"""Chinese words that build sentences."""
+"""Chinese function words of two characters."""
+
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+"""Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean characters, which are written without spaces or nearly so."""
 
 _PIECE = re.compile(r"[a-z]\+\+|[a-z]#|\w+(?:['’][a-z]+)?", re.IGNORECASE)
 _SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NO_SPACES = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
-)
+_NO_SPACES = re.compile(f"[{UNSPACED}]+")
 _CONTRACTION = re.compile(r"['’](?:s|d|ll|re|ve|m|t)$")
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _WIDE_LETTER = re.compile(r"[^\W\d_\x00-\u024f]")
@@ -64,8 +65,8 @@ def tokens(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) ->
     """The content words of a text, in order, folded and lightly stemmed; stop words are dropped.
 
     An identifier (`get_user`, `parseDate`) counts whole and by its parts. Scripts written without spaces give
-    bigrams; a character without a neighbour stands alone. Who reads thousands of texts at once may give
-    `cache(tokens_of_piece)`: most of their words are the same.
+    bigrams; a character without a neighbour stands alone. To read thousands of texts at once, pass
+    `cache(tokens_of_piece)` as `of_piece`: most of their words are the same.
     """
     found: list[str] = []
     for piece in _PIECE.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
