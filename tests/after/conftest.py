@@ -66,12 +66,12 @@ class Cast(RoleModel):
 
     def _part(self, question: Question) -> Any:
         name = who(question)
-        said = self.parts[name]
-        if isinstance(said, list):
-            said = said[min(len(self.of(name)), len(said)) - 1]
-        if callable(said) and not isinstance(said, type):
-            said = said(question)
-        return say(json.dumps(said)) if isinstance(said, dict) and name != "check" else said
+        reply = self.parts[name]
+        if isinstance(reply, list):
+            reply = reply[min(len(self.of(name)), len(reply)) - 1]
+        if callable(reply) and not isinstance(reply, type):
+            reply = reply(question)
+        return say(json.dumps(reply)) if isinstance(reply, dict) and name != "check" else reply
 
     def of(self, name: str) -> list[Question]:
         """What one of them was asked."""

@@ -70,8 +70,8 @@ def test_no_token_and_no_event_of_an_auditor_is_streamed_as_the_agents(on, agent
     model = on.Cast(say("done"), {"score": 60, "findings": [on.FINDING]}, {"memories": [on.MEMORY]})
     modes: Any = ["messages", "custom", "updates"]
     parts = list(agent(model).stream({"messages": [("user", on.TASK)]}, stream_mode=modes))
-    told = [part[0].text for mode, part in parts if mode == "messages"]
-    assert "".join(told).replace("done", "") == ""
+    texts = [part[0].text for mode, part in parts if mode == "messages"]
+    assert "".join(texts).replace("done", "") == ""
     events = [part["type"] for mode, part in parts if mode == "custom"]
     assert events == ["step", "attempt", "outcome", "learned"]
     assert [node for mode, part in parts if mode == "updates" for node in part] == [
@@ -101,8 +101,8 @@ def test_the_error_auditor_is_shown_question_answer_conversation_errors_and_sess
     made = agent(model, "after", [broken], limits=Limits(max_reflections=0))
     outcome = made.invoke({"messages": [("user", on.TASK)]})["outcome"]
     (asked,) = model.of("errors")
-    for said in (on.TASK, "There is no page seven.", "tool_error", "no page 7", outcome.run_id, "[m2]"):
-        assert said in asked.text, said
+    for part_of_it in (on.TASK, "There is no page seven.", "tool_error", "no page 7", outcome.run_id, "[m2]"):
+        assert part_of_it in asked.text, part_of_it
     assert "no page 7" not in asked.system
 
 

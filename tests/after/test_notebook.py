@@ -56,10 +56,16 @@ def test_statistics_count_and_say_which_way_it_goes(on, store):
     for i, score in enumerate((40, 50, 80, 90)):
         notebook.record(f"run-{i}", score, [on.FINDING] if score < 80 else [])
         now[0] += timedelta(days=1)
-    told = notebook.statistics()
-    assert (told["total"], told["sessions"], told["groups"], told["repeated"], told["mean_score"]) == (2, 4, 1, 1, 65.0)
-    assert told["by_category"] == {"tool_misuse": 2}
-    assert told["direction"] == "better"
+    counts = notebook.statistics()
+    assert (counts["total"], counts["sessions"], counts["groups"], counts["repeated"], counts["mean_score"]) == (
+        2,
+        4,
+        1,
+        1,
+        65.0,
+    )
+    assert counts["by_category"] == {"tool_misuse": 2}
+    assert counts["direction"] == "better"
 
 
 @pytest.mark.req("H6")

@@ -37,8 +37,8 @@ FACTS = {
 }  # fmt: skip
 
 
-def remember(model: Any, book: LessonBook, said: str) -> Any:
-    return after_run(model, memory=book).audit([HumanMessage(said), AIMessage("Noted.")])
+def remember(model: Any, book: LessonBook, message: str) -> Any:
+    return after_run(model, memory=book).audit([HumanMessage(message), AIMessage("Noted.")])
 
 
 @pytest.mark.req("D14", "D16", "D20")
@@ -121,16 +121,16 @@ def test_each_users_memory_is_their_own(on, store, agent, method):
     policy = MemoryPolicy(namespace=("u", "{user_id}"), control_share=0)
     wish = {"kind": "preference", "name": "language", "description": "answers", "content": "Answer in Danish."}
     model = on.Cast(say("done"), memories={"memories": [wish]})
-    said = {"messages": [("user", "Please answer in Danish from now on.")]}
+    message = {"messages": [("user", "Please answer in Danish from now on.")]}
     if method == "agent":
-        agent(model, memory=policy).invoke(said, context=Context(user_id="ada"))
+        agent(model, memory=policy).invoke(message, context=Context(user_id="ada"))
     else:
         from langgraph.graph import START, MessagesState, StateGraph
 
         graph = StateGraph(MessagesState, context_schema=Context)
         graph.add_node("after", after_run(model, memory=policy))
         graph.add_edge(START, "after")
-        graph.compile(store=store).invoke(said, context=Context(user_id="ada"))
+        graph.compile(store=store).invoke(message, context=Context(user_id="ada"))
         assert not model.of("errors")
     for user, there in (("ada", True), ("bob", False)):
         asked = on.Cast(say("done"))

@@ -108,10 +108,12 @@ def test_a_hundred_ways_out_of_the_folder_lead_nowhere(rooms):
     yard, ways = ReadingTools(rooms[0]), ways_out(*rooms)
     assert len(ways) >= 100
     for path in ways:
-        for told in (yard.read_file(path), yard.grep("secret|root:", path)):
-            assert SECRET not in told, path
-            assert "root:" not in told.replace("root:x", "root:") or "Refused" in told or "There is no" in told, path
-            assert told.startswith(("Refused", "There is no", "Nothing found")), (path, told[:200])
+        for result in (yard.read_file(path), yard.grep("secret|root:", path)):
+            assert SECRET not in result, path
+            assert "root:" not in result.replace("root:x", "root:") or "Refused" in result or "There is no" in result, (
+                path
+            )
+            assert result.startswith(("Refused", "There is no", "Nothing found")), (path, result[:200])
 
 
 @pytest.mark.req("H3", "K6")

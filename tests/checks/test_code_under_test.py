@@ -36,11 +36,11 @@ def verdict(code, *cases, **limits):
 async def test_each_failing_case_is_reported_with_what_was_expected_and_what_came():
     check = cases_pass([*ADD[:2], ("add('a', 1)", "a1")])
     code = fenced("def add(a, b):\n    return 0 if a == 2 else a + b")
-    said = check(code)
-    assert said == await check.acall(code)
-    assert (said.passed, said.score) == (False, 33)
-    assert said.issues[0] == "add(2, 2): expected 4, got 0"
-    assert said.issues[1].startswith("add('a', 1): expected 'a1', got TypeError: ")
+    found = check(code)
+    assert found == await check.acall(code)
+    assert (found.passed, found.score) == (False, 33)
+    assert found.issues[0] == "add(2, 2): expected 4, got 0"
+    assert found.issues[1].startswith("add('a', 1): expected 'a1', got TypeError: ")
 
 
 PLAIN = """class LRU:
@@ -109,17 +109,17 @@ VALUES = [
 
 
 @pytest.fixture(scope="module")
-def told():
+def values_by_text():
     """All the values, from one process."""
     values = [value for value, _, _ in VALUES]
-    told = run_sync(run_code("pass", f"[{', '.join(values)}]", 60, 128, find_isolation())).value
-    return dict(zip(values, told[1], strict=True))
+    values_by_text = run_sync(run_code("pass", f"[{', '.join(values)}]", 60, 128, find_isolation())).value
+    return dict(zip(values, values_by_text[1], strict=True))
 
 
 @pytest.mark.req("E2")
 @pytest.mark.parametrize(("value", "expected", "fine"), VALUES, ids=range(len(VALUES)))
-def test_a_value_and_its_type_must_be_those_expected(told, value, expected, fine):
-    assert same_value(told[value], expected) is fine
+def test_a_value_and_its_type_must_be_those_expected(values_by_text, value, expected, fine):
+    assert same_value(values_by_text[value], expected) is fine
 
 
 @pytest.mark.req("E2")
@@ -206,9 +206,9 @@ SOON += ("crashes", "forks", "is no code")
 )
 def test_a_hostile_answer_is_contained_reported_and_does_not_pass(trick):
     started = time.monotonic()
-    said = verdict(HOSTILE[trick], memory_mb=64, timeout=2)
-    assert (said.passed, said.score) == (False, 0)
-    (issue,) = said.issues
+    found = verdict(HOSTILE[trick], memory_mb=64, timeout=2)
+    assert (found.passed, found.score) == (False, 0)
+    (issue,) = found.issues
     assert issue.startswith("add(1, 2): expected 3, got ")
     assert len(issue) < 3000
     assert time.monotonic() - started < 60
@@ -216,8 +216,8 @@ def test_a_hostile_answer_is_contained_reported_and_does_not_pass(trick):
 
 
 def test_values_are_shown_as_python_writes_them():
-    said = verdict("pass", ("[{1: {2}}, set(), frozenset({1})]", 0))
-    assert said.issues == ["[{1: {2}}, set(), frozenset({1})]: expected 0, got [{1: {2}}, set(), frozenset({1})]"]
+    found = verdict("pass", ("[{1: {2}}, set(), frozenset({1})]", 0))
+    assert found.issues == ["[{1: {2}}, set(), frozenset({1})]: expected 0, got [{1: {2}}, set(), frozenset({1})]"]
 
 
 @pytest.mark.req("K7")
@@ -243,9 +243,9 @@ def test_a_reply_in_another_form_equals_nothing(reply):
 )
 async def test_code_without_end_is_ended_and_reported_as_time(code):
     check = cases_pass(ADD[:1], timeout=0.5)
-    for said in (check(fenced(code)), await check.acall(fenced(code))):
-        assert said.passed is False
-        assert "time limit of 0.5 seconds" in said.issues[0]
+    for found in (check(fenced(code)), await check.acall(fenced(code))):
+        assert found.passed is False
+        assert "time limit of 0.5 seconds" in found.issues[0]
 
 
 @pytest.mark.req("K7")
@@ -268,15 +268,15 @@ def test_code_that_takes_all_memory_gets_an_issue_that_says_so():
     ids=["leaves a thread", "says much", "asyncio", "imports"],
 )
 def test_code_that_is_right_passes_whatever_else_it_does(code):
-    said = verdict(code)
-    assert (said.passed, said.score, said.issues) == (True, 100, [])
+    found = verdict(code)
+    assert (found.passed, found.score, found.issues) == (True, 100, [])
 
 
 @pytest.mark.req("K7")
 def test_nothing_of_the_environment_reaches_the_code(monkeypatch):
     monkeypatch.setenv("A_SECRET", "do not tell")
-    said = verdict("import os", ("('A_SECRET' in os.environ, len(os.environ) < 3)", (False, True)))
-    assert said.passed
+    found = verdict("import os", ("('A_SECRET' in os.environ, len(os.environ) < 3)", (False, True)))
+    assert found.passed
 
 
 WAYS = [way for way in sandbox._candidates() if way.prefix and sandbox._works(way)]
@@ -349,11 +349,11 @@ def test_missing_isolation_is_in_the_verdict_and_in_a_warning(monkeypatch, caplo
     monkeypatch.setattr(sandbox, "_hide_memory", lambda: None)
     find_isolation.cache_clear()
     try:
-        said = verdict(RIGHT, *ADD)
+        found = verdict(RIGHT, *ADD)
     finally:
         find_isolation.cache_clear()
-    assert said.passed
-    assert said.feedback.startswith("Not isolated on this machine: code under test can read this user's files")
+    assert found.passed
+    assert found.feedback.startswith("Not isolated on this machine: code under test can read this user's files")
     assert "Run it in a container" in caplog.text
 
 
@@ -361,12 +361,12 @@ def test_missing_isolation_is_in_the_verdict_and_in_a_warning(monkeypatch, caplo
 async def test_cancelling_a_check_ends_its_process(monkeypatch):
     begin, begun = asyncio.create_subprocess_exec, asyncio.Queue()
 
-    async def told(*args, **named):
+    async def values_by_text(*args, **named):
         process = await begin(*args, **named)
         begun.put_nowait(process)
         return process
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", told)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", values_by_text)
     check = cases_pass([("add(1, 2)", 3)], timeout=100)
     work = asyncio.ensure_future(check.acall(fenced("import time\ntime.sleep(90)")))
     process = await begun.get()

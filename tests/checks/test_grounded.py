@@ -20,7 +20,7 @@ SEEN = (
 TASK = "Who patented the ring loom, and when?"
 
 
-def said(answer, task=TASK, seen=SEEN, **settings):
+def verdict_on(answer, task=TASK, seen=SEEN, **settings):
     return grounded(**settings)(answer, Run(task=task, observations=seen))
 
 
@@ -42,7 +42,7 @@ def said(answer, task=TASK, seen=SEEN, **settings):
     ],
 )
 def test_unsupported_claims_are_named(answer, stranger):
-    verdict = said(answer)
+    verdict = verdict_on(answer)
     assert verdict.passed is False
     assert any(stranger in issue for issue in verdict.issues), verdict.issues
 
@@ -71,15 +71,15 @@ def test_unsupported_claims_are_named(answer, stranger):
     ],
 )
 def test_the_same_claim_may_be_written_differently(answer):
-    assert said(answer).issues == []
+    assert verdict_on(answer).issues == []
 
 
 @pytest.mark.req("E3")
 def test_a_number_may_follow_where_the_question_asks_to_compute():
-    assert said("21 years", "How many years was the seat at Port Ames?").passed
-    assert said("23 years", "How many years was the seat at Port Ames?").passed is False
-    assert said("21", "What is seventeen plus four?", ()).passed
-    assert said("22", "What is seventeen plus four?", ()).passed is False
+    assert verdict_on("21 years", "How many years was the seat at Port Ames?").passed
+    assert verdict_on("23 years", "How many years was the seat at Port Ames?").passed is False
+    assert verdict_on("21", "What is seventeen plus four?", ()).passed
+    assert verdict_on("22", "What is seventeen plus four?", ()).passed is False
 
 
 @pytest.mark.req("E3")
@@ -96,7 +96,7 @@ async def test_it_looks_at_what_the_tools_of_the_run_gave():
 @pytest.mark.req("E3", "K5")
 def test_odd_answers_are_read_without_a_fault():
     for answer in ("", " ", "?", "\0", "1" * 5000, '"' * 999, "A " * 5000, "²", "1,2,3,,4", "99/99/9999", "(" * 999):
-        assert said(answer).passed in (True, False)
+        assert verdict_on(answer).passed in (True, False)
 
 
 @pytest.mark.req("K5")

@@ -188,10 +188,10 @@ def test_a_judge_may_be_an_agent_of_langchain():
 
 @pytest.mark.req("S4", "E5", "C8")
 def test_an_answer_that_satisfies_in_the_second_round_was_shown_the_suggestions():
-    said = ["Name the year.", "Name the patent.", "Name the country."]
+    given = ["Name the year.", "Name the patent.", "Name the country."]
     judge = ScriptedModel(
         [
-            f'{{"is_satisfactory": false, "score": 45, "improvement_suggestions": {said!r}}}',
+            f'{{"is_satisfactory": false, "score": 45, "improvement_suggestions": {given!r}}}',
             '{"is_satisfactory": true, "score": 92, "evaluation_reason": "All there."}',
         ]
     )
@@ -199,7 +199,7 @@ def test_an_answer_that_satisfies_in_the_second_round_was_shown_the_suggestions(
     agent = create_reflexion_agent(model, checks=[llm_judge(judge, dimensions="satisfaction")])
     outcome = agent.invoke({"messages": [("user", TASK)]})["outcome"]
     assert (outcome.status, [one.score for one in outcome.attempts]) == ("success", [45, 92])
-    assert all(one in model.asked[-1].text for one in said)
+    assert all(one in model.asked[-1].text for one in given)
     prompt = judge.asked[0].text
     for side in (
         "accuracy",
@@ -358,9 +358,9 @@ async def test_an_answer_is_compared_with_what_is_said_when_asked_again(replies,
 
 
 @pytest.mark.req("E3")
-@pytest.mark.parametrize(("said", "passed"), [("是北京。", True), ("北京或上海", False), ("不是北京", False)])
-def test_answers_agree_in_a_script_without_spaces_too(said, passed):
-    assert consistent(k=1, model=ScriptedModel([said]))("北京", Run(task="首都?")).passed is passed
+@pytest.mark.parametrize(("given", "passed"), [("是北京。", True), ("北京或上海", False), ("不是北京", False)])
+def test_answers_agree_in_a_script_without_spaces_too(given, passed):
+    assert consistent(k=1, model=ScriptedModel([given]))("北京", Run(task="首都?")).passed is passed
 
 
 @pytest.mark.req("E3")

@@ -110,11 +110,11 @@ def test_a_tools_direct_answer_may_be_edited():
 
 
 @pytest.mark.req("E3")
-@pytest.mark.parametrize("said", ["yes", 1, {"refuse": 3}, {"accept": True, "edit": "x"}])
-def test_a_reply_nobody_can_read_is_asked_for_again_with_the_reason(said):
+@pytest.mark.parametrize("reply", ["yes", 1, {"refuse": 3}, {"accept": True, "edit": "x"}])
+def test_a_reply_nobody_can_read_is_asked_for_again_with_the_reason(reply):
     agent = agent_of(human_review())
     agent.invoke(TASK, THREAD)
-    (again,) = agent.invoke(Command(resume=said), THREAD)["__interrupt__"]
+    (again,) = agent.invoke(Command(resume=reply), THREAD)["__interrupt__"]
     assert "The reply is true" in again.value["error"]
     assert agent.invoke(Command(resume=True), THREAD)["outcome"].status == "success"
 

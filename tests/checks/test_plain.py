@@ -210,8 +210,8 @@ async def test_checks_combine(check, passed, score):
 
 @pytest.mark.req("E3")
 def test_every_complaint_is_reported_with_the_name_of_its_check():
-    said = all_of(no, rule(broken, name="file"), yes)("x")
-    assert said.issues == ["no: no year", "file: the check itself failed: OSError: no such file"]
+    found = all_of(no, rule(broken, name="file"), yes)("x")
+    assert found.issues == ["no: no year", "file: the check itself failed: OSError: no such file"]
 
 
 @pytest.mark.req("E3")

@@ -7,7 +7,7 @@ import pytest
 from langgraph_reflexion.checks import static_code
 
 
-def said(code, *forbid):
+def verdict_on(code, *forbid):
     return static_code(forbid=forbid)(f"```python\n{code}\n```") if forbid else static_code()(f"```python\n{code}\n```")
 
 
@@ -53,7 +53,7 @@ def said(code, *forbid):
     ],
 )
 def test_forbidden_code_is_found_under_any_name(code):
-    verdict = said(code, "os", "eval", "exec")
+    verdict = verdict_on(code, "os", "eval", "exec")
     assert verdict.passed is False
     assert verdict.issues[0].startswith("line ")
 
@@ -75,7 +75,7 @@ def test_forbidden_code_is_found_under_any_name(code):
     ],
 )
 def test_text_that_only_looks_suspicious_is_fine(code):
-    verdict = said(code, "os", "eval", "exec")
+    verdict = verdict_on(code, "os", "eval", "exec")
     assert verdict.passed, verdict.issues
 
 
@@ -84,21 +84,21 @@ def test_text_that_only_looks_suspicious_is_fine(code):
     "code", ["import io\nio.open('x')", "from _io import open as o", "import pathlib", "open('x')"]
 )
 def test_a_file_is_not_opened_under_another_name(code):
-    assert said(code).passed is False
+    assert verdict_on(code).passed is False
 
 
 @pytest.mark.req("E3")
 def test_one_function_of_a_module_can_be_forbidden():
-    assert not said("from os import *\nsystem('true')", "os.system").passed
-    assert said("import os\nos.getcwd()", "os.system").passed
+    assert not verdict_on("from os import *\nsystem('true')", "os.system").passed
+    assert verdict_on("import os\nos.getcwd()", "os.system").passed
     for code in ("import os\nos.system('x')", "from os import system as s", "import os as o\nrun = o.system\nrun('x')"):
-        assert "os.system" in said(code, "os.system").issues[0]
+        assert "os.system" in verdict_on(code, "os.system").issues[0]
 
 
 @pytest.mark.req("E3")
 @pytest.mark.parametrize("code", ["def area(r: return r", "I think it is three.", "", "x = '\0'", "(" * 500])
 def test_code_that_does_not_compile_is_refused(code):
-    assert said(code).passed is False
+    assert verdict_on(code).passed is False
 
 
 @pytest.mark.req("E3")

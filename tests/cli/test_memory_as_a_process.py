@@ -51,9 +51,9 @@ def test_ctrl_c_at_the_question_leaves_the_lesson_and_status_130(filled):
     process = subprocess.Popen(
         [COMMAND, "memory", "forget", first, "--store", filled], stdin=theirs, stdout=theirs, stderr=theirs
     )
-    said = b""
-    while b"[y/N]" not in said:
-        said += os.read(ours, 1000)
+    printed = b""
+    while b"[y/N]" not in printed:
+        printed += os.read(ours, 1000)
     for _ in range(20):  # Python does not notice a signal between its prompt and its reading: press again
         time.sleep(0.5)
         if process.poll() is not None:

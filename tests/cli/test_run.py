@@ -124,13 +124,13 @@ def test_a_run_that_fails_has_status_1_and_its_reason(capsys, tools):
 
 
 @pytest.mark.parametrize(
-    ("moods", "said"),
+    ("moods", "message"),
     [(["unauthorized"], "Incorrect API key"), (["error"] * 9, "failed: model error")],
 )
-def test_a_provider_that_does_not_answer_is_reported_without_a_traceback(capsys, moods, said):
+def test_a_provider_that_does_not_answer_is_reported_without_a_traceback(capsys, moods, message):
     assert asked([say("x")], "When?", moods=moods) == 1
     out, err = capsys.readouterr()
-    assert said in out
+    assert message in out
     assert "Traceback" not in out + err
 
 

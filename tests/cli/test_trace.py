@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.cli.console import Page
-from langgraph_reflexion.cli.console import count_of as told
+from langgraph_reflexion.cli.console import count_of as count_text
 from langgraph_reflexion.cli.trace import STREAM, Trace
 from langgraph_reflexion.cli.trace import format_call as called
 from langgraph_reflexion.cli.trace import show_outcome as ending
@@ -99,6 +99,6 @@ def test_a_call_is_written_as_one_would_write_it():
     assert called({"name": "find", "args": {}}) == "find()"
 
 
-@pytest.mark.parametrize(("count", "said"), [(0, "0 steps"), (1, "1 step"), (1234, "1,234 steps")])
-def test_a_count_agrees_with_its_word(count, said):
-    assert told(count, "step") == said
+@pytest.mark.parametrize(("count", "expected"), [(0, "0 steps"), (1, "1 step"), (1234, "1,234 steps")])
+def test_a_count_agrees_with_its_word(count, expected):
+    assert count_text(count, "step") == expected

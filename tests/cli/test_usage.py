@@ -37,7 +37,7 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (["run", "x"], "--model"),
         (["run", "x", "--model", "openai:gpt-4o-mini"], "set OPENAI_API_KEY"),
@@ -69,10 +69,10 @@ def here(tmp_path, monkeypatch):
         ([], "usage: langgraph-reflexion"),
     ],
 )
-def test_wrong_use_is_one_sentence_and_status_2(capsys, argv, said):
+def test_wrong_use_is_one_sentence_and_status_2(capsys, argv, message):
     assert main(argv) == 2
     out, err = capsys.readouterr()
-    assert said in err
+    assert message in err
     assert not out
     assert "Traceback" not in err
     assert err.count("\n") == 1 or err.startswith("usage: ")

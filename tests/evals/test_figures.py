@@ -23,8 +23,8 @@ def test_a_task_that_broke_counts_as_not_solved():
     broken = Result(setup="cot", task="b", error="ConnectError: gone")
     row = make_row("cot", [*results("cot", 1), broken], trials=2)
     assert (row.accuracy, row.errors) == (50, 1)
-    said = "1 task broke, and counts as not solved; the last with: ConnectError: gone"
-    assert said in format_table({"cot": [*results("cot", 1), broken]}, 2, "scripted model")
+    text = "1 task broke, and counts as not solved; the last with: ConnectError: gone"
+    assert text in format_table({"cot": [*results("cot", 1), broken]}, 2, "scripted model")
 
 
 def test_nothing_solved_has_no_price():
@@ -82,10 +82,10 @@ def test_the_published_figures_stand_apart_from_ours_and_say_what_they_are():
         "cot": 29, "react": 35, "cot+context": 75, "cot+context+reflexion": 88, "cot+context+last_trial": 93,
         "cot+context+both": 96,
     }  # fmt: skip
-    said = "\n".join(format_table({"cot": results("cot", 1, None)}, 2, "scripted model"))
+    text = "\n".join(format_table({"cot": results("cot", 1, None)}, 2, "scripted model"))
     for part in ("29 %", "+24 %", "+28 %", "15 to 45 %", "50 %"):
-        assert part in said
-    ours, _, notes = said.partition("\n\n")
+        assert part in text
+    ours, _, notes = text.partition("\n\n")
     assert "29 %" not in ours
     assert "with other models, not comparable" in notes
 

@@ -42,21 +42,21 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("task", "said"), [(task, one) for task, all_of in RIGHT.items() for one in all_of])
-def test_a_right_answer_is_right_in_other_spellings(task: str, said: str):
-    assert check_for(TASKS[task])(said).passed
+@pytest.mark.parametrize(("task", "spelling"), [(task, one) for task, all_of in RIGHT.items() for one in all_of])
+def test_a_right_answer_is_right_in_other_spellings(task: str, spelling: str):
+    assert check_for(TASKS[task])(spelling).passed
 
 
-@pytest.mark.parametrize(("task", "said"), [(task, one) for task, all_of in WRONG.items() for one in all_of])
-def test_a_wrong_answer_stays_wrong(task: str, said: str):
-    assert check_for(TASKS[task])(said).passed is False
+@pytest.mark.parametrize(("task", "spelling"), [(task, one) for task, all_of in WRONG.items() for one in all_of])
+def test_a_wrong_answer_stays_wrong(task: str, spelling: str):
+    assert check_for(TASKS[task])(spelling).passed is False
 
 
-@pytest.mark.parametrize("said", ["less than 80", "not 80", "80 or more", "about 80"])
-def test_a_hedged_number_is_another_whatever_the_task_says(said: str):
+@pytest.mark.parametrize("spelling", ["less than 80", "not 80", "80 or more", "about 80"])
+def test_a_hedged_number_is_another_whatever_the_task_says(spelling: str):
     task = "How many cost less or more than 80, or about that, and not 90?"
     assert is_same("80", "80", task)
-    assert not is_same(said, "80", task)
+    assert not is_same(spelling, "80", task)
 
 
 @pytest.mark.parametrize(

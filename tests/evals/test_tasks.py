@@ -65,7 +65,7 @@ def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"id": "a", "task": "?", "answer": "b"}\nnot json\n', "line 2 is not JSON"),
         (lines({"id": "a", "task": "?"}), "line 1: needs an `answer` or a `check`"),
@@ -78,10 +78,10 @@ def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
         ("[" * 100_000, "is not JSON: maximum recursion depth"),
     ],
 )
-def test_the_first_line_that_is_no_task_is_named(tmp_path: Path, text: str, told: str):
+def test_the_first_line_that_is_no_task_is_named(tmp_path: Path, text: str, message: str):
     with pytest.raises(TaskError) as fault:
         load_tasks(file_of(tmp_path, text))
-    assert told in str(fault.value)
+    assert message in str(fault.value)
     assert "tasks.jsonl" in str(fault.value)
 
 

@@ -136,8 +136,8 @@ def test_questions_at_once_are_each_answered_by_their_own_text() -> None:
     with ModelServer(lambda question: say(question.text)) as server:
         model = server.chat()
         with ThreadPoolExecutor(8) as pool:
-            said = list(pool.map(lambda n: model.invoke(f"Question {n}").content, range(24)))
-        assert said == [f"Question {n}" for n in range(24)]
+            reply = list(pool.map(lambda n: model.invoke(f"Question {n}").content, range(24)))
+        assert reply == [f"Question {n}" for n in range(24)]
         assert len(server.asked) == 24
 
 
@@ -145,8 +145,8 @@ async def test_questions_at_once_are_awaited_together() -> None:
     with ModelServer(lambda question: say(question.text), ["slow"] * 8, slow=1) as server:
         model = server.chat()
         began = time.monotonic()
-        said = await asyncio.gather(*(model.ainvoke(f"Question {n}") for n in range(8)))
-        assert [one.content for one in said] == [f"Question {n}" for n in range(8)]
+        reply = await asyncio.gather(*(model.ainvoke(f"Question {n}") for n in range(8)))
+        assert [one.content for one in reply] == [f"Question {n}" for n in range(8)]
         assert time.monotonic() - began < 8 * 1
 
 
@@ -168,39 +168,39 @@ def test_two_servers_stand_side_by_side_and_close_at_once() -> None:
 @both
 def test_bad_arguments_are_no_json(streamed: bool) -> None:
     with ModelServer(call("search", query="Tuesday"), ["bad_arguments"]) as server:
-        said = asked_in(server, streamed)
-        assert said.tool_calls == []
-        assert said.invalid_tool_calls[0]["args"] == '"query": "Tuesday"}'
+        reply = asked_in(server, streamed)
+        assert reply.tool_calls == []
+        assert reply.invalid_tool_calls[0]["args"] == '"query": "Tuesday"}'
         assert asked_in(server, streamed).tool_calls[0]["args"] == {"query": "Tuesday"}
 
 
 def test_bad_arguments_spoil_a_decision_in_json_too() -> None:
     with ModelServer(call("search", query="Tuesday"), ["bad_arguments"]) as server:
-        said = server.chat().invoke("Give thought, action, tool, tool_input and final.").content
+        reply = server.chat().invoke("Give thought, action, tool, tool_input and final.").content
     with pytest.raises(ValueError, match="Extra data"):
-        json.loads(str(said))
+        json.loads(str(reply))
 
 
 @both
 def test_an_answer_cut_by_length_says_so(streamed: bool) -> None:
     with ModelServer([call("search", query="Tuesday"), say(FINAL)], ["cut", "cut"]) as server:
-        said = asked_in(server, streamed)
-        assert said.response_metadata["finish_reason"] == "length"
-        assert "Tuesday" not in str(said.tool_calls) + str(said.invalid_tool_calls)
+        reply = asked_in(server, streamed)
+        assert reply.response_metadata["finish_reason"] == "length"
+        assert "Tuesday" not in str(reply.tool_calls) + str(reply.invalid_tool_calls)
         assert asked_in(server, streamed).content == FINAL[: len(FINAL) // 2]
 
 
 @both
 def test_an_empty_answer_says_nothing(streamed: bool) -> None:
     with ModelServer(say(FINAL), ["empty"]) as server:
-        said = asked_in(server, streamed)
-        assert (said.content, said.tool_calls) == ("", [])
+        reply = asked_in(server, streamed)
+        assert (reply.content, reply.tool_calls) == ("", [])
 
 
 def test_a_refusal_comes_next_to_the_content() -> None:
     with ModelServer(say(FINAL), ["refusal"]) as server:
-        said = asked_in(server, streamed=False)
-        assert (said.content, said.additional_kwargs["refusal"]) == ("", "I can't help with that.")
+        reply = asked_in(server, streamed=False)
+        assert (reply.content, reply.additional_kwargs["refusal"]) == ("", "I can't help with that.")
 
 
 def test_a_streamed_refusal_is_on_the_wire() -> None:
@@ -208,8 +208,8 @@ def test_a_streamed_refusal_is_on_the_wire() -> None:
         client = openai.OpenAI(base_url=server.url, api_key="none")
         prompt: Any = [{"role": "user", "content": "When?"}]
         with client, client.chat.completions.create(model="m", messages=prompt, stream=True) as stream:
-            said = [chunk.choices[0].delta.refusal for chunk in stream]
-    assert "I can't help with that." in said
+            reply = [chunk.choices[0].delta.refusal for chunk in stream]
+    assert "I can't help with that." in reply
 
 
 FAULTS: list[tuple[Mood, type[Exception]]] = [
@@ -245,9 +245,9 @@ def test_a_stream_that_drops_midway_has_streamed_something() -> None:
     words: list[Any] = []
     with ModelServer(say(FINAL), ["dropped_midway"]) as server, pytest.raises(openai.APIConnectionError):
         words += (chunk.content for chunk in server.chat(max_retries=0).stream("When?") if chunk.content)
-    said = "".join(words)
-    assert FINAL.startswith(said)
-    assert said != FINAL
+    reply = "".join(words)
+    assert FINAL.startswith(reply)
+    assert reply != FINAL
 
 
 @both
@@ -356,5 +356,5 @@ def test_without_a_key_or_at_another_place_nothing_is_answered() -> None:
 @pytest.mark.slow
 def test_the_doubles_need_neither_pytest_nor_a_provider_to_be_imported() -> None:
     code = "import sys, langgraph_reflexion.testing; print({'pytest', 'openai'} & set(sys.modules))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == "set()"
+    reply = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert reply.strip() == "set()"

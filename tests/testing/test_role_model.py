@@ -84,8 +84,8 @@ def test_any_other_form_is_answered_by_the_policy_for_it() -> None:
 def test_a_decision_in_a_form_is_a_decision() -> None:
     schema = {"type": "object", "properties": {"action": {"type": "string"}, "tool_input": {"type": "object"}}}
     for form in ({"type": "json_schema", "json_schema": {"name": "D", "schema": schema}}, {"type": "json_object"}):
-        said = roles().bind(response_format=form).invoke([IN_JSON, HumanMessage("When?")])
-        assert json.loads(str(said.content))["final"] == "decided"
+        replies_given = roles().bind(response_format=form).invoke([IN_JSON, HumanMessage("When?")])
+        assert json.loads(str(replies_given.content))["final"] == "decided"
 
 
 def test_a_policy_may_be_a_function_of_the_question() -> None:
@@ -99,8 +99,8 @@ def test_a_policy_may_be_a_function_of_the_question() -> None:
 
 def test_a_used_up_list_gives_its_last_reply_again_and_roles_do_not_share_a_place() -> None:
     model = RoleModel(decide=["a", lambda question: question.text, "c"], reflect=["x", "y"])
-    said = [model.invoke(text).content for text in ("1", IN_WORDS, "2", "3", "4", IN_WORDS, IN_WORDS)]
-    assert said == ["a", "x", "2", "c", "c", "y", "y"]
+    replies_given = [model.invoke(text).content for text in ("1", IN_WORDS, "2", "3", "4", IN_WORDS, IN_WORDS)]
+    assert replies_given == ["a", "x", "2", "c", "c", "y", "y"]
 
 
 @pytest.mark.parametrize("policy", [None, []])
@@ -120,8 +120,8 @@ def test_a_conversation_works_in_both_protocols() -> None:
     native = RoleModel(decide=story).bind_tools([search])
     assert [native.invoke("Go.").tool_calls != [] for _ in story] == [True, False]
     text = TextOnlyRoleModel(decide=story)
-    said = [json.loads(str(text.invoke([IN_JSON, HumanMessage("Go.")]).content)) for _ in story]
-    assert [one["action"] for one in said] == ["tool_call", "finish"]
+    replies_given = [json.loads(str(text.invoke([IN_JSON, HumanMessage("Go.")]).content)) for _ in story]
+    assert [one["action"] for one in replies_given] == ["tool_call", "finish"]
 
 
 def test_a_plain_reflection_is_a_whole_one() -> None:

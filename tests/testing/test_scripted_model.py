@@ -150,8 +150,8 @@ def test_a_used_up_script_says_what_it_was_asked() -> None:
 def test_asked_in_json_a_decision_is_one_object() -> None:
     replies = [call("search", query="x"), say("11:00", thought="Free."), replan("By day."), ask("Which room?")]
     model = TextOnlyScriptedModel(replies)
-    said = [json.loads(str(model.invoke(JSON_PROMPT).content)) for _ in replies]
-    assert said == [
+    given = [json.loads(str(model.invoke(JSON_PROMPT).content)) for _ in replies]
+    assert given == [
         {"thought": "", "action": "tool_call", "tool": "search", "tool_input": {"query": "x"}, "final": None},
         {"thought": "Free.", "action": "finish", "tool": None, "tool_input": None, "final": "11:00"},
         {"thought": "", "action": "replan", "tool": None, "tool_input": None, "final": "By day."},
@@ -274,16 +274,16 @@ def test_a_model_of_text_only_offers_no_tools_and_no_forms() -> None:
 def test_threads_share_a_script_and_lose_nothing_of_it() -> None:
     model = ScriptedModel([str(n) for n in range(200)])
     with ThreadPoolExecutor(16) as pool:
-        said = list(pool.map(lambda n: model.invoke(f"Question {n}").content, range(200)))
-    assert sorted(map(int, said)) == list(range(200))
+        given = list(pool.map(lambda n: model.invoke(f"Question {n}").content, range(200)))
+    assert sorted(map(int, given)) == list(range(200))
     assert {one.text for one in model.asked} == {f"Question {n}" for n in range(200)}
 
 
 async def test_questions_at_once_wait_together_and_lose_nothing() -> None:
     model = ScriptedModel([str(n) for n in range(50)], delay=0.2)
     began = time.monotonic()
-    said = await asyncio.gather(*(model.ainvoke("Go.") for _ in range(50)))
-    assert sorted(int(str(one.content)) for one in said) == list(range(50))
+    given = await asyncio.gather(*(model.ainvoke("Go.") for _ in range(50)))
+    assert sorted(int(str(one.content)) for one in given) == list(range(50))
     assert 0.2 <= time.monotonic() - began < 50 * 0.2
 
 

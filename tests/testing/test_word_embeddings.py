@@ -35,8 +35,8 @@ def test_another_process_makes_the_same_vectors() -> None:
     code = (
         "from langgraph_reflexion.testing import WordEmbeddings; print(WordEmbeddings(8).embed_query('read the units'))"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == str(WordEmbeddings(8).embed_query("read the units"))
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == str(WordEmbeddings(8).embed_query("read the units"))
 
 
 async def test_waiting_gives_the_same_vectors() -> None:
