@@ -1,6 +1,6 @@
 """What memory costs on one PostgreSQL, by the number of lessons, of namespaces and of worker processes.
 
-    POSTGRES_DSN=postgresql://... python benchmarks/scale.py [--short] [--year]
+    POSTGRES_DSN=postgresql://... python benchmarks/scale.py [--short] [--turns] [--year]
 
 The model is a script: a run makes one call or eight, one first call in five fails, and that run reflects and writes a
 lesson. Checkpoints lie in the same database. Each row runs the same agent with memory and without, in new databases.
@@ -8,6 +8,7 @@ Processor time is that of the workers, database time that of their server proces
 than workers, work is counted and not waiting. Lessons that are there at the start are written in bulk, as the records
 that the book would write. Where there are several workers, one is killed in the middle and another takes its place.
 Afterwards every finished run must be in its episode and in the counts of the lessons it was shown, once.
+`--turns` runs both in one process, ten runs in turn, so that other work on the machine slows both alike.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 from zlib import crc32
 
 from langchain_core.language_models import BaseChatModel
@@ -239,13 +240,49 @@ def work(dsn: str, out: str, first: int, memory: bool, setting: Setting) -> None
             if number == first + warm:
                 counts |= dict.fromkeys(counts, 0)
                 began = now()
-            config = {"configurable": {"thread_id": str(uuid4())}, "run_id": uuid4()}
-            user = Context(user_id=f"u{number % setting.namespaces}")
-            agent.invoke({"messages": [("user", f"Please {task_of(number)}.")]}, config, context=user)
-            log.write(f"run {config['run_id']}\n")
+            log.write(f"run {run_once(agent, number, setting)}\n")
         spent = (after - before for before, after in zip(began, now(), strict=True))
         cost = {**dict(zip(("seconds", "worker", "server"), spent, strict=True)), **counts, "runs": setting.runs}
         log.write(f"cost {json.dumps(cost)}\n")
+
+
+def run_once(agent: Any, number: int, setting: Setting) -> UUID:
+    """Run the agent on this task, and return the run's id."""
+    config: Any = {"configurable": {"thread_id": str(uuid4())}, "run_id": uuid4()}
+    user = Context(user_id=f"u{number % setting.namespaces}")
+    agent.invoke({"messages": [("user", f"Please {task_of(number)}.")]}, config, context=user)
+    return cast("UUID", config["run_id"])
+
+
+def in_turns(runs: int, calls: int) -> None:
+    """Print what a run costs in one process, with memory and without, in turns of ten runs."""
+    from langgraph.store.postgres import PostgresStore
+
+    setting = Setting(1_000, 1, 1, runs, calls)
+    spent: dict[bool, list[list[float]]] = {True: [], False: []}
+    with ExitStack() as open_ones:
+        agents = {}
+        for memory in spent:
+            dsn = open_ones.enter_context(new_database())
+            connection, saving = (open_ones.enter_context(connected(dsn)) for _ in range(2))
+            fill(PostgresStore(connection), ("scale", "u0"), setting.lessons if memory else 0)
+            connection.execute("ANALYZE")
+            agents[memory] = agent_on(connection, saving, memory, setting), connection, saving
+        for turn in range(-2, runs // 10):  # the first two are a warm-up
+            for memory in (turn % 2 == 0, turn % 2 != 0):
+                agent, *connections = agents[memory]
+                began = [time.process_time(), sum(map(server_seconds, connections))]
+                for number in range(10):
+                    run_once(agent, 1_000_000 + 10 * turn + number, setting)
+                now = [time.process_time(), sum(map(server_seconds, connections))]
+                if turn >= 0:
+                    spent[memory].append([100 * (after - before) for before, after in zip(began, now, strict=True)])
+    ours, plain = ([statistics.fmean(costs) for costs in zip(*spent[memory], strict=True)] for memory in (True, False))
+    print(
+        f"{calls} calls, {runs} runs: {ours[0]:.1f} ms of the worker and {ours[1]:.1f} of the database with memory, "
+        f"{plain[0]:.1f} and {plain[1]:.1f} without: {sum(ours) / sum(plain):.2f} x",
+        flush=True,
+    )
 
 
 def crew(dsn: str, memory: bool, setting: Setting) -> tuple[dict[str, float], set[str]]:
@@ -444,6 +481,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="one small row, for CI")
+    parser.add_argument("--turns", action="store_true", help="only one process, with memory and without in turn")
     parser.add_argument("--year", action="store_true", help="only the year")
     parser.add_argument("--only", choices=list(rows), help="one part of the table")
     given = parser.parse_args(argv)
@@ -452,6 +490,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if given.year:
         years(1_000_000)
+        return 0
+    if given.turns:
+        in_turns(300, 1)
+        in_turns(100, 8)
         return 0
     print(*HEAD, sep="\n")
     parts = ["short"] if given.short else [given.only] if given.only else [name for name in rows if name != "short"]

@@ -156,7 +156,7 @@ def recall(
     if not scores and not always:
         return Selection()
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
-    about = [topic_label(topic)] if failure is None else []
+    about = [topic_label(topic)] if failure is None and best else []
     evidence, runs = yield from at_once(
         evidence_about(shelf, dict.fromkeys([*always, *best])), appended_about(shelf, about)
     )

@@ -210,32 +210,28 @@ def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[list[Read]]:
 
 
 def evidence_about(
-    shelf: Shelf, labels: Iterable[str], lessons: Mapping[str, Item] | None = None
+    shelf: Shelf, ids: Iterable[str], lessons: Mapping[str, Item] | None = None
 ) -> Plan[dict[str, Evidence]]:
-    """What is known about these lessons and topics: the record of each, or all that was appended.
+    """The evidence of these lessons: the record of each, or all that was appended.
 
-    A record whose last status is not the lesson's own is older than the lesson, and is not used. The lessons' items are
+    A record is not used if its last status is not that of the lesson's item, because then it is older. The items are
     those of the index, unless newer ones are given.
     """
     lessons = shelf.index.items if lessons is None else lessons
-    wanted = list(labels)
+    wanted = list(ids)
     items = yield from read_items(shelf.evidence, wanted)
     found: dict[str, Evidence] = {}
     for item in items:
-        whole = whole_in(item.value) if item is not None else None
-        if item is not None and whole is not None and _is_current(lessons.get(item.key), whole):
-            found[item.key] = whole
-    return found | (yield from appended_about(shelf, [label for label in wanted if label not in found]))
-
-
-def _is_current(lesson: Item | None, evidence: Evidence) -> bool:
-    """Whether a record ends with the status that the lesson's item has. A topic has no item."""
-    statuses = evidence.statuses()
-    return lesson is None or lesson.value.get("status") == (statuses[-1] if statuses else "candidate")
+        if item is None or (evidence := whole_in(item.value)) is None:
+            continue
+        status = (evidence.statuses() or ["candidate"])[-1]
+        if item.key not in lessons or lessons[item.key].value.get("status") == status:
+            found[item.key] = evidence
+    return found | (yield from appended_about(shelf, [id for id in wanted if id not in found]))
 
 
 def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
-    """What was appended about these, asked for at once."""
+    """What was appended about these lessons or topics, read in one batch."""
     if not labels:
         return {}
     asked: list[Op] = [SearchOp(shelf.evidence_of(label), None, PAGE) for label in labels]
