@@ -14,6 +14,7 @@ from langgraph_reflexion.graph.parts import must_be
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.text.literals import hide_password
 
 
 def after_run(
@@ -46,7 +47,7 @@ def after_run(
         prompts: A folder whose files replace the shipped prompts of the same name.
     """
     if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):
-        raise ValueError(f"`memory` must be a LessonBook or a MemoryPolicy, got {memory!r}")
+        raise ValueError(f"`memory` must be a LessonBook or a MemoryPolicy, got {hide_password(repr(memory))}")
     if notebook is not None:
         must_be(notebook, ErrorNotebook, "notebook")
     given = dict(limits) if isinstance(limits, Mapping) else {"errors": limits}

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import ErrorNotebook, FaissStore, Lesson, LessonBook, Limits, create_reflexion_agent
+from langgraph_reflexion import ErrorNotebook, FaissStore, Lesson, LessonBook, Limits, after_run, create_reflexion_agent
 from langgraph_reflexion.errors import LessonError, StoreError
 from langgraph_reflexion.text.literals import hide_password
 
@@ -86,7 +86,14 @@ def test_a_book_that_cannot_be_is_refused_when_it_is_opened(made: dict[str, Any]
 @pytest.mark.req("K5")
 @pytest.mark.parametrize("address", ["postgresql://me:s3cr3t@db/x", "redis://:s3cr3t@db", "host=db password=s3cr3t"])
 @pytest.mark.parametrize(
-    "give", [LessonBook, ErrorNotebook, FaissStore, lambda store: create_reflexion_agent("x", store=store)]
+    "give",
+    [
+        LessonBook,
+        ErrorNotebook,
+        FaissStore,
+        lambda store: create_reflexion_agent("x", store=store),
+        lambda store: after_run("x", memory=store),
+    ],
 )
 def test_an_address_given_by_mistake_is_shown_without_its_password(give: Any, address: str) -> None:
     if give is FaissStore and "://" not in address:

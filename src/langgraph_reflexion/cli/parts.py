@@ -21,6 +21,7 @@ from langgraph_reflexion.cli.console import Page, WrongUse, summarize
 from langgraph_reflexion.cli.interrupts import begin_work
 from langgraph_reflexion.driver import start_thread
 from langgraph_reflexion.nodes.models.choice import model_named
+from langgraph_reflexion.text.literals import hide_password
 
 T = TypeVar("T")
 
@@ -101,7 +102,7 @@ async def open_checkpoints(
             await saver.setup()
             yield saver
     except sqlite3.Error as error:
-        raise WrongUse(f"runs cannot be kept in {file}: {error}") from error
+        raise WrongUse(f"runs cannot be kept in {hide_password(str(file))}: {error}") from error
 
 
 # ------------------------------------------------------------ the event loop
