@@ -17,7 +17,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.records import ALSO, FIELDS, change_record, hash_of, whole_record, with_rows
+from langgraph_reflexion.memory.records import ALSO, ASKED, FIELDS, change_record, hash_of, whole_record, with_rows
 from langgraph_reflexion.memory.shelf import (
     MARKS,
     Read,
@@ -40,7 +40,7 @@ LOOKS = 8
 MOST = 16
 """Tags, and further fingerprints, that one lesson can have."""
 
-_UNITED = ("tags", ALSO)
+_UNITED = ("tags", ALSO, ASKED)
 """Fields to which each writer only adds."""
 
 

@@ -30,6 +30,7 @@ from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.records import (
     ALSO,
+    ASKED,
     FIELDS,
     change_of,
     change_record,
@@ -415,6 +416,7 @@ def _as_before(value: dict[str, Any], meant: Sequence[Change]) -> dict[str, Any]
     """The item's value with the fields as they were before these changes."""
     for change in reversed(meant):
         value = {**value, **{name: old for name, old in change.before.items() if name != "status"}}
-        if also := [mark for mark in value.pop(ALSO, ()) if mark not in change.after.get(ALSO, ())]:
-            value[ALSO] = also
+        for name in (ALSO, ASKED):
+            if left := [mark for mark in value.pop(name, ()) if mark not in change.after.get(name, ())]:
+                value[name] = left
     return value

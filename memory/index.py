@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.records import fingerprints
-from langgraph_reflexion.text.task import TOPICS
+from langgraph_reflexion.memory.records import ASKED, fingerprints
+from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
+from langgraph_reflexion.text.task import FURTHER, TOPICS, sentences
 from langgraph_reflexion.text.tokens import characters, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
@@ -40,6 +41,9 @@ Set on the tuning halves of `benchmarks/recall.py`, where 50 to 200 are level.""
 SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1 it takes more from common words. Set on the same."""
 
+MOST_WORDS = 60
+"""Words of a task that are kept with a lesson it taught: all of them, unless it is a document."""
+
 ANY = word_set("all always any anything each every everything general generally none whatever whenever")
 """Words that make a `when` mean any task, if all its other words are these:"""
 
@@ -57,11 +61,13 @@ ANY_IN_CHINESE = re.compile(
 
 
 class Entry(NamedTuple):
-    """A lesson's item, the words it can be found by, and those of its `when` among them."""
+    """A lesson's item, the words it can be found by, those of its `when` among them, and those of each task that taught
+    it."""
 
     item: Item
     words: frozenset[str]
     when: frozenset[str]
+    asked: tuple[frozenset[str], ...] = ()
 
 
 class Changed(NamedTuple):
@@ -93,6 +99,8 @@ class Index:
         """The lessons that unlike texts were compared with, how similar the store's embedding model found the most
         similar of them, and how similar the others were at most."""
         self._holding: dict[str, set[str]] = {}
+        self._asking: dict[str, set[str]] = {}
+        """Which lessons were taught by a task with a word."""
         self._bound: dict[str, set[str]] = {}
         self._always: set[str] = set()
 
@@ -118,12 +126,15 @@ class Index:
                     self._drop(item.key)
                 text, when = searchable(item.value)
                 occasion = words_of(when, of_piece)
-                entry = Entry(item, occasion | words_of(text, of_piece), occasion)
+                asked = tuple(frozenset(task.split()) for task in tasks_of(item.value))
+                entry = Entry(item, occasion | words_of(text, of_piece), occasion, asked)
                 self.entries[item.key] = entry
                 if holds_always(item.value):
                     self._always.add(item.key)
                 for word in entry.words:
                     self._holding.setdefault(word, set()).add(item.key)
+                for word in frozenset().union(*asked):
+                    self._asking.setdefault(word, set()).add(item.key)
                 for fingerprint in fingerprints(item.value):
                     self._bound.setdefault(fingerprint, set()).add(item.key)
 
@@ -176,17 +187,24 @@ class Index:
             shared = Counter(key for word in words for key in self._holding.get(word, ()))
             return [(n, self.entries[key].item) for key, n in shared.items() if n >= least]
 
-    def rarity(self, word: str) -> float:
-        """How informative a word is: 1 if at most one lesson contains it, and less the more lessons do."""
+    def rarity(self, word: str, *, asked: bool = False) -> float:
+        """How informative a word is: 1 if at most one lesson contains it, and less the more lessons do.
+
+        With `asked`, the lessons count that were taught by a task with this word.
+        """
         known = len(self.entries) + ASSUMED
-        holding = max(len(self._holding.get(word, ())), 1)
+        holding = max(len((self._asking if asked else self._holding).get(word, ())), 1)
         rarity = math.log(1 + (known - holding + 0.5) / (holding + 0.5)) / math.log(1 + (known - 0.5) / 1.5)
         return float(rarity**SHARPER)
 
-    def matching(self, weights: Mapping[str, float]) -> dict[str, float]:
-        """The lessons that share words with a query, each with the sum of the weights of the shared words."""
+    def matching(self, weights: Mapping[str, float], *, asked: bool = False) -> dict[str, float]:
+        """The lessons that share words with a query, each with the sum of the weights of the shared words.
+
+        With `asked`, the words of the tasks that taught a lesson count.
+        """
         with self.lock:
-            held = [(len(self._holding[word]), word) for word in weights if word in self._holding]
+            holding = self._asking if asked else self._holding
+            held = [(len(holding[word]), word) for word in weights if word in holding]
             found: dict[str, float] = {}
             looked_up = 0
             for often, word in sorted(held):
@@ -194,14 +212,16 @@ class Index:
                     break
                 looked_up += often
                 weight, before = weights[word], found.get
-                for key in self._holding[word]:
+                for key in holding[word]:
                     found[key] = before(key, 0.0) + weight
             return found
 
     def _drop(self, key: str) -> None:
         entry = self.entries.pop(key)
         self._always.discard(key)
-        for table, names in ((self._bound, fingerprints(entry.item.value)), (self._holding, entry.words)):
+        asked: frozenset[str] = frozenset().union(*entry.asked)
+        bound = fingerprints(entry.item.value)
+        for table, names in ((self._bound, bound), (self._holding, entry.words), (self._asking, asked)):
             for name in names:
                 keys = table.get(name, set())
                 keys.discard(key)
@@ -251,6 +271,20 @@ class Indexes:
 def words_of(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) -> frozenset[str]:
     """The words by which a text is found. For scripts without spaces: bigrams and single characters."""
     return frozenset(tokens(text, of_piece)) | characters(text)
+
+
+def task_words(task: str) -> str:
+    """The words of a task's request, without its names, numbers and other details."""
+    request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK])) if share >= FURTHER)
+    details = words_of(" ".join([*literals_of(request), *names_of(request)]))
+    words = dict.fromkeys([*tokens(request), *sorted(characters(request))])
+    return " ".join([word for word in words if word not in details and not word.isdecimal()][:MOST_WORDS])
+
+
+def tasks_of(value: Mapping[str, Any]) -> list[str]:
+    """The tasks that taught the lesson of a record, each as its words."""
+    asked = value.get(ASKED)
+    return [task for task in asked if isinstance(task, str)] if isinstance(asked, list) else []
 
 
 def searchable(value: Mapping[str, object]) -> tuple[str, str]:

@@ -83,8 +83,8 @@ UNLIKE = (
 """Texts that no lesson is about: their similarities to lessons are the noise of a store's embedding model."""
 
 MET = 0.7
-"""Share of a lesson's `when` that a refused task must meet, if it meets any of it. A check may say the same of
-tasks of many kinds."""
+"""Share of a lesson's `when`, or of the words of a task that taught it, from which a task is of the same sort. A check
+may say the same of tasks of many kinds."""
 
 CROWD = 3
 """Lessons bound to one failure above which the failure says little by itself: a check has the same words for all."""
@@ -258,9 +258,10 @@ def _score(index: Index, weights: Mapping[str, float], entry: Entry, shared: flo
     return shared * (1 + OCCASION * met(index, entry.when, weights)) * 2.2 / (1 + 1.2 * length)
 
 
-def met(index: Index, when: Iterable[str], words: Collection[str]) -> float:
-    """The share of a lesson's `when` that is met by these words, rare ones counting more."""
-    rarities = {word: index.rarity(word) * _weight(word) for word in when}
+def met(index: Index, when: Iterable[str], words: Collection[str], *, asked: bool = False) -> float:
+    """The share of a lesson's `when`, or of a task it was `asked` in, that is met by these words, rare ones counting
+    more."""
+    rarities = {word: index.rarity(word, asked=asked) * _weight(word) for word in when}
     return sum(rarity for word, rarity in rarities.items() if word in words) / (sum(rarities.values()) or 1.0)
 
 
@@ -316,6 +317,8 @@ def _for_task(
     index = shelf.index
     near = yield from _similarities(shelf, request)
     scores = match(index, weights, usable, near=near)
+    taught = _taught(index, weights, usable)
+    scores |= {key: max(scores.get(key, 0.0), 1.0) for key in taught}
     fit: dict[str, Fit] = {}
     for key, score in scores.items():
         entry = index.entries[key]
@@ -328,6 +331,21 @@ def _for_task(
     if not fit and topic != GENERAL:
         return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _of_topic(index, topic, weights, usable)}
     return fit
+
+
+def _taught(index: Index, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:
+    """The lessons that a task like this one taught: most of the words of that task are in this one, too."""
+    words = weights.keys()
+    with index.lock:
+        rarities = {word: weight * index.rarity(word, asked=True) for word, weight in weights.items()}
+        shared = index.matching(rarities, asked=True)
+        ordered = sorted(sorted(shared), key=shared.__getitem__, reverse=True)
+        entries = islice((entry for key in ordered if usable((entry := index.entries[key]).item)), CANDIDATES)
+        return [
+            entry.item.key
+            for entry in entries
+            if any(len(task & words) >= 2 and met(index, task, words, asked=True) >= MET for task in entry.asked)
+        ]
 
 
 def _for_failure(

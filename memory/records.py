@@ -40,6 +40,9 @@ MOST_RUNS = 1_000_000_000
 ALSO = "also"
 """Field of a lesson's item with the fingerprints of further failures that it is bound to."""
 
+ASKED = "asked"
+"""Field of a lesson's item with the tasks that taught it, each as its words (`index.task_words`)."""
+
 
 def hash_of(text: str, letters: int = 32) -> str:
     """A hash of the text, the same in every process."""
@@ -51,14 +54,12 @@ def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
     return hash_of(json.dumps([list(namespace), lesson.kind, fold(lesson.text)], ensure_ascii=False), 16)
 
 
-def record(lesson: Lesson, also: Iterable[str] = ()) -> dict[str, Any]:
-    """A lesson's item as plain JSON. `also` holds fingerprints of further failures.
+def record(lesson: Lesson) -> dict[str, Any]:
+    """A lesson's item as plain JSON.
 
     Counts of zero are left out, because the real counts are in the evidence and a person could take the zeros for them.
     """
-    value = {name: part for name, part in lesson.model_dump(mode="json").items() if part or name not in COUNTS}
-    more = [mark for mark in dict.fromkeys(also) if mark and mark != failure_of(lesson)]
-    return {**value, ALSO: more} if more else value
+    return {name: part for name, part in lesson.model_dump(mode="json").items() if part or name not in COUNTS}
 
 
 def tool_of(lesson: Lesson) -> str | None:

@@ -23,10 +23,12 @@ from langgraph_reflexion.memory.changes import (
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence, folded
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
+from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign, as_foreign
 from langgraph_reflexion.memory.records import (
     ALSO,
+    ASKED,
     FIELDS,
     change_record,
     failure_of,
@@ -116,23 +118,23 @@ def add(
     if not doubt and policy.guard is not None and new.id not in (yield from stocked(shelf)):
         doubt = yield from guard_objection(policy.guard, new)
     status: LessonStatus = "quarantined" if doubt else "candidate"
-    return (yield from _keep(shelf, new.model_copy(update={"status": status}), doubt or ""))
+    return (yield from _keep(shelf, new.model_copy(update={"status": status}), doubt or "", task_words(task or "")))
 
 
-def _keep(shelf: Shelf, new: Lesson, doubt: str) -> Plan[Written]:
-    """Merge a new lesson into one that says the same, or add it."""
+def _keep(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Written]:
+    """Merge a new lesson into one that says the same, or add it. `asked` holds the words of the task that taught it."""
     items = yield from stocked(shelf)
     twin, against = relatives(shelf, new, items)
     if twin is None and shelf.vectors:
         twin = yield from _twin_by_vectors(shelf, new, items)
     if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new)):
-        yield from merge(shelf, (yield from stocked(shelf)).get(twin.key, twin), new, "")
+        yield from merge(shelf, (yield from stocked(shelf)).get(twin.key, twin), new, "", asked)
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
-    written = (yield from merge(shelf, twin, new, doubt)) if twin is not None else None
+    written = (yield from merge(shelf, twin, new, doubt, asked)) if twin is not None else None
     if twin is not None and written is not None and written.lesson is not None:
         if is_live(twin) and written.lesson.status == "superseded":
             # Another writer has superseded it in the meantime. Its successor gets the evidence, too.
-            return (yield from _keep(shelf, new, doubt))
+            return (yield from _keep(shelf, new, doubt, asked))
         if not is_live(twin) and written.lesson.status in LIVE:
             found = yield from read_one(shelf, twin.key)
             yield from write(shelf, (yield from _evictions(shelf, found, run_of(new))))
@@ -140,7 +142,7 @@ def _keep(shelf: Shelf, new: Lesson, doubt: str) -> Plan[Written]:
     if new.name and not doubt:
         elders = _same_name(new, items.values())
         new = new.model_copy(update={"supersedes": [*new.supersedes, *(elder.key for elder in elders)]})
-    found, ops = new_record(shelf, new, doubt, run_of(new))
+    found, ops = new_record(shelf, new, doubt, run_of(new), asked)
     if doubt:
         yield from retry_without_vectors(ops)
         return Written("quarantined", new, doubt)
@@ -226,7 +228,7 @@ def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
 # ---------------------------------------------------------------- merging
 
 
-def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str) -> Plan[Written | None]:
+def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") -> Plan[Written | None]:
     """Combine the evidence of a known and a new lesson, and keep the better wording. If nothing is new, change nothing.
 
     `None` if the known item is damaged, or was forgotten in the meantime. Then the new lesson may take its place.
@@ -246,17 +248,18 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str) -> Plan[Written | N
         if (value["source"], value["origin"]) not in known
     ]
     if old.status in LIVE and not doubt:
-        update, bound = _update(kept, new, now, evidence.approved), failure_of(new)
-        marks = fingerprints(item.value)
-        failures = [bound] if bound and bound not in marks and len(marks) <= MOST else []
+        update = _update(kept, new, now, evidence.approved)
+        more = {name: values for name, values in _more(new, item.value, asked).items() if values}
         change = Change("", old.id, "merged", now, "writer", "", None, run, {})
-        if update or failures:
+        if update or more:
             better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
             before, after = (
                 {name: lesson.model_dump(mode="json")[name] for name in update} for lesson in (kept, better)
             )
-            change = replace(change, before=before, after=after | ({ALSO: failures} if failures else {}))
-            ops.append(put(shelf.lessons, old.id, record(better, [*marks, *failures]), FIELDS))
+            change = replace(change, before=before, after={**after, **more})
+            united = {name: [*item.value.get(name, ()), *more.get(name, ())] for name in (ALSO, ASKED)}
+            value = record(better) | {name: values for name, values in united.items() if values}
+            ops.append(put(shelf.lessons, old.id, value, FIELDS))
         if ops:
             ops.append(put(about, *change_record(evidence, change)))
     elif (
@@ -334,16 +337,27 @@ def _informs(text: str) -> tuple[int, int]:
     return len(set(tokens(text))), -len(text)
 
 
+def _more(new: Lesson, value: dict[str, Any], asked: str) -> dict[str, list[str]]:
+    """The failure that the new lesson is bound to, and its task, if the known item lacks them and has room for them.
+
+    A task that shares half of its words with a known one is found by that one already.
+    """
+    bound, known, tasks, words = failure_of(new), fingerprints(value), tasks_of(value), {*asked.split()}
+    failures = [bound] if bound and bound not in known and len(known) <= MOST else []
+    is_like = any(2 * len(words & {*task.split()}) >= len(words | {*task.split()}) for task in tasks)
+    return {ALSO: failures, ASKED: [asked] if asked and not is_like and len(tasks) < MOST else []}
+
+
 # ---------------------------------------------------------------- adding
 
 
-def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None) -> tuple[Read, list[Op]]:
+def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None, asked: str = "") -> tuple[Read, list[Op]]:
     """A new lesson as it will be read from the store, and the writes that save it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if new.status == "quarantined" else "added"
     change = Change("", new.id, action, at, "writer", why, None, run)
     # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
-    bare = record(new.model_copy(update={"sources": []}))
+    bare = record(new.model_copy(update={"sources": []})) | ({ASKED: [asked]} if asked else {})
     key, value = change_record(Evidence(), change, bare)
     about = shelf.evidence_of(new.id)
     sources = source_records(new, at)

@@ -457,3 +457,51 @@ def test_the_request_of_a_long_task_finds_lessons_and_its_material_does_not(book
     assert [lesson.when for lesson in book.recall(f"{letter}{notes}{letter}\nBook a hotel room for two.")] == [
         "booking a hotel room"
     ]
+
+
+# ---------------------------------------------------------------- the tasks that taught a lesson
+
+LEAVES = "The leaves of my pear plant from Okafor, order 48213, turn yellow, what now?"
+SNAILS = "There are snails all over the lettuce in our beds."
+SOIL = "Name the hardiness zone, and answer for clay and for sand."
+
+
+def taught(book: LessonBook, task: str, run: str) -> Lesson:
+    written = book.add(a_rule(SOIL, when="advice on growing things", sources=[run]), task=task)
+    assert written.lesson is not None
+    return written.lesson
+
+
+@pytest.mark.req("D4")
+def test_a_lesson_is_found_by_tasks_like_the_ones_that_taught_it(book: LessonBook, book_on: Any) -> None:
+    again, other = (
+        "In my fig order, all leaves of the plant turn yellow. What shall I do?",
+        "Snails in my bed of lettuce!",
+    )
+    taught(book, LEAVES, "run-1")
+    assert texts(book.recall(again)) == [SOIL]
+    assert texts(book_on(book.store, book.namespace).recall(again)) == [SOIL]
+    assert not book.recall(other)
+    lesson = taught(book, SNAILS, "run-2")
+    assert texts(book.recall(again)) == texts(book.recall(other)) == [SOIL]
+    book.undo("run-2")
+    assert texts(book.recall(again)) == [SOIL]
+    assert not book.recall(other)
+    book.forget(lesson.id)
+    assert not any("yellow" in str(item.value) for item in book.store.search(book.namespace, limit=1000))
+
+
+@pytest.mark.req("D13")
+def test_a_detail_of_the_task_that_taught_a_lesson_finds_nothing(book: LessonBook) -> None:
+    taught(book, LEAVES, "run-1")
+    details = "Okafor wants to know where order 48213 is.", "What do we tell Okafor?", "My name is Ada, what now?"
+    for task in (*details, "Paint the yellow leaves.", *STRANGE):
+        assert not book.recall(task), task
+    assert not any("48213" in str(item.value) for item in book.store.search(book.namespace, limit=1000))
+
+
+@pytest.mark.req("D4")
+def test_a_lesson_is_found_by_a_chinese_task_that_taught_it(book: LessonBook) -> None:
+    book.add(a_rule(CHINESE[0], when="安排会议"), task="请帮我们约设计部的人下周找个时间碰头")
+    assert texts(book.recall("请帮我们约法务部的人下周找个时间碰头")) == [CHINESE[0]]
+    assert not book.recall("写一首关于企鹅的诗。")
