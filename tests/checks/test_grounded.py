@@ -75,6 +75,17 @@ def test_the_same_claim_may_be_written_differently(answer):
 
 
 @pytest.mark.req("E3")
+def test_a_german_noun_is_no_name_but_what_follows_one_is():
+    seen = ("Die Firma Meyer lieferte 40 Pumpen nach Kiel. Die Lieferung kam im Mai 2019 an.",)
+    asked = "Wann kam die Lieferung an?"
+    assert verdict_on("Nach den Unterlagen traf die Ware der Firma Meyer im Mai 2019 ein.", asked, seen).issues == []
+    assert (
+        verdict_on("Nach den Unterlagen traf die Ware der Firma Schulze im Mai 2019 ein.", asked, seen).passed is False
+    )
+    assert verdict_on("Nach den Unterlagen traf die Ware der Firma Meyer im Mai 2018 ein.", asked, seen).passed is False
+
+
+@pytest.mark.req("E3")
 def test_a_number_may_follow_where_the_question_asks_to_compute():
     assert verdict_on("21 years", "How many years was the seat at Port Ames?").passed
     assert verdict_on("23 years", "How many years was the seat at Port Ames?").passed is False

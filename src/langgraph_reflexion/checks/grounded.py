@@ -12,6 +12,7 @@ from typing import Any
 from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
+from langgraph_reflexion.text.literals import is_german
 from langgraph_reflexion.text.tokens import STOP_WORDS, stem, word_set
 
 SHORT_ANSWER = 6
@@ -152,7 +153,7 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
         if claims and not source.has_number(number.value, is_computed, is_approximate):
             yield number.text
     known, unknown_names = False, list[str]()
-    for name, follows_comma in _names_in(rest):
+    for name, follows_comma in _german_names_in(rest) if is_german(rest) else _names_in(rest):
         before, known = known, source.has_name(name, share)
         if not known and not (follows_comma and before):  # in "Paris, France" the second name only places the first
             unknown_names.append(name)
@@ -217,6 +218,15 @@ def _names_in(text: str) -> Iterator[tuple[str, bool]]:
                 if name := _without_last_particles(run):
                     yield name, ends_in_name and start == 0 and len(run) <= 2
             ends_in_name = bool(runs) and runs[-1][0] + len(runs[-1][1]) == len(words)
+
+
+def _german_names_in(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the last of several capitalized words inside a sentence, as in "Firma Brandt": one alone is any noun."""
+    for sentence in _SENTENCE.split(text):
+        words = ["", *_WORD.findall(sentence)[1:], ""]
+        for before, word, after in zip(words, words[1:], words[2:], strict=False):
+            if before[:1].isupper() and word[:1].isupper() and not after[:1].isupper():
+                yield word.rstrip("."), False
 
 
 def _capitalized_runs(words: list[str], *, begins_sentence: bool) -> Iterator[tuple[int, list[str]]]:

@@ -133,10 +133,15 @@ def names_of(task: str) -> list[str]:
     if sum(word[0].isupper() for word in words) > max(0.7 * len(words), 2):
         return []
     runs = [match.group().split(" ") for match in _NAME.finditer(task)]
-    if len(_GERMAN.intersection(re.findall(r"\w+", task))) >= 2:
+    if is_german(task):
         runs = [run[-1:] for run in runs if len(run) > 1]
     found = [name for run in runs for name in run]
     return [name for name in dict.fromkeys(found) if name not in _NO_NAMES]
+
+
+def is_german(text: str) -> bool:
+    """Whether a text is German, a language in which a capital letter does not mark a name."""
+    return len(_GERMAN.intersection(re.findall(r"\w+", text.lower()))) >= 2
 
 
 def retold_detail(text: str, task: str) -> str | None:
