@@ -27,15 +27,15 @@ LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 """Characters to which a field is truncated. Other fields: `MAX_LENGTH`. A longer text is refused, not truncated."""
 
 _EMOTION = lazy_pattern(
-    r"!{2,}|\b(?:sorry|apologi|asham|awful|disappoint|embarrass|frustrat|horribl|oops|regret|stupid|terribl|unfortunate)"
-    r"|\bugh\b|抱歉|对不起|遗憾|愚蠢|后悔",
+    r"!{2,}|\b(?:sorry|apologi|asham|awful|disappoint|dumb|embarrass|frustrat|horribl|idiot|oops|regret|stupid|terribl"
+    r"|unfortunate)|\b(?:damn|ugh)\b|抱歉|对不起|遗憾|愚蠢|后悔",
     re.IGNORECASE,
 )
 _CHARACTER = lazy_pattern(
     r"\b(?:i(?: am|'m| was|'ve been| have been)"
     r"|(?:you|the (?:agent|assistant|ai|model)) (?:is|are|was|were|seems?|tends?)) "
     r"(?:(?:too|so|very|not|being|to be|a) )*"
-    r"(?:bad|poor|careless|lazy|sloppy|hasty|stupid|quick|diligent|attentive|(?:over)?confident)\b"
+    r"(?:bad|poor|weak|careless|lazy|sloppy|hasty|stupid|quick|smart|clever|helpful|diligent|attentive|(?:over)?confident)\b"
     r"|\bmy (?:mistake|fault)\b|我(?:太|很|不够|总是)",
     re.IGNORECASE,
 )
@@ -79,12 +79,12 @@ CARE = frozenset(
     _ADVERB.sub("", token)
     for token in tokens(
         """
-        accuracy accurate answer approach ask attention avoid best better care careful cautious check clear close code
-        complete concentrate consider correct deep detail different diligent double effort ensure error everything
-        first focus follow future give goal good hard improve instruction keep learn make mind mistake next none null
-        pay possibility precise problem proper quality question read reason requirement respond response result review
-        right rush same slow smart solve stay step strive summary sure task take thing think thorough thought time try
-        understand user verify well work write wrong
+        accuracy accurate answer approach ask attention attentive avoid best better calm care careful cautious check
+        clear close code complete concentrate consider correct deep detail different diligent double effort ensure
+        error everything first focus follow future give goal good hard improve instruction keep learn make mind mindful
+        mistake next none null pay possibility precise problem proper quality question read reason requirement respond
+        response result review right rush same slow smart solve stay step strive summary sure take task thing think
+        thorough thought time try understand user verify vigilant well work write wrong
         """
     )
 )
