@@ -167,7 +167,7 @@ def create_reflexion_agent(
     toolbox = toolbox_of(tools, allowed or (), approve, deny)
     chosen = protocol_for(model, toolbox, protocol, allowed, texts)
     if isinstance(chosen, Native) and form is not None and form.is_tool and form.is_object and is_unbound(model):
-        toolbox.must_leave([form.name])
+        toolbox.check_names([form.name])
         chosen = Native(chosen.controls, {**form.json_schema, "title": form.name})
     # With the caller's own parser nothing is bound to the model.
     offer = None if isinstance(chosen, Reader) else (*toolbox.offered, *chosen.offered()) if chosen.binds else ()

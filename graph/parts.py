@@ -148,7 +148,7 @@ def protocol_for(
             raise ValueError(
                 f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks without bound tools"
             )
-    toolbox.must_leave(allowed)
+    toolbox.check_names(allowed)
     described = [tool for tool in toolbox.offered if tool_name(tool) in toolbox.names]
     if builtin := [tool for tool in toolbox.offered if tool_name(tool) not in toolbox.names]:
         raise ValueError(f"`tools` holds a provider's own, which only protocol='tools' can offer: {builtin[0]!r}")

@@ -81,7 +81,7 @@ def _run(
     resumed_at: float | None = None,
 ) -> Waits[Any]:
     """The tool's result, or the exception after the last retry."""
-    tools.must_be_given(call["name"], state, config)
+    tools.check_injected(call["name"], state, config)
     return (
         yield from run_call(
             evaluator,

@@ -1,7 +1,7 @@
 """Loops: the same calls, the same errors or the same results again and again, and searches that bring nothing new.
 
 The trail is plain data of a bounded size: the last three turns by their hashes, and on the newest the counts so far.
-What a step costs does not grow with the run.
+The cost of a step does not grow with the run.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def extend(trail: Sequence[Turn], turn: Sequence[Seen]) -> Trail:
 def loop_in(trail: Sequence[Turn], threshold: int) -> Loop | None:
     """Return the loop that the newest turn closes, or None.
 
-    A turn is the same again only with the same results, so that paging and polling are none. All of a turn must be
-    known for it to be one: a new call beside an old one is progress.
+    A turn repeats only if its results repeat too, so paging and polling are not loops. All its calls must repeat: a new
+    call beside an old one is progress.
     """
     if not trail:
         return None
@@ -218,9 +218,9 @@ def _errors(before: Mapping[str, int], turn: Sequence[Seen]) -> dict[str, int]:
 
 
 def _results(before: Mapping[str, list[str]], turn: Sequence[Seen]) -> Results:
-    """Count the turns of different calls that brought the same result, or one that says that the call failed.
+    """Count the turns in which different calls returned the same result, or a result that says that the call failed.
 
-    The very same calls again are the loop's to count. A turn counts by all of its results: one that is new is progress.
+    Repeats of the same calls count as a loop instead. A turn with any new result is progress.
     """
     seen = dict(before)
     failed = all(reads_as_failed(call.result) for call in turn)

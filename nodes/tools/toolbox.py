@@ -71,7 +71,7 @@ class Toolbox:
         """Whether a tool of this name runs here, including denied tools."""
         return name in self.node.tools_by_name
 
-    def must_leave(self, controls: Sequence[str]) -> None:
+    def check_names(self, controls: Sequence[str]) -> None:
         """Refuse a tool with the name of a control that the model may use."""
         for control in controls:
             if self.has(control) or control in self.client:
@@ -85,7 +85,7 @@ class Toolbox:
         wrapped = self.node._wrap_tool_call is not None or self.node._awrap_tool_call is not None
         return wrapped or injected is None or bool(injected.state or injected.runtime)
 
-    def must_be_given(self, name: str, state: Any, config: RunnableConfig) -> None:
+    def check_injected(self, name: str, state: Any, config: RunnableConfig) -> None:
         """Raise if a tool needs a store or state field that this run does not have. The model cannot fix that."""
         injected = self.node._injected_args.get(name)
         if injected is None:
@@ -153,7 +153,7 @@ def toolbox_of(
         direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
         arguments=Arguments(node.tools_by_name.values(), _filled_in(node), client),
     )
-    toolbox.must_leave(controls)
+    toolbox.check_names(controls)
     return toolbox
 
 

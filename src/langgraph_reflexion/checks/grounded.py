@@ -276,14 +276,14 @@ class _Source:
             self._by_start.setdefault(word[:4], []).append(word)
 
     def has(self, text: str) -> bool:
-        """Whether these words stand in it, one after the other."""
+        """Whether it has these words, one after the other."""
         wanted = _normalize(text)
         if _NO_SPACES.search(wanted):
             return wanted.replace(" ", "") in self._padded.replace(" ", "")
         return not wanted or f" {wanted} " in self._padded
 
     def has_word(self, word: str) -> bool:
-        """Whether a word stands in it, in some form; one letter may be an initial, several an abbreviation."""
+        """Whether it has this word in any form. A letter may be an initial, several letters an abbreviation."""
         if word in self._words or stem(word) in self._stems:
             return True
         if len(word) == 1:
@@ -310,7 +310,7 @@ class _Source:
         return len(words) > 1 and "".join(word[0] for word in words) in self._words
 
     def has_date(self, date: Date) -> bool:
-        """Whether it holds a date, or all its numbers and no other date of the same year or day."""
+        """Whether it has this date, or all its numbers and no other date of the same year or day."""
         if any(date.is_part_of(known) for known in self.dates):
             return True
         rivals = (known for known in self.dates if known.year == date.year or known.day == date.day)
@@ -319,7 +319,7 @@ class _Source:
         return all(float(number) in self.numbers for number in date.numbers)
 
     def has_number(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
-        """Whether it holds a number, in thousands or millions too, nearly, or what follows from its numbers."""
+        """Whether it has this number: also in thousands or millions, about, or as a result of its own numbers."""
         if self._has(value):
             return True
         if len(f"{value:g}".replace(".", "").strip("0")) > 1 and any(

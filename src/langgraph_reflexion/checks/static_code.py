@@ -1,8 +1,8 @@
 """`static_code`: read the Python code of an answer without running it: it compiles, and it uses nothing forbidden.
 
 Names are followed through imports, aliases, attributes (`random._os`) and text that is a constant (`getattr(m, "x")`).
-What hides a name, such as `__globals__` or an import of computed text, is refused as well. This finds what is written
-down, not what code can do when it tries: only isolation stops that.
+What hides a name, such as `__globals__` or an import of computed text, is refused as well. This stops mistakes. Only
+isolation stops an attack.
 """
 
 from __future__ import annotations
