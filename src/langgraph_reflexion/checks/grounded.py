@@ -13,7 +13,7 @@ from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.literals import is_german
-from langgraph_reflexion.text.tokens import STOP_WORDS, stem, word_set
+from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, word_set
 
 SHORT_ANSWER = 6
 """Words up to which an answer is a single claim, so that each word counts. HotpotQA's answers have 1 to 6."""
@@ -80,7 +80,7 @@ _CLAIMS_NOTHING = re.compile(r"\b(?:i|no|not|cannot|none|unknown)\b|n['’]t\b|[
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,400})[\"”»]|[「『《〈]([^」』》〉\n]{1,400})[」』》〉]")
 _WORD = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*\.?")
 _SENTENCE = re.compile(r"(?<=[.!?:;\n])\s+|\n+|^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
-_NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_NO_SPACES = re.compile(f"[{UNSPACED}]+")
 _NAME_PARTICLES = word_set("of the de la le von van der den del di da du and & for in on at y dos das al bin")
 _NO_NAMES = STOP_WORDS | frozenset(MONTHS)
 _NO_NAMES |= word_set(
