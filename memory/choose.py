@@ -63,9 +63,11 @@ def choose(
     whether that advice works.
     """
     doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
+    why: dict[str, str] = {}
     if failed:
-        why = {}
-        worthy = [item for item in fit if item[0].id not in doubtful or not _lost_last(evidence[item[0].id])]
+        last = {id: evidence[id].shown_results()[-1:] for id in doubtful}
+        lost = {id for id, results in last.items() if results and results[0]["result"] == "loss"}
+        worthy = [item for item in fit if item[0].id not in lost]
     else:
         why = {id: kind.holds_back(id, evidence[id]) for id in doubtful}
         worthy = [item for item in fit if not why.get(item[0].id)]
@@ -104,13 +106,12 @@ def _in_order(
 ) -> Iterator[Lesson]:
     """The lessons that may be shown together, the best first."""
 
-    def rank(item: tuple[Lesson, Fit]) -> tuple[bool, bool, float]:
-        lesson, place = item
+    ranks: dict[str, tuple[bool, bool, float]] = {}
+    for lesson, place in fit:
         untried = lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
         # A strategy, which worked once, ranks below what a reflection says.
-        return lesson.kind == "strategy", untried, -place.score * (0.5 + kind.values[lesson.id])
-
-    offered = [lesson for lesson, _ in sorted(fit, key=rank)]
+        ranks[lesson.id] = lesson.kind == "strategy", untried, -place.score * (0.5 + kind.values[lesson.id])
+    offered = sorted((lesson for lesson, _ in fit), key=lambda lesson: ranks[lesson.id])
     firm = [lesson for lesson in offered if is_vouched(lesson, evidence)]
     offered = [
         lesson
@@ -124,7 +125,14 @@ def _in_order(
             for lesson in offered
             if lesson is first or are_rivals(lesson, first) or opposed(read(lesson.text), read(first.text))
         ]
-        best = max(rivals, key=lambda lesson: (is_vouched(lesson, evidence), kind.values[lesson.id], _written(lesson)))
+        best = max(
+            rivals,
+            key=lambda lesson: (
+                is_vouched(lesson, evidence),
+                kind.values[lesson.id],
+                lesson.created_at.timestamp() if lesson.created_at else 0.0,
+            ),
+        )
         alike = [lesson for lesson in rivals if lesson is not best and kind.advice[lesson.id] == kind.advice[best.id]]
         yield from (best, *alike)
         offered = [lesson for lesson in offered if lesson not in rivals]
@@ -181,15 +189,6 @@ def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> se
         trusted = any(member.origin in ("verified", "told") for member in old) and lesson.status != "active"
         gone |= {lesson.id} if lesson.kind == "pattern" and (firm or trusted) else {member.id for member in old}
     return gone
-
-
-def _lost_last(evidence: Evidence) -> bool:
-    results = evidence.shown_results()
-    return bool(results) and results[-1]["result"] == "loss"
-
-
-def _written(lesson: Lesson) -> float:
-    return lesson.created_at.timestamp() if lesson.created_at else 0.0
 
 
 def _clash(text: Advice, other: Advice) -> bool:

@@ -154,14 +154,15 @@ def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
     words = {id: {word for word in tokens(text) if word.isascii()} for id, text in texts.items()}
     found: dict[str, str] = {}
     for id, lesson in lessons.items():
-        bound = [other for other in dict.fromkeys(found.values()) if _are_of_one_kind(lesson, lessons[other])]
-        near = [other for other in bound if words[id] <= words[other] or words[other] <= words[id]]
-        found[id] = next((other for other in near if same(texts[id], texts[other])), id)
+        near = (
+            other
+            for other in dict.fromkeys(found.values())
+            if lesson.when and (lesson.kind, tool_of(lesson)) == (lessons[other].kind, tool_of(lessons[other]))
+            if words[id] <= words[other] or words[other] <= words[id]
+            if same(texts[id], texts[other])
+        )
+        found[id] = next(near, id)
     return found
-
-
-def _are_of_one_kind(one: Lesson, other: Lesson) -> bool:
-    return bool(one.when) and (one.kind, tool_of(one)) == (other.kind, tool_of(other))
 
 
 def worth(lesson: Lesson, evidence: Evidence) -> float:
