@@ -86,6 +86,32 @@ def test_a_german_noun_is_no_name_but_what_follows_one_is():
 
 
 @pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Ludwig Mies van der Rohe did die in Boston.",
+        "Den arkitekt, der tegnede huset, boede i Boston.",
+        "Het huis van der Rohe, die wie weet ooit verhuisde, staat in Boston.",
+    ],
+)
+def test_words_that_other_languages_share_with_german_make_no_text_german(answer):
+    assert verdict_on(answer, "Where did Ludwig Mies van der Rohe die?", ("He died in Chicago.",)).passed is False
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "According to Wikipedia, the fee of the club is 20 EUR.",
+        "Furthermore, the fee of the club is 20. Overall, the fee is low.",
+        "Twenty",
+    ],
+)
+def test_a_number_a_unit_or_the_opening_of_a_sentence_is_no_name(answer):
+    assert verdict_on(answer, "What is the fee?", ("The club has a low fee: €20.",)).issues == []
+
+
+@pytest.mark.req("E3")
 def test_a_number_may_follow_where_the_question_asks_to_compute():
     assert verdict_on("21 years", "How many years was the seat at Port Ames?").passed
     assert verdict_on("23 years", "How many years was the seat at Port Ames?").passed is False

@@ -81,9 +81,11 @@ _NO_NAMES = word_set(
 """Capitalised words that are not names."""
 
 _GERMAN = word_set(
-    "aus bei beim das dem den der des die ein eine einem einen einer für ich ins ist mir mit nach nicht oder und wie zum zur"
+    "auch beim deren ein eine einem einen einer für ich ist nach nicht noch oder sich sind und wird wurde zum zur"
 )
-"""Words that build German sentences. A text with two of them is German."""
+"""Frequent German words. A text is German if it has one of these, and two with those of the next list."""
+_GERMAN_AND_OTHER = word_set("aus bei das dem den der des die ins mir mit von wie")
+"""Frequent German words that English ("die", "van der Rohe"), Danish, Dutch or French texts have too."""
 
 
 def fingerprint(signal: str, tool: str | None, text: str, literals: Iterable[str] = ()) -> str:
@@ -141,7 +143,8 @@ def names_of(task: str) -> list[str]:
 
 def is_german(text: str) -> bool:
     """Whether a text is German, a language in which a capital letter does not mark a name."""
-    return len(_GERMAN.intersection(re.findall(r"\w+", text.lower()))) >= 2
+    words = set(re.findall(r"\w+", text.lower()))
+    return bool(words & _GERMAN) and len(words & (_GERMAN | _GERMAN_AND_OTHER)) >= 2
 
 
 def retold_detail(text: str, task: str) -> str | None:
