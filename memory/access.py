@@ -64,6 +64,9 @@ NOTES = "~changes"
 FORGOTTEN = "~forgotten"
 """Label, below `evidence`, of the ids of lessons that were forgotten and the hashes of their texts."""
 
+TOPIC = "~topic-"
+"""Prefix of the keys, in `evidence`, of the runs of topics. No lesson has such an id."""
+
 NO_LESSONS = (*COLLECTIONS, NOTES, FORGOTTEN)
 """Labels below `evidence` that are no lesson's."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, at_once, every, put, read_items, storable
+from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, every, put, read_items, storable
 from langgraph_reflexion.memory.changes import (
     LOOKS,
     forgotten_words,
@@ -21,14 +21,13 @@ from langgraph_reflexion.memory.changes import (
 )
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.records import NOTHING, failure_of, run_record
+from langgraph_reflexion.memory.records import NOTHING, evidence_in, failure_of, run_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
     REFUTED,
     Read,
     Shelf,
-    appended_about,
     episode_in,
     is_undone,
     read_some,
@@ -59,9 +58,6 @@ LONG = 400
 """Characters of a task that are read to find words for a `when`."""
 
 OFFERED = "it fixed its failure in two runs of such tasks"
-
-TOPIC = "~topic-"
-"""Prefix of the labels under which topics' runs are kept, next to those of lessons. No lesson's id holds a `~`."""
 
 UNCOUNTED = frozenset({"asked_user", "handed_off", *CUT_SHORT})
 """Stop reasons that say nothing about the lessons of a run."""
@@ -106,7 +102,7 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     label = topic_label(episode.topic or "")
     found, topics, [item] = yield from at_once(
         read_some(shelf, concerned, exactly=False),
-        appended_about(shelf, [label] if concerned else []),
+        runs_of_topics(shelf, [label] if concerned else []),
         read_items(shelf.episodes, [episode.id]),
     )
     before = counting(item)
@@ -129,14 +125,14 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     at_start = {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
     without = None if at_start - exempt else _without_lessons(episode, now)
     if without is None and item is not None and not topics:
-        topics = yield from appended_about(shelf, [label])
-    place, others = _place(episode.id), topics.get(label, Evidence()).runs
+        topics = yield from runs_of_topics(shelf, [label])
+    place, others = _place(label, episode.id), topics.get(label, [])
     if without is not None:
-        ops.append(put(shelf.evidence_of(label), place, without))
-        others = (*(run for run in others if _place(run["run"]) != place), without)
+        ops.append(put(shelf.evidence, place, without))
+        others = [*(run for run in others if _place(label, run["run"]) != place), without]
     elif any(run["run"] == episode.id for run in others):  # it had no lessons when it finished first
-        ops.append(PutOp(shelf.evidence_of(label), place, None))
-        others = tuple(run for run in others if run["run"] != episode.id)
+        ops.append(PutOp(shelf.evidence, place, None))
+        others = [run for run in others if run["run"] != episode.id]
     topic = won_and_lost(others)
     statuses = _status_ops(shelf, known, topic, episode.id)
     # One batch: after a crash either all of a run is counted or nothing.
@@ -347,6 +343,16 @@ def topic_label(topic: str) -> str:
     return TOPIC + (re.sub(r"\W+", "-", topic).strip("-").lower()[:64] or "general")
 
 
+def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[dict[str, Any]]]]:
+    """The runs of these topics without lessons at the start. They are read together with lessons' records, in one query
+    of a database."""
+    places = [_key(label, place) for label in labels for place in range(PLACES)]
+    items = yield from read_items(shelf.evidence, places)
+    return {
+        label: [*evidence_in(filter(None, items[PLACES * i : PLACES * (i + 1)])).runs] for i, label in enumerate(labels)
+    }
+
+
 def won_and_lost(runs: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
     """How many of these runs were won, and how many lost."""
     results = [run.get("result") for run in runs]
@@ -361,6 +367,10 @@ def _without_lessons(episode: Episode, at: datetime) -> dict[str, Any] | None:
     return {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
 
 
-def _place(run: str) -> str:
+def _place(label: str, run: str) -> str:
     """The key of a run without lessons."""
-    return f"{int(_draw(run) * PLACES):02d}"
+    return _key(label, int(_draw(run) * PLACES))
+
+
+def _key(label: str, place: int) -> str:
+    return f"{label}.{place:02d}"

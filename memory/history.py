@@ -12,17 +12,17 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp, SearchOp
 
-from langgraph_reflexion.memory.access import Plan, count, every, put, read_items, storable
+from langgraph_reflexion.memory.access import TOPIC, Plan, count, every, put, read_items, storable
 from langgraph_reflexion.memory.changes import as_recorded, replaced_by, write
 from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.credit import (
-    TOPIC,
     after_all,
     count_of,
     counted,
     counting,
     lessons_of,
     note_episodes,
+    runs_of_topics,
     topic_label,
     won_and_lost,
 )
@@ -44,7 +44,6 @@ from langgraph_reflexion.memory.shelf import (
     UNDONE,
     Read,
     Shelf,
-    appended_about,
     episode_in,
     evidence_items,
     is_undone,
@@ -97,7 +96,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
     ended = len(episodes) if len(runs) < SAMPLE else (yield from count(shelf.episodes, SAMPLE))
     topics = [*(lesson.topic for lesson in lessons), *(item.value.get("topic") for item in episodes)]
     labels = sorted({topic_label(topic) for topic in topics if isinstance(topic, str)})
-    results = {label: won_and_lost(about.runs) for label, about in (yield from appended_about(shelf, labels)).items()}
+    results = {label: won_and_lost(runs) for label, runs in (yield from runs_of_topics(shelf, labels)).items()}
     uplifts = [uplift(lesson) for lesson in lessons if lesson.status in LIVE]
     return {
         "lessons": many,

@@ -22,14 +22,13 @@ from langgraph.store.base import Item, SearchOp
 
 from langgraph_reflexion.memory.access import Plan, at_once
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
-from langgraph_reflexion.memory.credit import topic_label, won_and_lost
+from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE, Evidence, folded
 from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import fingerprints, lesson_in
 from langgraph_reflexion.memory.shelf import (
     Shelf,
-    appended_about,
     evidence_about,
     fit_for_a_label,
     nearest,
@@ -158,7 +157,7 @@ def recall(
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
     about = [topic_label(topic)] if failure is None and best else []
     evidence, runs = yield from at_once(
-        evidence_about(shelf, dict.fromkeys([*always, *best])), appended_about(shelf, about)
+        evidence_about(shelf, dict.fromkeys([*always, *best])), runs_of_topics(shelf, about)
     )
     if policy.approve:
         always, best = ([key for key in keys if evidence[key].approved] for keys in (always, best))
@@ -166,7 +165,7 @@ def recall(
     rules = [lesson for key in always if (lesson := current[key]) is not None]
     rules.sort(key=lambda lesson: -len(weights.keys() & words_of(lesson.text)))
     fit = [(lesson, scores[key]) for key in best if key not in always and (lesson := current[key]) is not None]
-    record = won_and_lost(run for topic_runs in runs.values() for run in topic_runs.runs)
+    record = won_and_lost(run for of_topic in runs.values() for run in of_topic)
     kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, record)
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     limits = policy.max_lessons, policy.lesson_tokens

@@ -19,6 +19,7 @@ from langgraph_reflexion.memory.access import (
     PAGE,
     PAUSE,
     PAUSE_AFTER,
+    TOPIC,
     News,
     Plan,
     at_once,
@@ -231,7 +232,7 @@ def evidence_about(
 
 
 def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
-    """What was appended about these lessons or topics, read in one batch."""
+    """What was appended about these lessons, read in one batch."""
     if not labels:
         return {}
     asked: list[Op] = [SearchOp(shelf.evidence_of(label), None, PAGE) for label in labels]
@@ -249,6 +250,8 @@ def evidence_items(shelf: Shelf) -> Plan[dict[str, list[Item]]]:
     """Everything appended about the lessons and topics of this namespace, by their labels."""
     items: dict[str, list[Item]] = {}
     for item in (yield from below(shelf.evidence)):
+        if item.namespace == shelf.evidence and item.key.startswith(TOPIC):
+            items.setdefault(item.key.rpartition(".")[0], []).append(item)
         # A label like `evidence` may open another namespace below.
         if item.namespace[:-1] == shelf.evidence and item.namespace[-1] not in NO_LESSONS:
             items.setdefault(item.namespace[-1], []).append(item)

@@ -97,6 +97,11 @@ def test_a_recall_reads_little_whatever_the_namespace_holds() -> None:
     assert [one.wins for one in book.recall("Tune the violin.")] == [40]
     assert store.queries <= 3
     assert store.rows <= 200
+    LessonBook(store, ("team",), clock=Clock()).add(violin("a violin to the oboe"))
+    store.queries = store.rows = 0
+    assert book.recall("Tune the violin.")
+    assert store.queries <= 3, "the notes, the changed lesson, and the records with the topic's runs"
+    assert store.rows <= 200
 
 
 @pytest.mark.slow
