@@ -28,6 +28,7 @@ from langgraph_reflexion.memory.credit import (
 )
 from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
+from langgraph_reflexion.memory.index import holds_always, tasks_of
 from langgraph_reflexion.memory.records import (
     ALSO,
     ASKED,
@@ -217,7 +218,7 @@ def _explained(
 
 
 def _why(found: Read, episode: Episode) -> str:
-    """Why it came up: by the failure before it, or by the words that it shares with the task."""
+    """Why it came up: by the failure before it, or by words that the task shares with it or a task that taught it."""
     lesson = found.lesson
     step = episode.recalled_at.get(lesson.id)
     if step:
@@ -226,14 +227,16 @@ def _why(found: Read, episode: Episode) -> str:
             return f"{_bound(found, failure)} at step {step}: {failure.signal}" + (
                 f" of {failure.tool}" * bool(failure.tool)
             )
-    if lesson.name and lesson.kind == "rule":
-        return "it was asked to be remembered, and holds for every task"
-    words = set(tokens(episode.task)) & set(tokens(f"{lesson.text} {lesson.when} {' '.join(lesson.tags)}"))
-    if words:
-        as_written = {stem: word for word in re.findall(r"[A-Za-z]+", episode.task) for stem in tokens(word)}
-        telling = sorted(words, key=lambda word: (-len(word), word))[:MOST]
-        return f"the task speaks of {', '.join(as_written.get(word, word).lower() for word in telling)}"
-    return "its words or its vectors are near the task's"
+    if holds_always(found.item.value):
+        return "it holds for every task"
+    own = {*tokens(f"{lesson.text} {lesson.when} {' '.join(lesson.tags)}")}
+    taught = {word for task in tasks_of(found.item.value) for word in task.split()}
+    as_written = {stem: word for word in re.findall(r"[A-Za-z]+", episode.task) for stem in tokens(word)}
+    for who, words in (("the task", own), ("a task that taught it also", taught)):
+        if shared := words.intersection(tokens(episode.task)):
+            telling = sorted(shared, key=lambda word: (-len(word), word))[:MOST]
+            return f"{who} speaks of {', '.join(as_written.get(word, word).lower() for word in telling)}"
+    return "it is for the topic of the task, or the store's embedding model finds the two similar"
 
 
 def _bound(found: Read, failure: Failure) -> str:

@@ -87,9 +87,10 @@ def read_ttl(ttl: Mapping[str, Any] | None) -> TTLConfig | None:
         raise ValueError(f"`ttl` must be a mapping such as {{'default_ttl': 60}}, in minutes, got {ttl!r}")
     for name in ("default_ttl", "sweep_interval_minutes"):
         check_minutes(name, ttl.get(name))
-    unknown = sorted(set(ttl) - set(inspect.get_annotations(TTLConfig)))
+    known = set(inspect.get_annotations(TTLConfig))
+    unknown = sorted(set(ttl) - known)
     if unknown:
-        raise ValueError(f"`ttl` has no key {unknown[0]!r}")
+        raise ValueError(f"`ttl` has no key {unknown[0]!r}; its keys are {', '.join(sorted(known))}")
     return cast(TTLConfig, dict(ttl))
 
 

@@ -39,6 +39,25 @@ def test_a_lesson_that_came_up_at_the_start_is_explained_by_the_words_of_the_tas
 
 
 @pytest.mark.req("I5", "D15")
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({}, "a task that taught it also speaks of money, slot"),
+        ({"kind": "preference"}, "it holds for every task"),
+        ({"when": "the wrong vendor is asked"}, "the task speaks of vendor"),
+    ],
+)
+def test_an_explanation_names_the_task_that_taught_a_lesson(book: LessonBook, fields: dict[str, str], why: str) -> None:
+    written = book.add(
+        Lesson(**{"kind": "rule", "text": "Sum open invoices first.", "origin": "told", **fields}),
+        task="Which slot loses the most money?",
+    )
+    assert written.lesson is not None
+    [shown] = ended(book, task="Which vendor has a slot and the money?", shown=[written.lesson.id])["shown"]
+    assert shown["why"] == why
+
+
+@pytest.mark.req("I5", "D15")
 @pytest.mark.parametrize(("bound", "why"), [("busy", "it is for the very failure"), (None, "it fits the failure")])
 def test_a_lesson_that_came_up_after_a_failure_names_it(book: LessonBook, bound: str | None, why: str) -> None:
     id = a_lesson(book, trigger=Trigger(signal="check_failed", fingerprint=bound))
