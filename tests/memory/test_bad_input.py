@@ -111,6 +111,8 @@ def test_an_address_given_by_mistake_is_shown_without_its_password(give: Any, ad
         ("postgresql://me:secret@db:5432/lessons", "postgresql://me:***@db:5432/lessons"),
         ("postgresql://me@db/lessons?password=secret&x=1", "postgresql://me@db/lessons?password=***&x=1"),
         ("postgresql://me:se:cr@et/s@db/lessons", "postgresql://me:***@db/lessons"),
+        ("postgresql://db:5432/lessons?user=me&password=se@cret", "postgresql://db:5432/lessons?user=me&password=***"),
+        ("host=db password = 'se cret' user=me", "host=db password = *** user=me"),
         ("postgresql://db:5432/lessons", "postgresql://db:5432/lessons"),
         ("lessons.db", "lessons.db"),
     ],

@@ -301,8 +301,8 @@ def is_address(text: str) -> bool:
 
 def hide_password(text: str) -> str:
     """A database's address, or a message that quotes one, without its password. A password may hold `/`, `:` and `@`."""
-    hidden = re.sub(r"(\w:/{1,2}[^:/@\s]*):\S.*@", r"\1:***@", text)
-    return re.sub(r"(?i)(password=)('[^']*'|[^&\s'\"]*)", r"\1***", hidden)
+    text = re.sub(r"(?i)(password\s*=\s*)('[^']*'|[^&\s'\"]*)", r"\1***", text)
+    return re.sub(r"(\w:/{1,2}[^:/@\s]*):\S.*@", r"\1:***@", text)
 
 
 def _is_account(number: str) -> bool:
