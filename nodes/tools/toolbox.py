@@ -138,7 +138,11 @@ def toolbox_of(
     node, dicts = _node_of(tools)
     # A dict of another type is a tool that the provider runs.
     functions = [tool for tool in dicts if tool.get("type") == "function" and tool_name(tool) is not None]
-    client = {str(tool_name(tool)): (tool.get("function") or tool).get("parameters") or {} for tool in functions}
+    schemas = [(tool.get("function") or tool).get("parameters") for tool in functions]
+    client = {
+        str(tool_name(tool)): schema if isinstance(schema, dict) else {}
+        for tool, schema in zip(functions, schemas, strict=True)
+    }
     _refuse_twice([*node.tools_by_name, *client])
     denied = frozenset(_known("deny", deny, [*node.tools_by_name, *client]))
     approvals = _approvals(approve, list(node.tools_by_name))
