@@ -14,6 +14,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, every, put, read_items, storable
 from langgraph_reflexion.memory.changes import (
     LOOKS,
+    MOST,
     forgotten_words,
     moving,
     without_words,
@@ -21,7 +22,8 @@ from langgraph_reflexion.memory.changes import (
 )
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.records import NOTHING, evidence_in, failure_of, run_record
+from langgraph_reflexion.memory.index import task_words, tasks_of
+from langgraph_reflexion.memory.records import ASKED, NOTHING, evidence_in, failure_of, run_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
@@ -198,7 +200,8 @@ def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Pla
 
 
 def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Plan[None]:
-    """If a lesson fixed its failure in two runs, make the words that their tasks share its `when`.
+    """If a lesson fixed its failure in two runs, keep their tasks with it as if they had taught it, and make the words
+    that the first two share its `when`.
 
     So it is shown before such a task fails.
     """
@@ -206,7 +209,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
     for entry in known:
         won = [str(run["run"]) for run in entry.evidence.shown_results() if run["result"] == "win"]
         is_offered = any(change.why == OFFERED for change in entry.evidence.changes)
-        if episode.id not in won or not _fixed_failure(episode, entry.lesson) or is_offered:
+        if episode.id not in won or not _fixed_failure(episode, entry.lesson):
             continue
         earlier = [id for id in reversed(won) if id != episode.id][:MENDED]
         for item in (yield from read_items(shelf.episodes, earlier)):
@@ -214,11 +217,14 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             if other is None or not _fixed_failure(other, entry.lesson):
                 continue
             when = in_common([episode.task[:LONG], other.task[:LONG]])
-            if len(set(tokens(when))) > 1:
-                ops += moving(
-                    shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after={"when": when}
-                )
-                break
+            asked = tasks_of(entry.item.value)
+            more = dict.fromkeys([*asked, *filter(None, map(task_words, (episode.task, other.task)))])
+            after: dict[str, Any] = {ASKED: [*more][:MOST]} if len(asked) < min(len(more), MOST) else {}
+            if len(set(tokens(when))) > 1 and not is_offered:
+                after["when"] = when
+            if after:
+                ops += moving(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
+            break
     yield from write(shelf, ops, {entry.lesson.id: entry.evidence for entry in known})
 
 

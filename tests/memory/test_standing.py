@@ -352,6 +352,20 @@ def test_a_lesson_that_fixed_its_failure_twice_is_shown_at_the_start_of_such_tas
     assert book.recall("Plan the press meeting of Monday.") == []
 
 
+def test_tasks_in_which_a_lesson_fixed_its_failure_count_as_tasks_that_taught_it(book: LessonBook, clock: Any) -> None:
+    lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
+    press, guests, drums = "Plan the press meeting.", "Invite twenty guests to the garden.", "Rent drums for a band."
+    for task in (press, guests, drums):
+        clock.pass_by(minutes=1)
+        mended = {"task": task, "success": True, "status": "success", "recalled_at": {lesson.id: 2}}
+        book.credit(Episode(id=task, shown=[lesson.id], failures=[REFUSED], **mended))
+    for task in (press, guests, drums):
+        assert [one.id for one in book.recall(task)] == [lesson.id]
+    book.undo(drums)
+    assert book.recall(drums) == []
+    assert [one.id for one in book.recall(guests)] == [lesson.id]
+
+
 # ---------------------------------------------------------------- where there is little room
 
 
