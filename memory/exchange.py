@@ -120,6 +120,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
     }
     known = set(here)
     texts = {_identity(item.value) for item in items}
+    newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
     ops: list[Op] = []
     added = 0
     for lesson in lessons:
@@ -128,6 +129,8 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         known.add(lesson.id)
         texts.add(_identity(vars(lesson)))
         added += 1
+        if lesson.status in LIVE and newest.get((lesson.kind, lesson.name or ""), lesson.id) != lesson.id:
+            lesson = lesson.model_copy(update={"status": "superseded"})  # one name has one live value
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"

@@ -303,7 +303,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         raise KeyError(given)
     if what is not None and not ended:
         logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
-    yield from write(shelf, ops)
+    yield from _with_one_value(shelf, known, (yield from write(shelf, ops)))
     yield from note_episodes(shelf, [item.key for item in noted], UNDONE, now)
     return sorted(undone, key=lambda change: (change.at, change.id))
 
@@ -331,10 +331,16 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
     rested = _brought_by(change, found) if change in standing else []
     meant = [known for known in standing if known == change]
     ops, undone = _taken_back(shelf, found, meant, {}, rested, shelf.clock(), bulk=False)
-    now = (yield from write(shelf, ops)).get(found.lesson.id)
-    if now is not None and now.lesson.status in LIVE and found.lesson.status not in LIVE:
-        yield from write(shelf, (yield from replaced_by(shelf, now.lesson)))
+    yield from _with_one_value(shelf, {found.lesson.id: found}, (yield from write(shelf, ops)))
     return undone
+
+
+def _with_one_value(shelf: Shelf, before: Mapping[str, Read], now: Mapping[str, Read]) -> Plan[None]:
+    """Supersede the other values of the names whose former values are live again, the newest of each."""
+    revived = [id for id, found in now.items() if found.lesson.status in LIVE and before[id].lesson.status not in LIVE]
+    newest = {(lesson.kind, lesson.name): lesson for id in before if id in revived and (lesson := now[id].lesson).name}
+    for lesson in newest.values():
+        yield from write(shelf, (yield from replaced_by(shelf, lesson)))
 
 
 def _brought_by(change: Change, found: Read) -> list[dict[str, Any]]:

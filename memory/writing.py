@@ -273,6 +273,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
         why = "it was learned again"
         ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
+        ops += yield from replaced_by(shelf, old, run)
     yield from retry_without_vectors([*ops, *new_records(shelf, ops, {old.id: evidence})])
     if (now_known := (yield from settled(shelf, [old.id])).get(old.id)) is None:
         return None

@@ -41,6 +41,15 @@ def test_an_export_can_be_read_back_unchanged(full: LessonBook, book_on: Any, tm
     assert other.lessons() == full.lessons()
 
 
+@pytest.mark.req("D14", "D15")
+def test_of_several_values_of_one_name_the_last_line_holds(book: LessonBook) -> None:
+    book.add(Lesson(kind="preference", name="language", text="Answer in Dutch."))
+    texts = ["Answer in German.", "Answer in French."]
+    lines = [json.dumps({"kind": "preference", "name": "language", "text": text}) for text in texts]
+    assert book.load(io.StringIO("\n".join(lines))) == Loaded(added=2)
+    assert [lesson.text for lesson in book.profile()] == ["Answer in French."]
+
+
 def test_the_lines_can_be_read_by_people(full: LessonBook) -> None:
     out = io.StringIO()
     full.export(out)

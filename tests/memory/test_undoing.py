@@ -147,6 +147,27 @@ def test_a_run_gives_back_the_place_it_took_from_another(book: LessonBook) -> No
     assert [lesson.text for lesson in book.profile()] == [short.text]
 
 
+@pytest.mark.req("D14", "D18")
+def test_a_name_has_one_live_value_after_learning_it_again_or_undoing(book_on: Any, clock: Any) -> None:
+    book = book_on(InMemoryStore(), max_kept=1)
+    short, long = (
+        rule(f"The user prefers {length} answers.", run, kind="preference", name="answers")
+        for length, run in (("short", "r1"), ("long", "r2"))
+    )
+    first, second = added(book, short), added(book, long)
+    clock.pass_by(minutes=1)
+    since = clock()
+    added(book, rule(PAGE, "r3"))
+    assert now(book, second).status == "retired", "to make room"
+    book.undo(next(change.id for change in book.history(first) if change.action == "superseded"))
+    book.undo(since=since)
+    assert [lesson.id for lesson in book.profile()] == [second]
+    added(book, rule(PAGE, "r4"))
+    book.restore(first)
+    assert added(book, rule(long.text, "r5", kind="preference", name="answers")) == second
+    assert [lesson.id for lesson in book.profile()] == [second]
+
+
 @pytest.mark.req("D15")
 def test_a_run_that_agreed_with_others_leaves_them_what_they_said(book: LessonBook) -> None:
     id = added(book, rule(SLOT, "r1"))
