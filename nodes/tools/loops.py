@@ -96,7 +96,7 @@ DEEPEST = 50
 _WORD = re.compile(r"\w+")
 _FAILED = re.compile(
     r"""[\W_]*(?:
-        [\w.]*(?:error|exception)(?:[\W_]*$|[*_`]*\s*[:!.(\[\d-]|\ (?:occurred|in|while|code)\b)
+        [\w.]*(?:error|exception)(?:(?!")[\W_]*$|[*_`]*\s*[:!.(\[\d-]|\ (?:occurred|in|while|code|executing)\b)
         | (?:traceback|failed|failure|invalid|unknown|unsupported|unauthorized|forbidden|timeout|timed\ out)\b
         | (?:cannot|unable\ to|no\ such|not\ (?:found|allowed|available|supported)|(?:permission|access)\ denied)\b
         | (?:(?:i|we|it)\ )?(?:could|can|did|does|do)(?:\ not|n['’]t)\b
