@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack, cast, get_args
 
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
+from langgraph_reflexion.context import MemoryPolicy, Namespace, aware, field_of
 from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, upkeep, writing
 from langgraph_reflexion.memory.access import Plan, both, every, settle
 from langgraph_reflexion.memory.arguments import (
@@ -18,6 +18,7 @@ from langgraph_reflexion.memory.arguments import (
     check_names,
     check_place,
     check_text,
+    label,
     place_in,
 )
 from langgraph_reflexion.memory.choose import Selection
@@ -60,7 +61,8 @@ class LessonBook:
     """The lessons of one namespace of a store. Any LangGraph store works, with or without an index. Each method that
     waits has an async twin whose name begins with `a`. Several books, threads and processes may share a namespace:
     nothing is lost or counted twice. If you open a new book for each run, pass the same `indexes`, which makes searches
-    faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from `context`, as in a run.
+    faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from `context`, as in a run. With
+    `MemoryPolicy(by_user=True)`, the book is that of the context's `user_id`.
     """
 
     def __init__(
@@ -75,6 +77,9 @@ class LessonBook:
         self.store = store
         self.namespace = place_in(store, namespace, context)
         self.policy = MemoryPolicy() if policy is None else check_instance(MemoryPolicy, policy, "policy")
+        user = field_of(context, "user_id") if self.policy.by_user and "{user_id}" not in namespace else None
+        if user:
+            self.namespace = (*self.namespace, label(user))
         index = (indexes or Indexes()).index(store, (*self.namespace, "lessons"))
         embeddings = getattr(store, "embeddings", self)
         vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)

@@ -19,7 +19,7 @@ from langgraph_reflexion.driver import Waits, within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, ask, metered, quiet, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas, rebuilt
-from langgraph_reflexion.nodes.tools.arguments import json_schema_check
+from langgraph_reflexion.nodes.tools.arguments import json_schema_check, wrong_schema
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.text.json_text import JsonError, read_json
 
@@ -51,6 +51,8 @@ class ResponseForm:
                 raise ValueError(
                     f"`response_format` is not a JSON schema: it has neither `type` nor `properties`, got {given!r}"
                 )
+            if wrong := wrong_schema(given):
+                raise ValueError(f"`response_format` is not a valid JSON schema: {wrong}")
             self.json_schema = given
             self._fault_in = json_schema_check(given)
         elif is_form(given):

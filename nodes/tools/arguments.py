@@ -68,6 +68,10 @@ def _check_for(tool: BaseTool, filled_in: Set[str]) -> Check:
         return lambda args: None if len(args) == 1 else f"the tool takes one argument, got {short_json(sorted(args))}"
     injected = frozenset(getattr(tool, "_injected_args_keys", ())) | filled_in
     if isinstance(tool.args_schema, dict):
+        if wrong := wrong_schema(tool.args_schema):
+            logger.warning(
+                "The calls of the tool %r are not fully checked, its schema is invalid: %s", tool.name, wrong
+            )
         return _json_check(tool.args_schema, injected)
     try:
         schema: Any = tool.get_input_schema()
@@ -197,6 +201,17 @@ def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> Check:
         return "; ".join([*faults, *filter(None, [fault])]) or None
 
     return check
+
+
+def wrong_schema(schema: Mapping[str, Any]) -> str | None:
+    """Why a JSON schema is invalid, with the place, or None."""
+    from jsonschema import SchemaError, validators  # imported late, like below
+
+    try:
+        validators.validator_for(schema, default=validators.Draft202012Validator).check_schema(schema)
+    except SchemaError as error:
+        return "; ".join(_schema_faults(error))
+    return None
 
 
 def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:

@@ -356,3 +356,9 @@ def test_an_openai_model_with_tools_answers_in_any_form(form, is_bound):
         assert result["outcome"].structured == {"city": "Oslo", "degrees": 21.5}
         assert ["response_format" in body for body in server.requests] == [is_bound, is_bound]
         assert server.refused == []
+
+
+def test_an_invalid_json_schema_is_refused_when_the_agent_is_built() -> None:
+    wrong = {"type": "object", "properties": {"city": {"type": "text"}}}
+    with pytest.raises(ValueError, match=r"`response_format` is not a valid JSON schema.*city.type.*'text'"):
+        create_reflexion_agent(ScriptedModel([]), response_format=wrong)

@@ -332,3 +332,11 @@ def test_a_clean_run_offers_tools_as_the_provider_expects_them() -> None:
         create_reflexion_agent(server.chat(), [search, plan, Weather()], limits=Limits(max_steps=3)).invoke(HELLO)
         assert not server.refused
     assert [tool["function"]["name"] for tool in server.requests[0]["tools"]] == ["search", "plan", "weather"]
+
+
+def test_a_tool_with_an_invalid_schema_runs_and_a_warning_names_it(caplog: pytest.LogCaptureFixture) -> None:
+    wrong = {"type": "object", "properties": {"city": {"type": "text"}}}
+    remote = StructuredTool(name="rain", description="Rain.", args_schema=wrong, func=lambda **args: f"rain in {args}")
+    [result] = results([remote], call("rain", city="Oslo"))
+    assert result.text == "rain in {'city': 'Oslo'}"
+    assert "tool 'rain' are not fully checked" in caplog.text

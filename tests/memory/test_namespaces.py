@@ -86,6 +86,13 @@ def test_a_book_for_people_is_opened_by_the_same_fields_as_that_of_a_run(who: st
     assert again.namespace == book.namespace
 
 
+def test_a_book_by_user_is_that_of_the_contexts_user() -> None:
+    store, policy, ada = InMemoryStore(), MemoryPolicy(by_user=True), Context(user_id="ada")
+    assert LessonBook(store, ("team",), policy, context=ada).namespace == ("team", "ada")
+    assert LessonBook(store, ("team", "{user_id}"), policy, context=ada).namespace == ("team", "ada")
+    assert LessonBook(store, ("team",), policy).namespace == ("team",)
+
+
 def test_a_book_with_an_invalid_namespace_is_refused() -> None:
     with pytest.raises(ValueError, match="`context` does not fill"):
         LessonBook(InMemoryStore(), namespace=("team", "{user_id}"))
