@@ -128,7 +128,7 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
         for name, new in change.after.items():
             old = right.get(name)
             if name in _UNITED and change.action == "merged" and isinstance(old, list):
-                right[name] = list(dict.fromkeys([*old, *new]))[:MOST]
+                right[name] = list(dict.fromkeys(mark for mark in [*old, *new] if isinstance(mark, str)))[:MOST]
             else:
                 right[name] = new
     statuses = evidence.statuses()

@@ -30,6 +30,7 @@ from langgraph_reflexion.memory.shelf import (
     REFUTED,
     Read,
     Shelf,
+    earlier_tasks,
     episode_in,
     is_undone,
     read_some,
@@ -218,7 +219,9 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
                 continue
             when = in_common([episode.task[:LONG], other.task[:LONG]])
             asked = tasks_of(entry.item.value)
-            more = dict.fromkeys([*asked, *filter(None, map(task_words, (episode.task, other.task)))])
+            now = task_words(episode.task, (yield from earlier_tasks(shelf, episode.task)))
+            then = task_words(other.task, (yield from earlier_tasks(shelf, other.task)))
+            more = dict.fromkeys([*asked, *filter(None, (now, then))])
             after: dict[str, Any] = {ASKED: [*more][:MOST]} if len(asked) < min(len(more), MOST) else {}
             if len(set(tokens(when))) > 1 and not is_offered:
                 after["when"] = when

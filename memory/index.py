@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import ASKED, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
-from langgraph_reflexion.text.task import FURTHER, TOPICS, sentences
+from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
 from langgraph_reflexion.text.tokens import characters, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
@@ -37,6 +37,11 @@ KEPT_LESSONS = 50_000
 ASSUMED = 100
 """Lessons assumed in addition, so that a word does not count as common just because there are few lessons.
 Set on the tuning halves of `benchmarks/recall.py`, where 50 to 200 are level."""
+
+ASSUMED_TAUGHT = 5
+"""The same for the words of the tasks that taught lessons, where a template must soon count as common. If tasks of
+`benchmarks/recall.py --long` teach its 54 lessons, 0 to 20 show no more lessons to tasks that nothing fits than there
+are without these words. At 100 a third of those tasks is shown one."""
 
 SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1 it takes more from common words. Set on the same."""
@@ -192,7 +197,7 @@ class Index:
 
         With `asked`, the lessons count that were taught by a task with this word.
         """
-        known = len(self.entries) + ASSUMED
+        known = len(self.entries) + (ASSUMED_TAUGHT if asked else ASSUMED)
         holding = max(len((self._asking if asked else self._holding).get(word, ())), 1)
         rarity = math.log(1 + (known - holding + 0.5) / (holding + 0.5)) / math.log(1 + (known - 0.5) / 1.5)
         return float(rarity**SHARPER)
@@ -273,9 +278,14 @@ def words_of(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) 
     return frozenset(tokens(text, of_piece)) | characters(text)
 
 
-def task_words(task: str) -> str:
-    """The words of a task's request, without its names, numbers and other details."""
-    request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK])) if share >= FURTHER)
+def task_words(task: str, earlier: Sequence[str] = ()) -> str:
+    """The words of a task's request, without its names, numbers and other details as far as they are recognized.
+
+    Without `earlier` tasks, the request of a long task cannot be told from a template around it, so it has no words.
+    """
+    if len(task) >= LONG_TASK and len(earlier) < EARLIER:
+        return ""
+    request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK]), earlier) if share == 1)
     details = words_of(" ".join([*literals_of(request), *names_of(request)]))
     words = dict.fromkeys([*tokens(request), *sorted(characters(request))])
     return " ".join([word for word in words if word not in details and not word.isdecimal()][:MOST_WORDS])

@@ -18,7 +18,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from langgraph.store.base import Item, SearchOp
+from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.access import Plan, at_once
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
@@ -29,6 +29,7 @@ from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import fingerprints, lesson_in
 from langgraph_reflexion.memory.shelf import (
     Shelf,
+    earlier_tasks,
     evidence_about,
     fit_for_a_label,
     nearest,
@@ -38,7 +39,7 @@ from langgraph_reflexion.memory.shelf import (
 )
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.schemas import Failure, Lesson
-from langgraph_reflexion.text.task import FURTHER, GENERAL, LONG_TASK, NAMES, sentences, specific_words
+from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, sentences, specific_words
 from langgraph_reflexion.text.tokens import tokens
 
 logger = logging.getLogger(__name__)
@@ -66,9 +67,6 @@ CHARACTER = 0.35
 
 SMALL = 0.25
 """Weight of a short number or a single letter."""
-
-PAST_TASKS = 20
-"""Earlier tasks that a long one is held against."""
 
 NEAR = 0.55
 """Share of the way from the similarity of unlike texts to 1 that is enough by itself. Set on the same halves with
@@ -266,10 +264,7 @@ def met(index: Index, when: Iterable[str], words: Collection[str], *, asked: boo
 
 def _asked(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
     """The words of a task with how much each says, those of its request most, and the request itself."""
-    earlier: list[str] = []
-    if len(task) >= LONG_TASK:
-        [episodes] = yield [SearchOp(shelf.episodes, None, PAST_TASKS)]
-        earlier = [past for past in (str(item.value.get("task")) for item in episodes) if past != task]
+    earlier = yield from earlier_tasks(shelf, task)
     weights: dict[str, float] = {}
     parts = sentences(task, earlier)
     for sentence, share in parts:
@@ -316,7 +311,7 @@ def _for_task(
     index = shelf.index
     near = yield from _similarities(shelf, request)
     scores = match(index, weights, usable, near=near)
-    taught = _taught(index, weights, usable)
+    taught = _taught(index, words_of(request), usable)
     scores |= {key: max(scores.get(key, 0.0), 1.0) for key in taught}
     fit: dict[str, Fit] = {}
     for key, score in scores.items():
@@ -332,11 +327,10 @@ def _for_task(
     return fit
 
 
-def _taught(index: Index, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:
-    """The lessons that a task like this one taught: most of the words of that task are in this one, too."""
-    words = weights.keys()
+def _taught(index: Index, words: frozenset[str], usable: Callable[[Item], bool]) -> list[str]:
+    """The lessons that a task like this one taught: most of the words of that task are in this request, too."""
     with index.lock:
-        rarities = {word: weight * index.rarity(word, asked=True) for word, weight in weights.items()}
+        rarities = {word: _weight(word) * index.rarity(word, asked=True) for word in words}
         shared = index.matching(rarities, asked=True)
         ordered = sorted(sorted(shared), key=shared.__getitem__, reverse=True)
         entries = islice((entry for key in ordered if usable((entry := index.entries[key]).item)), CANDIDATES)

@@ -32,7 +32,7 @@ from langgraph_reflexion.memory.evidence import Evidence, folded
 from langgraph_reflexion.memory.index import Changed, Index
 from langgraph_reflexion.memory.records import evidence_in, lesson_in, whole_in, with_rows
 from langgraph_reflexion.schemas import Episode, Lesson
-from langgraph_reflexion.text.task import GENERAL, topic_of
+from langgraph_reflexion.text.task import GENERAL, LONG_TASK, topic_of
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,9 @@ NEAREST = 50
 
 FEW = 50
 """Lessons of a namespace up to which it is read as a whole each time, which costs no more than the notes of changes."""
+
+PAST_TASKS = 20
+"""Earlier tasks that a long one is held against."""
 
 LATEST = 32
 """Notes of changes that a recall looks at. A database may show two writes in another order than they were made in, but
@@ -300,6 +303,14 @@ def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
 def is_undone(item: Item) -> bool:
     """Whether the counts of this episode's run were undone, and nothing was counted since."""
     return _mark(item, UNDONE) > max(_mark(item, REFUTED), _mark(item, COUNTED))
+
+
+def earlier_tasks(shelf: Shelf, task: str) -> Plan[list[str]]:
+    """Tasks of earlier runs, if this one is so long that it may share a template with them."""
+    if len(task) < LONG_TASK:
+        return []
+    [items] = yield [SearchOp(shelf.episodes, None, PAST_TASKS)]
+    return [past for past in (str(item.value.get("task")) for item in items) if past != task]
 
 
 def time_in(mark: Any) -> datetime | None:

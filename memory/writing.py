@@ -43,6 +43,7 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.shelf import (
     Read,
     Shelf,
+    earlier_tasks,
     evidence_about,
     nearest,
     read_listed,
@@ -118,7 +119,8 @@ def add(
     if not doubt and policy.guard is not None and new.id not in (yield from stocked(shelf)):
         doubt = yield from guard_objection(policy.guard, new)
     status: LessonStatus = "quarantined" if doubt else "candidate"
-    return (yield from _keep(shelf, new.model_copy(update={"status": status}), doubt or "", task_words(task or "")))
+    asked = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
+    return (yield from _keep(shelf, new.model_copy(update={"status": status}), doubt or "", asked))
 
 
 def _keep(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Written]:
@@ -257,7 +259,8 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
                 {name: lesson.model_dump(mode="json")[name] for name in update} for lesson in (kept, better)
             )
             change = replace(change, before=before, after={**after, **more})
-            united = {name: [*item.value.get(name, ()), *more.get(name, ())] for name in (ALSO, ASKED)}
+            failures = [mark for mark in fingerprints(item.value) if mark != failure_of(better)]
+            united = {ALSO: failures + more.get(ALSO, []), ASKED: tasks_of(item.value) + more.get(ASKED, [])}
             value = record(better) | {name: values for name, values in united.items() if values}
             ops.append(put(shelf.lessons, old.id, value, FIELDS))
         if ops:

@@ -505,3 +505,28 @@ def test_a_lesson_is_found_by_a_chinese_task_that_taught_it(book: LessonBook) ->
     book.add(a_rule(CHINESE[0], when="安排会议"), task="请帮我们约设计部的人下周找个时间碰头")
     assert texts(book.recall("请帮我们约法务部的人下周找个时间碰头")) == [CHINESE[0]]
     assert not book.recall("写一首关于企鹅的诗。")
+
+
+@pytest.mark.req("D13")
+def test_a_template_or_a_document_around_the_task_that_taught_a_lesson_finds_nothing(book: LessonBook) -> None:
+    rules = "Work carefully. Read the guidelines of our garden centre, then reply in five short friendly lines."
+    template = (
+        f"{rules} Never promise a delivery date, and sign with the name of the branch where you work.\n\nQuestion: "
+    )
+    for i, task in enumerate((LEAVES, SNAILS, "Which shears cut thick branches of a hedge?", "Is this soil sour?")):
+        book.credit(Episode(id=f"run-{i}", task=template + task))
+        taught(book, template + task, f"run-{i}")
+        assert not book.recall(f"{template}Which bus goes to the harbour?"), task
+    assert texts(book.recall(f"{template}Is the soil of our bed sour?")) == [SOIL]
+    report = "The gardener said that the soil was sour. " * 8 + "The bus to the harbour was late. " * 8
+    assert not book.recall(f"{report}\nQuestion: When does the ferry leave?")
+
+
+@pytest.mark.req("D17")
+@pytest.mark.parametrize("damage", [None, "leaf yellow", [1, None, ["leaf"]]])
+def test_damaged_words_of_tasks_cost_no_lesson(book: LessonBook, damage: Any) -> None:
+    lesson = taught(book, LEAVES, "run-1")
+    [item] = book.store.search((*book.namespace, "lessons"))
+    book.store.put(item.namespace, item.key, {**item.value, "asked": damage})
+    assert taught(book, SNAILS, "run-2").id == lesson.id
+    assert texts(book.recall(SNAILS)) == [SOIL]

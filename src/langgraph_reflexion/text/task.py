@@ -63,14 +63,14 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
 
 
 def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> list[tuple[str, bool]]:
-    """The sentences without those that most earlier tasks have in most of their words."""
+    """The sentences with a label, and those others that most earlier tasks do not have in most of their words."""
     if len(earlier) < EARLIER:
         return list(found)
     held = Counter(word for task in earlier for word in set(tokens(task)))
     unfamiliar = []
     for sentence, is_request in found:
         words = set(tokens(sentence))
-        if 2 * sum(2 * held[word] > len(earlier) for word in words) <= len(words):
+        if is_request or 2 * sum(2 * held[word] > len(earlier) for word in words) <= len(words):
             unfamiliar.append((sentence, is_request))
     return unfamiliar
 
