@@ -17,6 +17,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
+from langgraph_reflexion.memory.index import tasks_of
 from langgraph_reflexion.memory.records import ALSO, ASKED, FIELDS, change_record, hash_of, whole_record, with_rows
 from langgraph_reflexion.memory.shelf import (
     MARKS,
@@ -40,8 +41,8 @@ LOOKS = 8
 MOST = 16
 """Tags, and further fingerprints, that one lesson can have."""
 
-_UNITED = ("tags", ALSO, ASKED)
-"""Fields to which each writer only adds."""
+_UNITED = (ALSO, ASKED)
+"""Fields to which each writer only adds. A change's `after` holds what it added."""
 
 
 def moving(
@@ -56,13 +57,18 @@ def moving(
     words: tuple[str, ...] = (),
     after: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Op]:
-    """The operations that change a lesson's status and record the change. `after` holds other changed fields."""
+    """The operations that change a lesson's status and record the change.
+
+    `after` holds other changed fields, or what is added to them.
+    """
     item, lesson, evidence = found
     before: dict[str, Any] = {"status": lesson.status} if status else {}
-    before |= {name: item.value.get(name) for name in after}
+    before |= {name: item.value.get(name) for name in after if name not in _UNITED}
     change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, dict(after), words)
     ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(evidence, change))]
     fields = {**after, **({"status": status} if status is not None else {})}
+    if ASKED in after:
+        fields[ASKED] = [*tasks_of(item.value), *after[ASKED]]
     if any(item.value.get(name) != value for name, value in fields.items()):
         ops.append(PutOp(shelf.lessons, item.key, {**item.value, **fields}, FIELDS))
     return ops
@@ -127,7 +133,7 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
     for change in evidence.standing:
         for name, new in change.after.items():
             old = right.get(name)
-            if name in _UNITED and change.action == "merged" and isinstance(old, list):
+            if isinstance(old, list) and (name in _UNITED or (name == "tags" and change.action == "merged")):
                 right[name] = list(dict.fromkeys(mark for mark in [*old, *new] if isinstance(mark, str)))[:MOST]
             else:
                 right[name] = new

@@ -221,8 +221,8 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             asked = tasks_of(entry.item.value)
             now = task_words(episode.task, (yield from earlier_tasks(shelf, episode.task)))
             then = task_words(other.task, (yield from earlier_tasks(shelf, other.task)))
-            more = dict.fromkeys([*asked, *filter(None, (now, then))])
-            after: dict[str, Any] = {ASKED: [*more][:MOST]} if len(asked) < min(len(more), MOST) else {}
+            new = [task for task in dict.fromkeys((now, then)) if task and task not in asked]
+            after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and len(asked) < MOST else {}
             if len(set(tokens(when))) > 1 and not is_offered:
                 after["when"] = when
             if after:

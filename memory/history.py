@@ -425,7 +425,6 @@ def _as_before(value: dict[str, Any], meant: Sequence[Change]) -> dict[str, Any]
     for change in reversed(meant):
         value = {**value, **{name: old for name, old in change.before.items() if name != "status"}}
         for name in (ALSO, ASKED):
-            gone = {*change.after.get(name, ())} - {*(change.before.get(name) or ())}
-            if left := [mark for mark in value.pop(name, None) or () if mark not in gone]:
+            if left := [mark for mark in value.pop(name, None) or () if mark not in change.after.get(name, ())]:
                 value[name] = left
     return value

@@ -421,7 +421,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     yield from write(shelf, _opposition(shelf, ours, [known[key] for key in against if key in known]))
     if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
         stays, goes = sorted((ours, known[twin.key]), key=lambda found: _age(shelf, found))
-        united = yield from merge(shelf, stays.item, goes.lesson, "")
+        united = yield from merge(shelf, stays.item, goes.lesson, "", "".join(tasks_of(goes.item.value)[:1]))
         yield from _supersede(shelf, goes, f"{stays.lesson.id} says the same")
         both = yield from read_some(shelf, [stays.lesson.id, goes.lesson.id])
         left, gone = both.get(stays.lesson.id), both.get(goes.lesson.id)

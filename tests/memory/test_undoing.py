@@ -181,6 +181,24 @@ def test_a_run_that_agreed_with_others_leaves_them_what_they_said(book: LessonBo
     assert book.recall("Read the bill.", failure=failure) == [], "it is no more known for the other failure"
 
 
+@pytest.mark.req("D15")
+def test_the_task_of_an_undone_run_no_longer_finds_the_lesson(book: LessonBook) -> None:
+    cause = Failure(signal="tool_error", tool="book", evidence="busy", fingerprint="f", step=1)
+    taught = rule(PAGE, "r1", trigger=Trigger(signal="tool_error", tool="book", fingerprint="f"))
+    written = book.add(taught, task="Reserve the zebra hall downtown.").lesson
+    assert written is not None
+    book.add(taught.model_copy(update={"sources": ["r2"]}), task="Plan a giraffe parade tomorrow.")
+    for run, task in (("r3", "Order penguin cages quickly."), ("r4", "Rent elephant trucks monthly.")):
+        episode = won(run, written.id).model_copy(update={"task": task, "failures": [cause]})
+        book.credit(episode.model_copy(update={"recalled_at": {written.id: 1}}))
+    tasks = ["Reserve the zebra hall downtown.", "Plan a giraffe parade tomorrow.", "Rent elephant trucks monthly."]
+    assert [len(book.recall(task, ["book"])) for task in tasks] == [1, 1, 1]
+    book.undo("r2")
+    assert [len(book.recall(task, ["book"])) for task in tasks] == [1, 0, 1]
+    book.undo("r4")
+    assert [len(book.recall(task, ["book"])) for task in tasks] == [1, 0, 0]
+
+
 @pytest.mark.req("D18")
 def test_a_lesson_removed_to_make_room_comes_back_when_it_is_learned_again(store: BaseStore, book_on: Any) -> None:
     book = book_on(store, max_kept=1)

@@ -263,6 +263,16 @@ def test_opposed_lessons_are_linked_on_both_sides(book: LessonBook) -> None:
         assert against.id in next(one.why for one in book.history(lesson.id) if one.action == "opposed")
 
 
+@pytest.mark.req("I8")
+def test_two_who_add_the_same_at_once_keep_the_tasks_of_both(book_on: Any, interrupted: Any) -> None:
+    book, other = book_on(interrupted), book_on(interrupted)
+    first = a_rule("Check the calendar of the hall before you book it.")
+    interrupted.first = lambda: other.add(first, task="Plan a giraffe parade tomorrow.")
+    book.add(a_rule("Check the calendar of the hall before booking it."), task="Reserve the zebra room downtown.")
+    for task in ("Plan a giraffe parade tomorrow.", "Reserve the zebra room downtown."):
+        assert len(book.recall(task)) == 1
+
+
 @pytest.mark.req("D18", "I8")
 def test_two_who_add_at_once_keep_no_more_than_the_cap(book_on: Any, interrupted: Any) -> None:
     book, other = book_on(interrupted, max_kept=2), book_on(interrupted, max_kept=2)
