@@ -205,7 +205,7 @@ class Index:
     def matching(self, weights: Mapping[str, float], *, asked: bool = False) -> dict[str, float]:
         """The lessons that share words with a query, each with the sum of the weights of the shared words.
 
-        With `asked`, the words of the tasks that taught a lesson count.
+        With `asked`, the words of the tasks that taught a lesson count. A word of too many of those says nothing.
         """
         with self.lock:
             holding = self._asking if asked else self._holding
@@ -213,7 +213,7 @@ class Index:
             found: dict[str, float] = {}
             looked_up = 0
             for often, word in sorted(held):
-                if looked_up and looked_up + often > LOOKED_UP:
+                if (looked_up or asked) and looked_up + often > LOOKED_UP:
                     break
                 looked_up += often
                 weight, before = weights[word], found.get
