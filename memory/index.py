@@ -46,6 +46,9 @@ are without these words. At 100 a third of those tasks is shown one."""
 SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1 it takes more from common words. Set on the same."""
 
+LONGEST_WORD = 40
+"""Letters of a word of a task that is kept: a longer one is an id or encoded data."""
+
 MOST_WORDS = 60
 """Words of a task that are kept with a lesson it taught: all of them, unless it is a document."""
 
@@ -288,7 +291,8 @@ def task_words(task: str, earlier: Sequence[str] = ()) -> str:
     request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK]), earlier) if share == 1)
     details = words_of(" ".join([*literals_of(request), *names_of(request)]))
     words = dict.fromkeys([*tokens(request), *sorted(characters(request))])
-    return " ".join([word for word in words if word not in details and not word.isdecimal()][:MOST_WORDS])
+    kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= LONGEST_WORD]
+    return " ".join(kept[:MOST_WORDS])
 
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:

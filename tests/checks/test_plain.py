@@ -282,6 +282,7 @@ async def test_a_topic_may_come_from_an_async_function_and_a_sync_method_says_wh
             "maths",
             [
                 "What is seventeen plus four?",
+                "What is seven times eight?",
                 "Solve x²+5x+6=0",
                 "解方程 x^2+5x+6=0",
                 "What is 15% of 240?",
@@ -306,6 +307,7 @@ async def test_a_topic_may_come_from_an_async_function_and_a_sync_method_says_wh
             "search",
             [
                 "Who invented the telephone, and when?",
+                "Look up the busy times of a day.",
                 "What is the capital of France?",
                 "谁发明了电话？",
                 "What is the tallest mountain in Africa?",

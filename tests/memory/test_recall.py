@@ -461,7 +461,8 @@ def test_the_request_of_a_long_task_finds_lessons_and_its_material_does_not(book
 
 # ---------------------------------------------------------------- the tasks that taught a lesson
 
-LEAVES = "The leaves of my pear plant from Okafor, order 48213, turn yellow, what now?"
+KEY = "qwertyasdf" * 5
+LEAVES = f"The leaves of my pear plant from Okafor, order 48213 {KEY}, turn yellow, what now?"
 SNAILS = "There are snails all over the lettuce in our beds."
 SOIL = "Name the hardiness zone, and answer for clay and for sand."
 
@@ -497,7 +498,9 @@ def test_a_detail_of_the_task_that_taught_a_lesson_finds_nothing(book: LessonBoo
     details = "Okafor wants to know where order 48213 is.", "What do we tell Okafor?", "My name is Ada, what now?"
     for task in (*details, "Paint the yellow leaves.", *STRANGE):
         assert not book.recall(task), task
-    assert not any("48213" in str(item.value) for item in book.store.search(book.namespace, limit=1000))
+    kept = str([item.value for item in book.store.search(book.namespace, limit=1000)])
+    assert "yellow" in kept
+    assert not any(detail in kept for detail in ("48213", "okafor", KEY))
 
 
 @pytest.mark.req("D4")

@@ -91,9 +91,10 @@ _ENGLISH = MappingProxyType(
             recursive|data\ structure""",
         "maths": r"""solve|equations?|calculate|computes?|integral|derivative|sum\ of|product\ of|probability|
             percent(?:age)?|proof|prove|theorem|geometry|algebra|matrix|triangle|square\ root|
-            factorial|prime(?:\ numbers?)?|fractions?|how\ much\ is|plus|minus|times|divided\ by|
-            multiplied\ by|arithmetic|polynomial|quadratic|logarithm|simplify|expand|roots?\ of|
-            math(?:s|ematics)?|how\ many\ (?:ways|different)|(?:area|volume|perimeter|circumference)\ of|
+            factorial|prime(?:\ numbers?)?|fractions?|how\ much\ is|plus|minus|times\ \d+|
+            what\ is\ \S+\ times|divided\ by|multiplied\ by|arithmetic|polynomial|quadratic|logarithm|simplify|
+            expand|roots?\ of|math(?:s|ematics)?|how\ many\ (?:ways|different)|
+            (?:area|volume|perimeter|circumference)\ of|
             what\ is\ (?:its|the|their)\ (?:average\ )?(?:speed|area|volume|perimeter|distance|sum|product|chance)""",
         "analysis": r"""analy[sz]e[sd]?|analy[sz]ing|analysis|compare[sd]?|comparison|evaluat\w+|assess\w*|trends?|
             insights?|data\ ?set|statistics|correlation|pros\ and\ cons|trade-?offs?|root\ cause|
