@@ -80,11 +80,12 @@ CARE = frozenset(
     for token in tokens(
         """
         accuracy accurate answer approach ask attention attentive avoid best better calm care careful cautious check
-        clear close code complete concentrate consider correct deep detail different diligent double effort ensure
-        error everything first focus follow future give goal good hard improve instruction keep learn make mind mindful
-        mistake next none null pay possibility precise problem proper quality question read reason requirement respond
-        response result review right rush same slow smart solve stay step strive summary sure take task thing think
-        thorough thought time try understand user verify vigilant well work write wrong
+        clear close code complete concentrate concise consider correct deep detail different diligent double effort
+        ensure error everything first focus follow future give goal good hard improve instruction keep learn make mind
+        mindful mistake next none null output pay plan possibility precise problem proper quality question read reason
+        reflect remember requirement respond response result review right rush same slow smart solve stay step strive
+        summary sure take task thing think thorough thought time try understand user verify vigilant well work write
+        wrong
         """
     )
 )
@@ -98,6 +99,9 @@ _CARE_CHINESE = lazy_pattern(
 _UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 """A number that is part of the advice itself, not a count or an amount."""
+
+_CHOICE = lazy_pattern(r"(?<![\w'’./])(?:(?!i\b)[b-z]|yes)(?![./]?\w)", re.IGNORECASE)
+"""A letter that stands for something (`Use B.`), or a yes: the tokenizer drops both."""
 
 
 def tidy(lesson: Lesson) -> Lesson:
@@ -152,6 +156,7 @@ def concrete(text: str) -> bool:
         any(_ADVERB.sub("", word) not in CARE for word in words)
         or len(_CARE_CHINESE.sub("", "".join(_UNSPACED.findall(text)))) >= 2
         or _FIGURE.search(text) is not None
+        or _CHOICE.search(text) is not None
     )
 
 

@@ -167,6 +167,7 @@ def test_a_plan_is_distinguished_from_a_reminder_to_take_care() -> None:
         "再试3次。",
         "我会更加努力，再试一次。",
         "没有计划",
+        "Plan better, and reflect more deeply.",
     ):
         assert not concrete(text), text
     for text in (
@@ -176,6 +177,8 @@ def test_a_plan_is_distinguished_from_a_reminder_to_take_care() -> None:
         "Проверьте единицы.",
         "Answer 11:00.",
         "Try 42.",
+        "Use B.",
+        "Answer with yes or no.",
     ):
         assert concrete(text), text
 
