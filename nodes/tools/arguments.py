@@ -210,7 +210,9 @@ def wrong_schema(schema: Mapping[str, Any]) -> str | None:
     try:
         validators.validator_for(schema, default=validators.Draft202012Validator).check_schema(schema)
     except SchemaError as error:
-        return "; ".join(_schema_faults(error))
+        return f"`{_path(error.absolute_path)}`: {error.message}"[:LONGEST_MESSAGE]
+    except Exception as error:  # noqa: BLE001 — it may hold itself, or keys that are no strings
+        return f"it cannot be read: {type(error).__name__}: {error}"[:LONGEST_MESSAGE]
     return None
 
 

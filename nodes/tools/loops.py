@@ -97,10 +97,11 @@ _WORD = re.compile(r"\w+")
 _FAILED = re.compile(
     r"""[\W_]*(?:
         [\w.]*(?:error|exception)(?:(?!")[\W_]*$|[*_`]*\s*[:!.(\[\d-]|\ (?:occurred|in|while|code|executing)\b)
-        | (?:traceback|failed|failure|invalid|unknown|unsupported|unauthorized|forbidden|timeout|timed\ out)\b
-        | (?:cannot|unable\ to|no\ such|not\ (?:found|allowed|available|supported)|(?:permission|access)\ denied)\b
+        | (?:traceback|failed|failure|invalid|illegal|unknown|unsupported|unauthorized|forbidden|time(?:d\ |-)?out)\b
+        | (?:cannot|unable\ to|no\ such|nothing\ happens|bad\ request|(?:permission|access)\ denied)\b
+        | not\ (?:found|allowed|available|permitted|possible|supported)\b
         | (?:(?:i|we|it)\ )?(?:could|can|did|does|do)(?:\ not|n['’]t)\b
-        | errors?"\s*:(?!\s*(?:null|false|""|\[\s*\]|\{\s*\}|0\b))
+        | (?:errors?|error_message)"\s*:(?!\s*(?:null|false|""|\[\s*\]|\{\s*\}|0\b))
         | (?:success|ok)"\s*:\s*false | status"\s*:\s*"(?:error|fail)
         | 错误 | 失败 | 无法 | 找不到 | 未找到 | 不存在
     )""",

