@@ -80,8 +80,15 @@ UNLIKE = (
 """Texts that no lesson is about: their similarities to lessons are the noise of a store's embedding model."""
 
 MET = 0.7
-"""Share of a lesson's `when`, or of the words of a task that taught it, from which a task is of the same sort. A check
-may say the same of tasks of many kinds."""
+"""Share of a lesson's `when` from which a task is of the same sort. A check may say the same of tasks of many kinds."""
+
+LIKE_TASK = 0.6
+"""Share of the words of a task that taught a lesson from which another task is like it. Of 0.4 to 0.7, 0.6 did best on
+half of the seeds of `benchmarks/lessons.py` and `benchmarks/natural.py`."""
+
+LIKE_BEST = 0.9
+"""Share of the likeness of the most similar such task that another one needs, because tasks from one template share
+most of their words. Set on the same seeds."""
 
 CROWD = 3
 """Lessons bound to one failure above which the failure says little by itself: a check has the same words for all."""
@@ -328,17 +335,20 @@ def _for_task(
 
 
 def _taught(index: Index, words: frozenset[str], usable: Callable[[Item], bool]) -> list[str]:
-    """The lessons that a task like this one taught: most of the words of that task are in this request, too."""
+    """The lessons taught by the tasks most like this one: most of the words of those tasks are in this request, too."""
     with index.lock:
         rarities = {word: _weight(word) * index.rarity(word, asked=True) for word in words}
         shared = index.matching(rarities, asked=True)
         ordered = sorted(sorted(shared), key=shared.__getitem__, reverse=True)
         entries = islice((entry for key in ordered if usable((entry := index.entries[key]).item)), CANDIDATES)
-        return [
-            entry.item.key
+        likeness = {
+            entry.item.key: max(
+                (met(index, task, words, asked=True) for task in entry.asked if len(task & words) >= 2), default=0.0
+            )
             for entry in entries
-            if any(len(task & words) >= 2 and met(index, task, words, asked=True) >= MET for task in entry.asked)
-        ]
+        }
+    enough = max(LIKE_TASK, LIKE_BEST * max(likeness.values(), default=0.0))
+    return [key for key, share in likeness.items() if share >= enough]
 
 
 def _for_failure(
