@@ -210,7 +210,9 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
     for entry in known:
         won = [str(run["run"]) for run in entry.evidence.shown_results() if run["result"] == "win"]
         is_offered = any(change.why == OFFERED for change in entry.evidence.changes)
-        if episode.id not in won or not _fixed_failure(episode, entry.lesson):
+        asked = tasks_of(entry.item.value)
+        is_full = len(asked) >= MOST
+        if episode.id not in won or not _fixed_failure(episode, entry.lesson) or (is_offered and is_full):
             continue
         earlier = [id for id in reversed(won) if id != episode.id][:MENDED]
         for item in (yield from read_items(shelf.episodes, earlier)):
@@ -218,11 +220,10 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             if other is None or not _fixed_failure(other, entry.lesson):
                 continue
             when = in_common([episode.task[:LONG], other.task[:LONG]])
-            asked = tasks_of(entry.item.value)
             now = task_words(episode.task, (yield from earlier_tasks(shelf, episode.task)))
             then = task_words(other.task, (yield from earlier_tasks(shelf, other.task)))
             new = [task for task in dict.fromkeys((now, then)) if task and task not in asked]
-            after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and len(asked) < MOST else {}
+            after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and not is_full else {}
             if len(set(tokens(when))) > 1 and not is_offered:
                 after["when"] = when
             if after:

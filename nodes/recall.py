@@ -28,7 +28,7 @@ from langgraph_reflexion.memory import (
     withheld,
 )
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.host import conf, emit, runtime_of, user_of
+from langgraph_reflexion.nodes.host import conf, emit, runtime_of, steps_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -36,6 +36,9 @@ from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import Recalled, State, Update, task_in
 
 logger = logging.getLogger(__name__)
+
+STEPS_SINCE_REFLECT = 2
+"""Steps of the graph from `reflect` to `recall`."""
 
 LAST_WRITE = 3.0
 """Seconds that a write may take after the deadline, so that a late run is recorded."""
@@ -87,29 +90,41 @@ class AgentMemory:
 def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """The lessons recalled so far, and those that fit now: by task at the start, by failure after a failure."""
     book = memory.book(state, config)
-    nothing: Update = {"progress": {"node": "recall", "lessons": []}}
+    update: Update = {"progress": {"node": "recall", "lessons": []}, **({"known": []} if state["known"] else {})}
     if book is None:
-        return nothing
-    known, found, step = state["recalled"], list[Recalled](), state["tally"]["steps"]
+        return update
+    earlier, found, step = state["recalled"], _found_by_reflect(state, config), state["tally"]["steps"]
     failure = state.get("failure")
     moments: list[tuple[Failure | None, int]] = [(None, 0)] if step == 0 else []
-    if failure is not None:
+    if failure is not None and not found:
         moments.append((failure, max(1, step)))
     for cause, at in moments:
-        seen = [recalled.lesson.id for recalled in (*known, *found)]
+        seen = [recalled.lesson.id for recalled in (*earlier, *found)]
         lessons = yield from find_lessons(book, tools, budget, state, cause, seen)
         found += choose_shown(memory, state, lessons, at)
     if not found:
-        return nothing
+        return update
     why = next((recalled.why for recalled in found if recalled.why), "")
     shown = [recalled.lesson for recalled in found if recalled.shown]
     if shown or why:
         fields = [{"id": lesson.id, "kind": lesson.kind, "text": lesson.text, "when": lesson.when} for lesson in shown]
         emit(config, "recalled", lessons=fields, step=found[-1].step, **({"why": why} if why else {}))
-    update: Update = {"recalled": [*known, *found]}
+    update["recalled"] = [*earlier, *found]
     if for_failure := [recalled.lesson.id for recalled in found if recalled.shown and recalled.step > 0]:
         update["patch"] = with_failure_turn(state, failure_number(state), lessons=for_failure)
     return {**update, "progress": {"node": "recall", "lessons": [lesson.id for lesson in shown]}}
+
+
+def _found_by_reflect(state: State, config: RunnableConfig) -> list[Recalled]:
+    """The lessons that `reflect` has just found for this failure, so that they need not be read again.
+
+    None if the run was resumed since, because lessons may have changed in the meantime, nor for feedback on an earlier
+    run, because the lessons for the task come first.
+    """
+    step, steps = state["tally"]["steps"], steps_of(config)
+    if step == 0 or (steps is not None and steps[0] - steps[1] < STEPS_SINCE_REFLECT):
+        return []
+    return [recalled for recalled in state["known"] if recalled.step == step]
 
 
 def find_lessons(

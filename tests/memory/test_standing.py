@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from langgraph.store.base import GetOp, Op
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, create_reflexion_agent
@@ -20,6 +22,17 @@ REFUSED = Failure(signal="check_failed", evidence="it overlaps with 10:30", fing
 BUSY = "Check a proposed slot against every busy time before you answer."
 LATE = "Propose a slot in the late afternoon."
 ROOM = "Name the room of the meeting in words."
+
+
+class Reads(InMemoryStore):
+    """Counts the reads of episodes."""
+
+    episodes = 0
+
+    def batch(self, ops: Iterable[Op]) -> list[Any]:
+        asked = list(ops)
+        self.episodes += any(isinstance(op, GetOp) and op.namespace[-1] == "episodes" for op in asked)
+        return super().batch(asked)
 
 
 @pytest.fixture
@@ -364,6 +377,22 @@ def test_tasks_in_which_a_lesson_fixed_its_failure_count_as_tasks_that_taught_it
     book.undo(drums)
     assert book.recall(drums) == []
     assert [one.id for one in book.recall(guests)] == [lesson.id]
+
+
+def test_a_lesson_that_keeps_all_the_tasks_it_may_reads_no_more_runs(book_on: Any, clock: Any) -> None:
+    store = Reads()
+    book = book_on(store)
+    lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
+    reads = []
+    for i in range(17):
+        clock.pass_by(minutes=1)
+        mended = {"success": True, "status": "success", "recalled_at": {lesson.id: 2}}
+        store.episodes = 0
+        book.credit(
+            Episode(id=f"{i}", task=f"Rent the hall{chr(97 + i)}.", shown=[lesson.id], failures=[REFUSED], **mended)
+        )
+        reads.append(store.episodes)
+    assert reads == [1, *[2] * 15, 1], "its own, and those that the lesson won before"
 
 
 # ---------------------------------------------------------------- where there is little room
