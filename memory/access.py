@@ -1,8 +1,8 @@
 """Access to a store: code that reads and writes it is written once and runs sync or async.
 
 Such code is a `Plan`, a generator that yields what it needs and receives the result from the `yield`: a list of store
-operations that run as one batch, `News` (what changed in a namespace), or a `Wait` for anything else, such as a model's
-reply. An exception is raised at the `yield`.
+operations that run as one batch, or a `Wait` for anything else, such as a model's reply. An exception is raised at the
+`yield`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from uuid import uuid4
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
@@ -32,18 +32,7 @@ class OnStore(Protocol):
 S = TypeVar("S", bound=OnStore)
 
 
-class News(NamedTuple):
-    """A request for what changed in a namespace since a write.
-
-    The result is a list with one value: the store's `changes`, `None` if the store has no such method, or `False` if it
-    cannot tell, because items may expire.
-    """
-
-    namespace: Namespace
-    since: int
-
-
-Request = list[Op] | News | Wait
+Request = list[Op] | Wait
 """What a plan may yield."""
 
 Plan = Generator[Request, Any, T]
@@ -131,13 +120,6 @@ def at_once(*plans: Plan[Any]) -> Plan[list[Any]]:
     return results
 
 
-def settle(store: BaseStore) -> Plan[None]:
-    """Ask a store that keeps a log to overwrite removed data in it."""
-    if hasattr(store, "settle"):
-        door: Any = store
-        yield Wait(door.settle, door.asettle)
-
-
 def every(namespace: Namespace) -> Plan[list[Item]]:
     """All items of exactly this namespace. A store's search also gives what lies in the ones below it."""
     found = yield from below(namespace)
@@ -203,9 +185,6 @@ def storable(value: T) -> T:
 def _answer(store: BaseStore, request: Request) -> Any:
     if isinstance(request, Wait):
         return request.sync()
-    if isinstance(request, News):
-        changes = getattr(store, "changes", None)
-        return [(changes(*request) or False) if changes else None]
     if not request:
         return []
     ops, tries = with_notes(store, request), 0
@@ -221,9 +200,6 @@ def _answer(store: BaseStore, request: Request) -> Any:
 async def _aanswer(store: BaseStore, request: Request) -> Any:
     if isinstance(request, Wait):
         return await request.later()
-    if isinstance(request, News):
-        changes = getattr(store, "achanges", None)
-        return [(await changes(*request) or False) if changes else None]
     if not request:
         await asyncio.sleep(0)
         return []

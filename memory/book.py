@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware, field_of
 from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, upkeep, writing
-from langgraph_reflexion.memory.access import Plan, both, every, settle
+from langgraph_reflexion.memory.access import Plan, both, every
 from langgraph_reflexion.memory.arguments import (
     check_count,
     check_id,
@@ -81,9 +81,7 @@ class LessonBook:
         if user:
             self.namespace = (*self.namespace, label(user))
         index = (indexes or Indexes()).index(store, (*self.namespace, "lessons"))
-        embeddings = getattr(store, "embeddings", self)
-        vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
-        self._shelf = Shelf(self.namespace, self.policy, aware(clock), index, vectors)
+        self._shelf = Shelf(store, self.namespace, self.policy, aware(clock), index)
 
     # ------------------------------------------------------------ what runs do
 
@@ -248,15 +246,12 @@ class LessonBook:
     def _forget(self, id: str) -> Plan[None]:
         """Delete a lesson's text, vectors, evidence and history permanently."""
         yield from changes.forget(self._shelf, check_id(id))
-        yield from settle(self.store)
 
     forget, aforget = both(_forget)
 
     def _forget_named(self, name: str) -> Plan[int]:
         """Delete all entries with a name permanently, including former values, and return their number."""
-        count = yield from changes.forget_named(self._shelf, check_text(name, "name"))
-        yield from settle(self.store)
-        return count
+        return (yield from changes.forget_named(self._shelf, check_text(name, "name")))
 
     forget_named, aforget_named = both(_forget_named)
 

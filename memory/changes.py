@@ -14,6 +14,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp
 
+from langgraph_reflexion.driver import either
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
@@ -79,23 +80,17 @@ def write(shelf: Shelf, ops: list[Op], known: Mapping[str, Evidence] = MappingPr
 
     The records of the lessons whose evidence is `known` are written in the same batch.
     """
-    yield from retry_without_vectors([*ops, *new_records(shelf, ops, known)])
-    return (yield from settled(shelf, _appended(shelf, ops)))
-
-
-def new_records(shelf: Shelf, ops: Iterable[Op], known: Mapping[str, Evidence]) -> list[Op]:
-    """The writes of records that add these writes to the known evidence."""
-    rows = {id: rows for id, rows in _appended(shelf, ops).items() if id in known and fit_for_a_label(id)}
-    return [put(shelf.evidence, id, whole_record(with_rows(known[id], rows[id]))) for id in rows]
-
-
-def _appended(shelf: Shelf, ops: Iterable[Op]) -> dict[str, list[dict[str, Any]]]:
-    """What these writes append, by the lesson or topic that it is about."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for op in ops:
         if isinstance(op, PutOp) and op.namespace[:-1] == shelf.evidence:
             rows.setdefault(op.namespace[-1], []).extend([dict(op.value)] if op.value else [])
-    return rows
+    records = [
+        put(shelf.evidence, id, whole_record(with_rows(known[id], rows[id])))
+        for id in rows
+        if id in known and fit_for_a_label(id)
+    ]
+    yield from retry_without_vectors([*ops, *records])
+    return (yield from settled(shelf, rows))
 
 
 def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
@@ -266,6 +261,8 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     ]
     if made:
         yield from forget_all(shelf, made)
+    if hasattr(shelf.store, "settle"):  # the file and its log are overwritten, too
+        yield either(shelf.store.settle, shelf.store.asettle)
 
 
 def without_words(shelf: Shelf, episodes: Iterable[Item], words: Collection[str]) -> list[Op]:

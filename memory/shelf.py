@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from langgraph.store.base import GetOp, Item, Op, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
+from langgraph_reflexion.driver import either
 from langgraph_reflexion.memory.access import (
     FORGOTTEN,
     NO_LESSONS,
@@ -20,7 +20,6 @@ from langgraph_reflexion.memory.access import (
     PAUSE,
     PAUSE_AFTER,
     TOPIC,
-    News,
     Plan,
     at_once,
     below,
@@ -88,36 +87,22 @@ class Read(NamedTuple):
         return Read(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
 
 
-@dataclass(frozen=True)
 class Shelf:
-    """What plans need to read and write a book: its namespace, policy, clock and index, and whether the store may have
-    vectors."""
+    """What plans need to read and write a book: its store, namespace, policy, clock and index."""
 
-    namespace: Namespace
-    policy: MemoryPolicy
-    clock: Callable[[], datetime]
-    index: Index
-    vectors: bool = True
-
-    @property
-    def lessons(self) -> Namespace:
-        return (*self.namespace, "lessons")
-
-    @property
-    def episodes(self) -> Namespace:
-        return (*self.namespace, "episodes")
-
-    @property
-    def evidence(self) -> Namespace:
-        return (*self.namespace, "evidence")
-
-    @property
-    def notes(self) -> Namespace:
-        return (*self.evidence, NOTES)
-
-    @property
-    def forgotten(self) -> Namespace:
-        return (*self.evidence, FORGOTTEN)
+    def __init__(
+        self, store: BaseStore, namespace: Namespace, policy: MemoryPolicy, clock: Callable[[], datetime], index: Index
+    ) -> None:
+        self.store: Any = store  # `FaissStore` has more methods than LangGraph's interface
+        self.namespace, self.policy, self.clock, self.index = namespace, policy, clock, index
+        self.lessons: Namespace = (*namespace, "lessons")
+        self.episodes: Namespace = (*namespace, "episodes")
+        self.evidence: Namespace = (*namespace, "evidence")
+        self.notes: Namespace = (*self.evidence, NOTES)
+        self.forgotten: Namespace = (*self.evidence, FORGOTTEN)
+        embeddings = getattr(store, "embeddings", self)  # a store that does not say may have some
+        self.vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
+        """Whether the store may find lessons by meaning."""
 
     def evidence_of(self, lesson: str) -> Namespace:
         return (*self.evidence, lesson)
@@ -128,11 +113,10 @@ def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
     index = shelf.index
     while True:
         turn = index.turn
-        [news] = yield News(shelf.lessons, index.seq)
-        if news is None:
+        if not hasattr(shelf.store, "changes"):
             changed = yield from _changed(shelf, index)
-        elif news is False:
-            changed = Changed((yield from every(shelf.lessons)), whole=True)
+        elif (news := (yield either(shelf.store.changes, shelf.store.achanges, shelf.lessons, index.seq))) is None:
+            changed = Changed((yield from every(shelf.lessons)), whole=True)  # items may expire
         else:
             gone = () if news.keys is None else index.items.keys() - news.keys
             changed = Changed(news.items, gone, news.since < 0, news.seq)

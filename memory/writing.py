@@ -14,7 +14,6 @@ from langgraph_reflexion.memory.access import Plan, put, storable
 from langgraph_reflexion.memory.changes import (
     MOST,
     moving,
-    new_records,
     replaced_by,
     retry_without_vectors,
     settled,
@@ -277,11 +276,11 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         why = "it was learned again"
         ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
         ops += yield from replaced_by(shelf, old, run)
-    yield from retry_without_vectors([*ops, *new_records(shelf, ops, {old.id: evidence})])
-    if (now_known := (yield from settled(shelf, [old.id])).get(old.id)) is None:
+    settling = write(shelf, ops, {old.id: evidence}) if ops else settled(shelf, [old.id])
+    if (present := (yield from settling).get(old.id)) is None:
         return None
-    merged = now_known.lesson
-    if is_due(now_known.evidence, now):
+    merged = present.lesson
+    if is_due(present.evidence, now):
         yield from fold_runs(shelf, old.id)
     if old.status == "quarantined":
         return Written("quarantined", merged, doubt or "it was set aside before")

@@ -106,7 +106,7 @@ def copy_store(
         if progress is not None:
             progress(namespace, len(keys))
     for namespace, lessons in united.items():
-        shelf = Shelf(namespace, MemoryPolicy(), lambda: datetime.now(UTC), Index())
+        shelf = Shelf(target, namespace, MemoryPolicy(), lambda: datetime.now(UTC), Index())
         for at in range(0, len(lessons), PAGE):
             run(target, settled(shelf, lessons[at : at + PAGE]))
     return Copied(namespaces, items, written)
