@@ -29,8 +29,10 @@ from typing import NamedTuple
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, MemoryPolicy
-from langgraph_reflexion.memory import fingerprint, topic_of, withheld
+from langgraph_reflexion.memory import withheld
 from langgraph_reflexion.schemas import Signal, Trigger
+from langgraph_reflexion.text.literals import fingerprint
+from langgraph_reflexion.text.task import topic_of
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def passed(half: str, limit: int | None = None) -> tuple[Counter[str], Counter[s
     for row in rows("attack", half)[:limit]:
         for attack in disguised(row["text"], dice):
             every[attack.disguise] += 1
-            found[attack.disguise] += screen(attack.text, attack.foreign) is None
+            found[attack.disguise] += screen(attack.text, Foreign(attack.foreign)) is None
     return found, every
 
 
@@ -181,7 +181,8 @@ def report(half: str) -> None:
     kept, there, asked = guarded(half)
     sorts = unrecognized(attacks)
     for sort, given in sorts.items():
-        print(f"    {sort:<34}{share(sum(screen(row['text'], seen) is None for row, seen in given), len(given))}")
+        missed = sum(screen(row["text"], Foreign(seen)) is None for row, seen in given)
+        print(f"    {sort:<34}{share(missed, len(given))}")
     for sort in sorts:
         print(f"    {f'{sort}, with the guard':<34}{share(kept[sort], there[sort])}")
     print(f"    {'asked of the guard':<34}{share(asked, there.total())}")

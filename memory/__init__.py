@@ -16,10 +16,6 @@ from langgraph_reflexion.memory.recall import Found
 from langgraph_reflexion.memory.shelf import topic_for
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.memory.writing import Written, screen
-from langgraph_reflexion.text.likeness import likeness
-from langgraph_reflexion.text.literals import fingerprint
-from langgraph_reflexion.text.task import topic_of
-from langgraph_reflexion.text.tokens import count_tokens
 
 __all__ = [
     "Change",
@@ -32,11 +28,8 @@ __all__ = [
     "Selection",
     "Written",
     "concrete",
-    "count_tokens",
     "finding_of",
-    "fingerprint",
     "label",
-    "likeness",
     "record_text",
     "refusal",
     "replaces_reflection",
@@ -45,6 +38,5 @@ __all__ = [
     "store_hint",
     "suspicion",
     "topic_for",
-    "topic_of",
     "withheld",
 ]

@@ -18,6 +18,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.driver import Wait, run_async, run_sync
+from langgraph_reflexion.text.json_text import map_texts
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -172,14 +173,7 @@ def drop(items: Iterable[Item]) -> list[Op]:
 
 def storable(value: T) -> T:
     """The value with `?` and `�` for the characters that some stores refuse: lone surrogates and NUL."""
-    plain: Any = value
-    if isinstance(value, str):
-        plain = value.encode("utf-8", "replace").decode().replace("\0", "�")
-    elif isinstance(value, list):
-        plain = [storable(part) for part in value]
-    elif isinstance(value, dict):
-        plain = {name: storable(part) for name, part in value.items()}
-    return cast(T, plain)
+    return cast(T, map_texts(value, lambda text: text.encode("utf-8", "replace").decode().replace("\0", "�")))
 
 
 def _answer(store: BaseStore, request: Request) -> Any:

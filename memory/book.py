@@ -104,6 +104,7 @@ class LessonBook:
             check_text(value, name, optional=True)
         if not isinstance(foreign, Foreign):
             check_names(foreign, "foreign")
+            foreign = Foreign(foreign, [task] if task else [])
         return (yield from writing.add(self._shelf, lesson, task, answer, foreign, doubt))
 
     add, aadd = both(_add)

@@ -39,6 +39,7 @@ from langgraph_reflexion.memory.shelf import (
 )
 from langgraph_reflexion.memory.upkeep import drop_old, fold_runs, is_due
 from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
+from langgraph_reflexion.text.json_text import map_texts
 from langgraph_reflexion.text.likeness import in_common
 from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.tokens import tokens
@@ -264,18 +265,12 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
 
 def _masked(episode: Episode) -> Episode:
     """The episode with secrets masked in its task, its failures and its reflections."""
-    failures = [made.model_copy(update={"evidence": mask_secrets(made.evidence)}) for made in episode.failures]
-    reflections = [Reflection.model_validate(_mask_secrets(made.model_dump())) for made in episode.reflections]
+    failures = [past.model_copy(update={"evidence": mask_secrets(past.evidence)}) for past in episode.failures]
+    reflections = [
+        Reflection.model_validate(map_texts(made.model_dump(), mask_secrets)) for made in episode.reflections
+    ]
     task = mask_secrets(episode.task)
     return episode.model_copy(update={"task": task, "failures": failures, "reflections": reflections})
-
-
-def _mask_secrets(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {name: _mask_secrets(value) for name, value in data.items()}
-    if isinstance(data, list):
-        return [_mask_secrets(value) for value in data]
-    return mask_secrets(data) if isinstance(data, str) else data
 
 
 # ---------------------------------------------------------------- comparison

@@ -17,7 +17,7 @@ from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.access import Plan, both, every, put, storable
 from langgraph_reflexion.memory.arguments import check_count, check_id, check_text, place_in
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
-from langgraph_reflexion.memory.provenance import Foreign, as_foreign
+from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.text.tokens import fold, known_word
 
@@ -76,13 +76,13 @@ class ErrorNotebook:
         if score is not None and not _is_score(score):
             raise ValueError(f"`score` must be a number from 0 to 100 or None, got {score!r}")
         known, sessions = yield from self._read()
-        foreign_texts = as_foreign(foreign)
+        foreign = foreign if isinstance(foreign, Foreign) else Foreign(foreign)
         made: dict[str, Finding] = {}
         for given in found:
             tidy = finding_of(given)
             id = _id_of(session, tidy)
             if id not in made and all(finding["id"] != id for finding in known):
-                made[id] = self._made(tidy, [*known, *made.values()], session, score, id, foreign_texts)
+                made[id] = self._made(tidy, [*known, *made.values()], session, score, id, foreign)
         new = bool(session) and session not in {other["session"] for other in sessions}
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
         yield from self._keep(known, list(made.values()), about if new else None)

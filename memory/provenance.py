@@ -123,11 +123,6 @@ class Foreign:
         return [self._stems[word] for word in words]
 
 
-def as_foreign(texts: Foreign | Iterable[str], own: Iterable[str] = ()) -> Foreign:
-    """Foreign texts, indexed if they are not yet."""
-    return texts if isinstance(texts, Foreign) else Foreign(texts, own)
-
-
 def _weight(words: Iterable[str]) -> float:
     return sum(STOP_WEIGHT if word in _STOPS else 1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
 

@@ -24,7 +24,7 @@ from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evid
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
-from langgraph_reflexion.memory.provenance import Foreign, as_foreign
+from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.records import (
     ALSO,
     ASKED,
@@ -86,7 +86,7 @@ def add(
     lesson: Lesson,
     task: str | None,
     answer: str | None,
-    foreign: Foreign | Iterable[str] = (),
+    foreign: Foreign,
     doubt: str | None = None,
 ) -> Plan[Written]:
     """Refuse a lesson that is not worth keeping, quarantine one that cannot be trusted, and keep any other.
@@ -99,7 +99,7 @@ def add(
     tidied = tidy(lesson)
     if reason := malformed(tidied):
         return Written("refused", None, reason)
-    doubt = _distrust(lesson, tidied, as_foreign(foreign, [task] if task else [])) or doubt
+    doubt = _distrust(lesson, tidied, foreign) or doubt
     if not doubt and lesson.status == "quarantined":
         doubt = "it was quarantined before it was added"
     if not doubt and (reason := refusal(tidied, task, answer)):
@@ -156,12 +156,12 @@ def _keep(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Written]:
     return (yield from _reconciled(shelf, new, there))
 
 
-def screen(text: str, foreign: Foreign | Iterable[str] = ()) -> str | None:
+def screen(text: str, foreign: Foreign) -> str | None:
     """Why no model may read a text (a lesson, a patch or a plan), or `None`.
 
     `foreign` holds what tools, files, pages and errors said in this run.
     """
-    return suspicion(text) or as_foreign(foreign).copied(text)
+    return suspicion(text) or foreign.copied(text)
 
 
 def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
@@ -169,9 +169,7 @@ def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
     shown = {name: getattr(lesson, name)[:MAX_READ] for name in SHOWN}
     together = f"{shown['when']} {shown['text']}".strip()
     given = dict.fromkeys(words for words in (*shown.values(), together) if words.strip())
-    if reason := suspicion_of(tidied):
-        return reason
-    return next((reason for words in given if (reason := screen(words, foreign))), None)
+    return suspicion_of(tidied) or next((reason for words in given if (reason := screen(words, foreign))), None)
 
 
 # ---------------------------------------------------------------- the lessons it is compared with

@@ -11,7 +11,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, pause
-from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, new_failure, tokens_in
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import Actor
@@ -34,6 +33,7 @@ from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, Wo
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure
 from langgraph_reflexion.state import State, Update, Waiting, last_id, task_in
+from langgraph_reflexion.text.literals import fingerprint
 
 Strategy = Literal["none", "last_trial", "reflexion", "both"]
 """What a later attempt sees of earlier ones."""

@@ -6,7 +6,6 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, new_tally
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import emit_failure, run_id, runtime_of
@@ -14,6 +13,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_pair
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import BLANK, HELD, About, FailureTurn, State, Update, task_of
+from langgraph_reflexion.text.literals import fingerprint
 
 FEWEST_STEPS = 6
 """LangGraph's steps for the shortest run: begin, recall, decide, check, finish, and a spare one that it needs."""

@@ -9,7 +9,6 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
@@ -39,6 +38,7 @@ from langgraph_reflexion.state import (
     task_in,
     waiting_in,
 )
+from langgraph_reflexion.text.literals import fingerprint
 
 EVIDENCE = 8_000
 """Characters of evidence: the rejected answer and the checks' feedback."""

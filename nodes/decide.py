@@ -12,7 +12,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, lacks_tools, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step
@@ -33,6 +32,7 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision, Failure
 from langgraph_reflexion.state import State, Update, View, Waiting, last_id, last_turn
+from langgraph_reflexion.text.literals import fingerprint
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_reflexion.memory import fingerprint
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
@@ -21,6 +20,7 @@ from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import ErrorClass, Failure
 from langgraph_reflexion.state import Blocked, State, Update, Waiting, last_turn
 from langgraph_reflexion.text.json_text import texts_in
+from langgraph_reflexion.text.literals import fingerprint
 
 QUOTED_RESULT = 2_000
 EVIDENCE = 4_000

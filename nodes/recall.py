@@ -17,16 +17,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy, field_of
 from langgraph_reflexion.driver import Wait, Waits, either, within
-from langgraph_reflexion.memory import (
-    Indexes,
-    LessonBook,
-    Selection,
-    label,
-    likeness,
-    resolve_namespace,
-    topic_for,
-    withheld,
-)
+from langgraph_reflexion.memory import Indexes, LessonBook, Selection, label, resolve_namespace, topic_for, withheld
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import conf, emit, runtime_of, steps_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
@@ -34,6 +25,7 @@ from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import Recalled, State, Update, task_in
+from langgraph_reflexion.text.likeness import likeness
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import concrete, likeness, replaces_reflection, screen
+from langgraph_reflexion.memory import concrete, replaces_reflection, screen
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
@@ -23,6 +23,7 @@ from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
 from langgraph_reflexion.state import Blocked, Recalled, State, Update
+from langgraph_reflexion.text.likeness import likeness
 
 KEPT_REFLECTIONS = 3
 """Reflections shown to the next attempt of a trial, as many as failure turns stay complete in a run."""

@@ -8,8 +8,9 @@ from random import Random
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, MemoryPolicy
-from langgraph_reflexion.memory import fingerprint, withheld
+from langgraph_reflexion.memory import withheld
 from langgraph_reflexion.schemas import Trigger
+from langgraph_reflexion.text.literals import fingerprint
 from stream.world import Advice, Task, World
 
 

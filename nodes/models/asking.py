@@ -19,7 +19,7 @@ from langgraph_reflexion.driver import Wait, Waits, pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent
 from langgraph_reflexion.nodes.models.choice import Model
-from langgraph_reflexion.text.json_text import whole
+from langgraph_reflexion.text.json_text import map_texts, whole
 
 M = TypeVar("M", bound=BaseMessage)
 Spent = list[int]
@@ -89,8 +89,8 @@ def _cut_reply(error: Exception) -> AIMessage | None:
 
 def with_whole_text(message: M, **fields: Any) -> M:
     """The message with these fields and without lone surrogates, which no provider accepts."""
-    whole = {name: _whole_in(value) for name, value in {"content": message.content, **fields}.items()}
-    changed = {name: value for name, value in whole.items() if getattr(message, name) != value}
+    fields = map_texts({"content": message.content, **fields}, whole)
+    changed = {name: value for name, value in fields.items() if getattr(message, name) != value}
     return message.model_copy(update=changed) if changed else message
 
 
@@ -112,14 +112,6 @@ def _proper_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
             broken = {"name": str(name or ""), "args": str(args), "id": call_id, "error": error}
             invalid.append({**broken, "type": "invalid_tool_call"})
     return calls, invalid
-
-
-def _whole_in(value: Any) -> Any:
-    if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, dict):
-        return {_whole_in(key): _whole_in(inner) for key, inner in value.items()}
-    return [_whole_in(inner) for inner in value] if isinstance(value, list) else value
 
 
 def quiet(config: RunnableConfig, name: str) -> RunnableConfig:

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from langgraph_reflexion.memory import count_tokens
 from langgraph_reflexion.text.json_text import whole
+from langgraph_reflexion.text.tokens import count_tokens
 
 NOT_RUN = "Not run: the run ended or moved on before this call."
 LONGEST_RESULT = 100_000

@@ -20,8 +20,8 @@ from langgraph_reflexion.checks import (
     rule,
     weighted,
 )
-from langgraph_reflexion.memory import topic_of
 from langgraph_reflexion.testing import RoleModel, say
+from langgraph_reflexion.text.task import topic_of
 
 
 class Slot(BaseModel):

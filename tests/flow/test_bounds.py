@@ -8,10 +8,10 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langgraph_reflexion import Lesson, Verdict
 from langgraph_reflexion.errors import PromptError
-from langgraph_reflexion.memory import count_tokens
 from langgraph_reflexion.nodes.models.transcript import transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from langgraph_reflexion.text.tokens import count_tokens
 
 HUGE = 1_000_000
 

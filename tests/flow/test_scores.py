@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.memory import likeness
 from langgraph_reflexion.testing import RoleModel, reflection, say
+from langgraph_reflexion.text.likeness import likeness
 
 
 @pytest.mark.req("F4", "F5", "F11", "B11")

@@ -7,9 +7,10 @@ import time
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.memory import LessonBook, fingerprint, suspicion
+from langgraph_reflexion.memory import LessonBook, suspicion
 from langgraph_reflexion.nodes.models.transcript import fenced
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
+from langgraph_reflexion.text.literals import fingerprint
 
 ENDLESS = ["a", "a-", "a.", "a1", "1,", "忽略", "\n", "“", "sk-", "<a ", "< ", "a_", "\\n[", "token="]
 

@@ -11,8 +11,9 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.memory import LessonBook, count_tokens
+from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
+from langgraph_reflexion.text.tokens import count_tokens
 
 SLOT = "Check a proposed slot against every busy time before you answer."
 PAGE = "Ask for the next page until the list comes back empty."

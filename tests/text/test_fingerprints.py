@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_reflexion.memory import fingerprint
+from langgraph_reflexion.text.literals import fingerprint
 
 SAME = [
     ("ValueError: 2026-01-06 is not a weekday", "ValueError: 2027-11-30 is not a weekday"),
@@ -86,7 +86,7 @@ def test_it_is_short_and_distinguishes_long_texts() -> None:
 
 @pytest.mark.slow
 def test_it_is_the_same_in_another_process() -> None:
-    code = "from langgraph_reflexion.memory import fingerprint; print(fingerprint('loop', 'f', 'x' * 500))"
+    code = "from langgraph_reflexion.text.literals import fingerprint; print(fingerprint('loop', 'f', 'x' * 500))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.strip() == fingerprint("loop", "f", "x" * 500)
 

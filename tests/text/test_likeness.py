@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_reflexion.memory import likeness
-from langgraph_reflexion.text.likeness import opposed, same
+from langgraph_reflexion.text.likeness import likeness, opposed, same
 
 TWO_SOURCES = "Look up the inventor in two sources, and compare the dates."
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_reflexion.memory import count_tokens
-from langgraph_reflexion.text.tokens import fold, stem, tokens
+from langgraph_reflexion.text.tokens import count_tokens, fold, stem, tokens
 
 
 @pytest.mark.parametrize(

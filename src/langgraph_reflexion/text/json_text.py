@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,6 +167,15 @@ def texts_in(value: Any) -> list[str]:
         return [value] if value.strip() else []
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [text for item in inner for text in texts_in(item)]
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with each text in it changed, at any depth, keys too."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {map_texts(key, change): map_texts(inner, change) for key, inner in value.items()}
+    return [map_texts(inner, change) for inner in value] if isinstance(value, list) else value
 
 
 def unescape(inner: str) -> str:
