@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,19 @@ def what_is_imported_stays() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before the options of the command line choose by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the cases of a test marked `fast_cases(n)`, those after the first n are slow."""
+    seen = Counter[str]()
+    for item in items:
+        mark = item.get_closest_marker("fast_cases")
+        if mark and not item.get_closest_marker("slow"):
+            test = item.nodeid.partition("[")[0]
+            seen[test] += 1
+            if seen[test] > mark.args[0]:
+                item.add_marker("slow")
 
 
 network_for: list[pytest.Item] = []

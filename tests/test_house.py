@@ -189,13 +189,14 @@ def test_the_environment_is_read_only_by_the_command_line_and_studio():
 
 def patterns_of(file: Path) -> Iterator[tuple[int, str]]:
     """Each string that may be a regular expression: an argument of `re`'s functions, or written raw."""
-    source = file.read_text(encoding="utf-8")
+    lines = file.read_text(encoding="utf-8").splitlines()
     for node in ast.walk(tree_of(file)):
         strings: list[ast.AST] = []
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("re.", "lazy_pattern")):
             strings = node.args[:1]
         elif isinstance(node, ast.Constant | ast.JoinedStr) and isinstance(getattr(node, "value", ""), str):
-            strings = [node] if re.match("(?i)f?r", ast.get_source_segment(source, node) or "") else []
+            start = lines[node.lineno - 1].encode()[node.col_offset :]
+            strings = [node] if re.match(b"(?i)f?r", start) else []
         for string in strings:
             parts = string.values if isinstance(string, ast.JoinedStr) else [string]
             yield node.lineno, "".join(str(part.value) if isinstance(part, ast.Constant) else "(?:x)" for part in parts)

@@ -45,6 +45,7 @@ def test_an_auditor_that_fails_costs_the_other_and_the_answer_nothing(on, agent,
 
 
 @pytest.mark.req("H8")
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("reply", [one for one in NONSENSE if one != "unreadable items"])
 def test_a_failure_is_recorded_with_its_reason(on, notebook, reply):
     learned = after_run(on.Cast(errors=NONSENSE[reply]), notebook=notebook).audit(on.TALK)
@@ -155,6 +156,7 @@ POISON = [
 
 
 @pytest.mark.req("H3", "D17")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("sentence", POISON)
 @pytest.mark.parametrize("kind", ["preference", "rule"])
 def test_a_memory_that_only_a_tool_asked_for_is_quarantined(on, book, sentence, kind):
@@ -242,6 +244,7 @@ def test_the_extractor_is_told_the_names_there_are(on, book):
 
 
 @pytest.mark.req("D16", "H11")
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize(
     ("sentence", "gone"),
     [

@@ -25,6 +25,7 @@ def pages(number: int, first: int = 0) -> list[Any]:
 
 
 @pytest.mark.req("A11")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("steps", [10, 14])
 def test_ten_clean_steps_have_two_self_checks(on, agent, steps):
     model = on.Cast([*pages(steps, 20), say("done")], check=FINE)
@@ -77,6 +78,7 @@ def test_it_can_leave_a_note_and_ask_for_another_plan(on, agent):
 
 
 @pytest.mark.req("A11")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("word", ["stop", "Stop.", "give up"])
 def test_it_can_end_a_run_without_hope_and_only_that(on, agent, word):
     check = {"on_track": False, "issues": ["The file does not exist."], "should_replan": False, "next_action": word}
@@ -97,6 +99,7 @@ def test_it_can_end_a_run_without_hope_and_only_that(on, agent, word):
 
 
 @pytest.mark.req("A11")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("reply", ["", "all is well", "[1]", "null", '{"on_track": "perhaps"}', RuntimeError("down")])
 def test_a_self_check_that_fails_costs_nothing_but_itself(on, agent, reply):
     model = on.Cast([*pages(5, 20), say("done")], check=reply)

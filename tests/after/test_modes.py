@@ -182,6 +182,7 @@ def test_the_smallest_recursion_limit_leaves_room_for_the_auditors(on, agent):
     assert len(model.of("errors")) == 1
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("limit", [7, 8, 9, 13, 19])
 def test_no_recursion_limit_ends_a_run_with_auditors_in_an_error(on, agent, limit):
     model = on.Cast(lambda question: call("look", page=len(question.messages)))

@@ -309,6 +309,7 @@ READS = {
 
 
 @pytest.mark.req("K7")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("what", READS)
 def test_code_that_is_isolated_reads_nothing_of_the_machine(what, isolated, tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("EXPECTED-4711")
@@ -335,6 +336,7 @@ def test_code_that_is_isolated_has_its_own_processes_and_network_and_no_rights(i
 
 @pytest.mark.req("K7")
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="else this very process would hide its memory")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("what", [one for one in READS if "the checker" in one or "parent" in one])
 def test_code_that_is_only_limited_still_reads_nothing_of_the_checkers_process(what, monkeypatch):
     monkeypatch.setenv("A_SECRET", "EXPECTED-4711")

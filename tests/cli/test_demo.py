@@ -65,6 +65,7 @@ def test_the_lesson_is_shown_with_its_evidence_and_its_record(capsys):
         assert part in after
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("memory", "why"),
     [

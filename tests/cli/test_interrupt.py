@@ -76,6 +76,7 @@ sys.exit(main(["demo"]))
 LATE = pytest.param("langgraph_reflexion.cli.demo", marks=pytest.mark.slow)  # all of the packages are read first
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("module", ["argparse", "pydantic", "langgraph", LATE])
 def test_ctrl_c_while_the_command_is_still_loading_is_quiet(module):
     ended = subprocess.run([sys.executable, "-c", LOADING, module], capture_output=True, text=True, timeout=60)

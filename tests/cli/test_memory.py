@@ -528,6 +528,7 @@ class Twice:
         return json.dumps({"kind": "rule", "text": "Count the days.", "id": f"{self.beginning}-twice"})
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize(
     ("argv", "output"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ FINDING = {
 }
 
 
-@pytest.fixture(autouse=True)
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store with two findings and two remembered entries, in the folder in which the command is given."""
-    monkeypatch.chdir(tmp_path)
-    with FaissStore("kept.db") as store:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two findings and two remembered entries."""
+    file = tmp_path_factory.mktemp("store") / "kept.db"
+    with FaissStore(file) as store:
         notebook, book = ErrorNotebook(store, PLACE), LessonBook(store, PLACE)
         notebook.record("run-1", 60, [FINDING])
         notebook.record(
@@ -37,6 +38,14 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         book.add(Lesson(kind="project", name="database", when="the database", text="We use PostgreSQL."))
         book.add(Lesson(kind="rule", name="kebab-case", text="Name new files in kebab-case."))
         book.add(Lesson(kind="rule", text="Check the total of an invoice by adding its lines."))
+    return file
+
+
+@pytest.fixture(autouse=True)
+def kept(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of the store, in the folder in which the command is given."""
+    shutil.copy(filled, tmp_path)
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -56,6 +56,7 @@ def test_an_answer_is_reported_and_the_run_counted(capsys):
 
 
 @pytest.mark.req("I6")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 def test_the_trace_shows_calls_failures_reflections_lessons_and_the_answer(capsys, tools, protocol):
     story = [call("add", a=-1, b=2), LEARNED, call("add", a=1, b=2), say("The sum is three.")]
@@ -152,6 +153,7 @@ def test_a_model_that_cannot_call_tools_is_reported_with_the_way_out(capsys, too
         assert main(["run", "Add.", *tools, *where, "--protocol", "json"]) == 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kept", [1, 4], ids=["the last step", "a step on the way"])
 def test_a_run_that_died_between_a_step_and_its_checkpoint_continues(capsys, tmp_path, kept):
     pytest.importorskip("langgraph.checkpoint.sqlite")

@@ -36,6 +36,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
+@pytest.mark.fast_cases(14)
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

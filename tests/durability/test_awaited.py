@@ -142,19 +142,10 @@ async def test_an_agent_whose_parts_are_async_never_waits_for_a_thread_pool(make
         done.set()
 
 
-CANCELLED = {"model": "astream", "tool": "ainvoke", "check": "ainvoke", "reflector": "astream", "store": "ainvoke"}
-"""Where a run is cancelled, and by which method every time; by the other with the slow tests."""
-
-
 @pytest.mark.req("I6", "I7")
-@pytest.mark.parametrize(
-    ("where", "method"),
-    [
-        pytest.param(where, method, marks=[] if method == usual else [pytest.mark.slow])
-        for where, usual in CANCELLED.items()
-        for method in ("ainvoke", "astream")
-    ],
-)
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("where", ["model", "tool", "check", "reflector", "store"])
+@pytest.mark.parametrize("method", ["ainvoke", "astream"])
 async def test_a_cancelled_run_leaves_a_checkpoint_that_continues(
     make: Make, thread: Thread, tmp_path: Path, method: str, where: str
 ) -> None:
@@ -220,6 +211,7 @@ async def test_a_cancelled_run_leaves_a_checkpoint_that_continues(
 
 
 @pytest.mark.req("I6", "I7")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("where", ["model", "tool", "check"])
 @pytest.mark.parametrize("seconds", [None, 30.0])
 def test_an_interrupt_from_the_keyboard_leaves_a_run_that_continues(

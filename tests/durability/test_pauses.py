@@ -158,28 +158,22 @@ def test_two_calls_that_pause_are_answered_one_by_one_or_together(make: Make, th
 
 MALFORMED: list[Any] = [
     "yes",
+    {"decisions": [APPROVE, APPROVE]},
+    {"decisions": [{"type": "perhaps"}]},
+    {"decisions": [{"type": "edit", "edited_action": {"name": "sell", "args": {}}}]},
     True,
     {"decisions": []},
-    {"decisions": [APPROVE, APPROVE]},
     {"decisions": ["approve"]},
-    {"decisions": [{"type": "perhaps"}]},
     {"decisions": [{"type": "edit"}]},
-    {"decisions": [{"type": "edit", "edited_action": {"name": "sell", "args": {}}}]},
     {"decisions": [{"type": "edit", "edited_action": {"name": "book", "args": {"colour": 3}}}]},
     {"decisions": [{"type": "reject", "message": 3}]},
 ]
 
 
 @pytest.mark.req("K8")
-@pytest.mark.parametrize(
-    ("said", "by_id"),
-    [
-        pytest.param(said, by_id, marks=[] if by_id is bool(i % 2) else [pytest.mark.slow])
-        for i, said in enumerate(MALFORMED)
-        for by_id in (True, False)
-    ],
-    ids=repr,
-)
+@pytest.mark.fast_cases(4)
+@pytest.mark.parametrize("said", MALFORMED, ids=repr)
+@pytest.mark.parametrize("by_id", [False, True])
 def test_a_reply_that_decides_nothing_is_asked_for_again_with_the_reason(
     make: Make, thread: Thread, said: Any, by_id: bool
 ) -> None:
@@ -261,6 +255,7 @@ class Clock:
 
 
 @pytest.mark.req("F13", "K8")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("by_id", [True, False])
 @pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 def test_waiting_for_a_person_is_not_counted_as_time_of_the_run(

@@ -29,6 +29,7 @@ def search(query: str) -> str:
 
 
 @pytest.mark.req("I7", "A10")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("types", [(), True], ids=["strict", "as it comes"])
 def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_our_types(types):
     answers = [

@@ -209,6 +209,7 @@ def test_another_word_of_the_user_put_into_any_checkpoint_leads_to_an_outcome(
 
 
 @pytest.mark.req("I7")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("protocol", "pause"),
     [

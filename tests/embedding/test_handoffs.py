@@ -97,6 +97,7 @@ HANDOVERS = ["to_refunds", "to_refunds_briefly", "to_refunds_by_send"]
 
 
 @pytest.mark.req("G1")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("handover", HANDOVERS)
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 async def test_a_handoff_leaves_with_the_turn_its_answer_and_the_outcome(
@@ -118,6 +119,7 @@ async def test_a_handoff_leaves_with_the_turn_its_answer_and_the_outcome(
 
 
 @pytest.mark.req("G1")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("handover", HANDOVERS)
 @pytest.mark.parametrize("first", [True, False], ids=["before the others", "after the others"])
 def test_other_calls_of_the_turn_are_answered_too(handover: str, first: bool, valid: Callable[[Any], None]) -> None:
@@ -142,6 +144,7 @@ def test_work_done_before_the_handoff_is_the_parents_where_the_tool_says_so(vali
 
 
 @pytest.mark.req("G1", "K8")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("handover", HANDOVERS)
 def test_a_pause_next_to_a_handoff_comes_first_and_loses_nothing(
     handover: str, valid: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch

@@ -110,18 +110,17 @@ KINDS = {
     "approval": (None, APPROVED),
     "tool": ({"confirm": 11}, "yes"),
 }
-# Several pauses at once go on by id alone, as LangGraph itself says: the tool's under `tools` are two.
-ALONE = (("question", "json"), ("approval", "tools"))
 WAYS = [
-    pytest.param(kind, protocol, by_id, marks=[] if by_id or (kind, protocol) in ALONE else [pytest.mark.slow])
-    for kind in KINDS
+    (kind, protocol, by_id)
     for protocol in ("tools", "json")
     for by_id in (True, False)
-    if by_id or (kind, protocol) != ("tool", "tools")
+    for kind in KINDS
+    if by_id or (kind, protocol) != ("tool", "tools")  # LangGraph continues several pauses at once by id alone
 ]
 
 
 @pytest.mark.req("G1", "B7", "K8")
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(("kind", "protocol", "by_id"), WAYS)
 def test_a_pause_passes_through_two_parents_and_continues_after_a_restart(
     kind: str, protocol: str, by_id: bool, story: Callable[[str, str], Story], valid: Callable[[Any], None]
@@ -185,6 +184,7 @@ def test_a_malformed_reply_asks_again_through_both_parents_and_loses_nothing(
 
 
 @pytest.mark.req("G1", "B7")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_pauses_pass_through_parents_under_ainvoke(
     kind: str, story: Callable[[str, str], Story], tmp_path: Path, valid: Callable[[Any], None]

@@ -77,6 +77,7 @@ def places(store: InMemoryStore) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.req("G1")
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("schema", "context"),
     [
@@ -97,6 +98,7 @@ def test_a_namespace_is_filled_from_any_context(schema: Any, context: Any, learn
 
 
 @pytest.mark.req("G1")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("context", [Visitor("ada"), Guest(user_id="ada"), Mine(user_id="ada"), {"user_id": "ada"}])
 def test_the_agent_itself_takes_a_context_of_the_callers_own(context: Any, learning: Callable[..., Any]) -> None:
     store = InMemoryStore()

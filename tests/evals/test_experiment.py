@@ -301,6 +301,7 @@ def test_a_task_that_is_done_leaves_no_checkpoints(tmp_path: Path):
 
 
 @pytest.mark.req("L5")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["cot+context+reflexion", "cot+context+both", "cot+context+last_trial"])
 def test_an_attempt_of_a_chain_of_thought_is_its_reasoning_with_its_passages(tried: Tried, name: str):
     [task] = towns(1)

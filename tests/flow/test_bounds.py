@@ -31,6 +31,7 @@ def test_a_huge_result_is_cut_with_a_word_and_a_short_one_is_passed_on_as_it_is(
 
 
 @pytest.mark.req("K5", "B11")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("where", ["tool error", "check", "patch", "explanation", "reply", "name", "model error"])
 def test_no_word_of_a_failure_makes_a_prompt_or_the_record_endless(run, desk, protocol, where, decided, reflected):
     def long(place, short):

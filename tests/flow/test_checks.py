@@ -19,6 +19,7 @@ ONCE = {"max_attempts": 1}
 
 
 @pytest.mark.req("E4", "E8", "F3", "B11")
+@pytest.mark.fast_cases(9)
 @pytest.mark.parametrize(
     ("said", "accepted"),
     [

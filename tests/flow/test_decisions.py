@@ -24,6 +24,7 @@ def protocol(request):
 
 @pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B1", "B2", "B3", "B4", "B9")
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
@@ -47,6 +48,7 @@ def test_every_fault_of_a_json_decision_is_named_and_nothing_runs(run, desk, dec
 
 
 @pytest.mark.req("B5", "B11")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("arguments", [{}, {"query": ["no", "text"]}, {"query": "x", "limit": 3}])
 def test_arguments_that_do_not_fit_never_reach_the_tool(run, desk, protocol, arguments):
     model = RoleModel([call("search", **arguments), say("11:00")])

@@ -231,6 +231,7 @@ def test_a_lesson_that_repeats_the_patch_is_not_recalled_next_to_it(run, shy, st
 
 
 @pytest.mark.req("D8")
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(("confidence", "kept"), [(None, 1), (69, 0), (69.9, 0), (70, 1), (100, 1), (0, 0)])
 def test_a_reflection_less_sure_than_asked_for_stays_in_its_run(run, shy, store, decided, confidence, kept):
     model = RoleModel([call("search", query="2026-03-03"), say("11:00")], taught(confidence=confidence))

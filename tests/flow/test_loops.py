@@ -23,6 +23,7 @@ def test_the_same_call_again_with_the_same_result_is_a_loop(run, desk, protocol)
 
 
 @pytest.mark.req("A6")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("threshold", [2, 3, 4])
 def test_how_often_is_a_loop_can_be_set(run, desk, threshold):
     model = RoleModel([call("search", query="Tuesday")])

@@ -19,15 +19,6 @@ PASSING = ["rate_limited", "error", "dropped", "dropped_midway"]
 LASTING = [*PASSING, "garbage"]
 
 
-def both_ways(moods, usual):
-    """Each mood by one protocol every time, and by the other with the slow tests."""
-    return [
-        pytest.param(protocol, mood, marks=[] if protocol == usual else [pytest.mark.slow])
-        for mood in moods
-        for protocol in ("tools", "json")
-    ]
-
-
 def story():
     """Look up Tuesday until something is heard of it, and answer."""
 
@@ -57,7 +48,9 @@ def serve():
 
 
 @pytest.mark.req("A1", "B11", "A3")
-@pytest.mark.parametrize(("protocol", "mood"), both_ways(PASSING, "tools"))
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("mood", PASSING)
+@pytest.mark.parametrize("protocol", ["tools", "json"])
 def test_a_passing_fault_costs_a_request_and_nothing_else(run, desk, serve, protocol, mood):
     server = serve(story(), [mood])
     seen = run(server.chat(max_retries=2), [desk.search], protocol=protocol)
@@ -68,6 +61,7 @@ def test_a_passing_fault_costs_a_request_and_nothing_else(run, desk, serve, prot
 
 @pytest.mark.graph_only("ModelRetryMiddleware asks again")
 @pytest.mark.req("B8")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("mood", DROPPED)
 def test_a_lost_connection_is_asked_again_once_whatever_the_client_tries(run, desk, serve, mood, streamed):
@@ -99,6 +93,7 @@ def test_how_often_a_lost_connection_is_asked_again_can_be_set(run, serve, retri
 
 
 @pytest.mark.req("B13", "A3")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("mood", ["cut_whole", "unended"])
 def test_a_cut_reply_runs_no_call_however_whole_it_looks(run, desk, serve, protocol, mood, streamed):
@@ -134,7 +129,9 @@ def test_a_provider_that_gives_endings_is_expected_to_give_one_each_time(run, de
 
 @pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("A3", "F11", "B8", "B14")
-@pytest.mark.parametrize(("protocol", "mood"), both_ways(LASTING, "json"))
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("mood", LASTING)
+@pytest.mark.parametrize("protocol", ["json", "tools"])
 def test_a_lasting_fault_ends_in_an_outcome_that_reports_what_was_done(run, desk, serve, protocol, mood):
     server = serve(story(), lambda _question, number: mood if number else None)
     seen = run(server.chat(max_retries=1), [desk.search], protocol=protocol)
@@ -174,6 +171,7 @@ def test_a_spoilt_decision_is_repaired_in_its_round(run, desk, serve, protocol, 
 
 
 @pytest.mark.req("A3", "A4", "C1")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("mood", ["empty", "cut", "bad_arguments"])
 def test_a_decision_that_stays_spoilt_is_reflected_on_and_then_ends_the_run(run, desk, serve, protocol, mood):
     model = RoleModel([call("search", query="Tuesday")], reflection("Write shorter."))
@@ -216,8 +214,9 @@ def test_a_slow_provider_ends_with_the_deadline(run, serve, protocol):
 
 
 @pytest.mark.req("C1")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
-    "mood", ["empty", "cut", "refusal", "garbage", "error", "rate_limited", "dropped", "context_overflow"]
+    "mood", ["empty", "error", "cut", "refusal", "garbage", "rate_limited", "dropped", "context_overflow"]
 )
 def test_a_reflector_in_any_mood_costs_its_reflection_and_not_the_run(run, desk, serve, mood):
     desk.answers = lambda _: LookupError("no such day")

@@ -57,18 +57,19 @@ def next_prompt(run, protocol, store, decided):
 
 
 @pytest.mark.req("D17", "K4")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("said", "fails"),
     [
         (f"eleven is free. {PLANTED}", "dates are unknown here"),
+        ("eleven is free", f"unknown day. {PLANTED}"),
+        (f"notes: {base64.b64encode(PLANTED.encode()).decode()}", "dates are unknown here"),
         (f"eleven is free. {PLANTED.upper()} Thank you.", "dates are unknown here"),
         (f"<!-- {PLANTED.replace(' ', '  ')} -->", "dates are unknown here"),
-        (f"notes: {base64.b64encode(PLANTED.encode()).decode()}", "dates are unknown here"),
-        ("eleven is free", f"unknown day. {PLANTED}"),
         (PLANTED[: len(PLANTED) // 2], f"unknown day {PLANTED[len(PLANTED) // 2 :]}"),
         (f"十一点有空。{PLANTED}", "dates are unknown here"),
     ],
-    ids=["result", "capitals", "comment", "base64", "error text", "split", "in another script"],
+    ids=["result", "error text", "base64", "capitals", "comment", "split", "in another script"],
 )
 def test_words_planted_in_a_result_or_an_error_are_never_shown(run, protocol, store, next_prompt, said, fails):
     (kept,) = learned(run, protocol, a_tool(said, fails), PLANTED, store)
@@ -92,6 +93,7 @@ def test_a_file_of_the_user_that_plants_a_lesson_is_no_better(run, protocol, sto
 
 
 @pytest.mark.req("D25")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("lead_in", ["", "When handling such a case, remember: ", "It always pays off to know that "])
 def test_a_plan_in_the_words_of_a_tool_is_in_no_decision_and_the_run_continues(run, protocol, store, decided, lead_in):
     plan = f"{lead_in}{PLANTED}"

@@ -55,6 +55,7 @@ def test_a_bad_field_is_asked_for_once_more_with_the_reason(run, desk, protocol,
 
 
 @pytest.mark.req("C1", "F9")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("spoilt", ["nothing to read", {"patch_prompt": 3}, "", ConnectionError("down")])
 def test_a_reflection_that_stays_unreadable_is_dropped_counts_and_never_ends_the_run(run, desk, spoilt, reflected):
     desk.answers = lambda query: LookupError(f"no such day as {query}")
@@ -189,6 +190,7 @@ def test_everything_the_checks_said_reaches_the_reflection(run, protocol, reflec
 
 
 @pytest.mark.req("C9", "B11")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("cap", "depths"),
     [
@@ -247,6 +249,7 @@ def test_meta_comes_once_after_two_reflections_without_a_better_score_and_sees_w
 
 
 @pytest.mark.req("C11", "C13", "F7", "F12", "B11")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("plan", ["", "   ", "Be more careful.", "Try harder next time!", "更加小心。"])
 def test_without_a_concrete_plan_the_run_stops_and_keeps_nothing(run, protocol, plan):
     vague = reflection(plan, memory_to_write=[{"kind": "rule", "text": "Give the calendar a weekday."}])

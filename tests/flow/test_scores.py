@@ -9,6 +9,7 @@ from langgraph_reflexion.text.likeness import likeness
 
 
 @pytest.mark.req("F4", "F5", "F11", "B11")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("scores", "stalled", "after"),
     [
@@ -35,6 +36,7 @@ def test_too_little_improvement_as_often_as_set_ends_the_run(run, protocol, advi
 
 
 @pytest.mark.req("F4")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("scores", [[40, 60, 62, 66, 67], [40, 43, 46, 49, 52], [0, 1, 2, 3, 4]])
 def test_enough_improvement_in_time_runs_on(run, advice, scores):
     given = iter(scores)
@@ -74,6 +76,7 @@ def test_two_reflections_alike_with_no_room_for_meta_end_the_run(run, protocol):
 
 
 @pytest.mark.req("F6")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -35,6 +35,7 @@ SIGNALS_OF_THE_LOOP: list[tuple[Signal, list[Any], dict[str, int]]] = [
 
 
 @pytest.mark.req("A3", "A6")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("reply", "signals"),
     [
@@ -118,6 +119,7 @@ def test_a_broken_line_is_no_parse_error(run, desk, protocol):
 
 
 @pytest.mark.req("A4", "A8")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(("retries", "bad", "reflects"), [(1, 1, 0), (1, 2, 1), (0, 1, 1), (2, 2, 0), (2, 3, 1)])
 def test_a_bad_decision_is_repaired_in_its_round_and_only_then_reflected_on(
     run, desk, protocol, decided, reflected, retries, bad, reflects

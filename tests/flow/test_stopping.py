@@ -31,6 +31,7 @@ def test_the_step_after_the_last_is_never_taken(run, desk, protocol, most):
 
 
 @pytest.mark.req("F1", "F9", "B11")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_the_reflection_after_the_last_is_never_asked_for_and_attempts_continue(run, protocol, advice, reflected, most):
     model = RoleModel([say("10:00")], advice)
@@ -81,6 +82,7 @@ def test_the_fallback_is_asked_once_with_question_latest_answer_and_reason(run, 
 
 @pytest.mark.graph_only("no fallback")
 @pytest.mark.req("F8")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("stop", ["max_steps", "loop", "invalid_decisions", "no_plan", "model_error", "token_budget"])
 def test_whatever_ends_the_run_the_fallback_is_asked_once(run, desk, stop):
     stories = {
@@ -204,6 +206,7 @@ def test_an_attempt_that_was_not_rejected_is_the_best_whatever_was_rejected_befo
 
 
 @pytest.mark.req("F11")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("most", [6, 8, 11, 14])
 def test_langgraphs_own_limit_is_wrapped_up_before_in_time(run, desk, protocol, most):
     seen = run(wander(), [desk.search], protocol=protocol, config={"recursion_limit": most})

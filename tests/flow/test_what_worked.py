@@ -65,6 +65,7 @@ def test_a_success_at_once_leaves_its_episode_and_no_lesson(run):
 
 
 @pytest.mark.req("D9", "D2")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("plan", "left"),
     [

@@ -75,19 +75,14 @@ def sent(make: Callable[..., Any], script: list[Any], chat: dict[str, Any]) -> t
         return [re.sub(rb"call_[0-9a-f]+", b"call", raw) for raw in server.raw], result["messages"]
 
 
-PROMPTS, NAMES = (None, "You plan meetings."), (None, "planner")
 CHATS: tuple[dict[str, Any], ...] = ({}, {"streaming": True}, {"model": "gpt-4o-mini", "temperature": 0.2})
-# Every two of them meet every time, all three with the slow tests.
-FORMS = [
-    pytest.param(PROMPTS[i], NAMES[j], CHATS[k], marks=[] if (i + j + k) % 2 == 0 else [pytest.mark.slow])
-    for i in range(2)
-    for j in range(2)
-    for k in range(3)
-]
 
 
 @pytest.mark.req("B6", "A1")
-@pytest.mark.parametrize(("prompt", "name", "chat"), FORMS)
+@pytest.mark.fast_cases(4)
+@pytest.mark.parametrize("chat", CHATS)
+@pytest.mark.parametrize("prompt", ["You plan meetings.", None])
+@pytest.mark.parametrize("name", [None, "planner"])
 def test_a_clean_run_sends_byte_for_byte_what_a_plain_agent_sends(
     prompt: str | None, name: str | None, chat: dict[str, Any]
 ) -> None:
@@ -182,6 +177,7 @@ def test_a_thread_continues_with_its_messages() -> None:
 
 
 @pytest.mark.req("I6")
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom", "debug", "tasks", "checkpoints"])
 @pytest.mark.parametrize("method", ["stream", "astream"])
 async def test_every_stream_mode_shows_the_run(mode: Any, method: str) -> None:

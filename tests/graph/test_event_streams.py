@@ -26,6 +26,7 @@ def story() -> RoleModel:
 
 
 @pytest.mark.req("I6", "B11")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 @pytest.mark.parametrize("hold", [False, True], ids=["as it comes", "held"])
 @pytest.mark.filterwarnings("ignore:The v3 streaming protocol")

@@ -94,6 +94,7 @@ def test_an_answer_that_fits_is_given_typed_and_as_plain_data(form: Any, value: 
     assert json.dumps(outcome.model_dump(mode="json")["structured"])
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(("form", "value"), VALUES)
 def test_an_answer_in_words_is_put_into_shape_by_one_call_more(form: Any, value: Any) -> None:
     if isinstance(form, ProviderStrategy):
@@ -133,6 +134,7 @@ def test_native_support_binds_the_schema_to_every_request_next_to_the_tools() ->
 
 
 @pytest.mark.req("J1")
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("form", [Weather, WeatherDict, WeatherData, SCHEMA])
 def test_over_http_native_support_is_used_as_by_langchains_own_agent(form: Any) -> None:
     from langchain.agents import create_agent
@@ -293,6 +295,7 @@ async def test_a_direct_answer_of_a_tool_is_put_into_shape_too() -> None:
     assert (await agent.ainvoke(HELLO))["structured_response"] == Weather(city="Oslo", degrees=21.5)
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(("form", "value"), VALUES)
 def test_a_value_is_read_back_from_a_checkpoint_as_it_was(form: Any, value: Any) -> None:
     agent = create_reflexion_agent(native(FITTING), response_format=form, checkpointer=InMemorySaver())
@@ -334,6 +337,7 @@ def test_a_refusal_is_never_put_into_shape():
 
 
 @pytest.mark.req("A7", "K3")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("form", "is_bound"),
     [

@@ -142,8 +142,9 @@ def consult(city: Annotated[str, InjectedState("city")]) -> str:
 
 
 @pytest.mark.req("J1")
-@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 async def test_a_field_more_goes_in_reaches_prompt_and_tools_and_comes_out(schema: Any, method: str) -> None:
     model = ScriptedModel([call("where"), "done"])
     agent = create_reflexion_agent(
@@ -274,6 +275,7 @@ class Guest(Context):
     tone: str = "plain"
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 @pytest.mark.parametrize(
     ("schema", "context"),

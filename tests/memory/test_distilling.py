@@ -42,6 +42,7 @@ def a_few(book: LessonBook, **fields: Any) -> list[Lesson]:
     return members
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", ["rule", "pattern"])
 def test_one_pattern_summarizes_a_cluster_and_its_members_stay_unchanged(book: LessonBook, kind: str) -> None:
     members = a_few(book, kind=kind)
@@ -110,6 +111,7 @@ async def test_a_function_may_take_a_models_place(book: LessonBook) -> None:
     assert OTHER not in asked[0]
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     "said",
     [

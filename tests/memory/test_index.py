@@ -36,6 +36,7 @@ def found(book: LessonBook, task: str) -> list[str]:
     return [lesson.text for lesson in book.recall(task)]
 
 
+@pytest.mark.fast_cases(1)
 def test_a_book_that_has_looked_before_finds_what_a_new_one_finds(store: BaseStore) -> None:
     rng = random.Random(7)
     old = LessonBook(store, ("team",))

@@ -39,6 +39,7 @@ def at_once(work: Callable[[int], object], count: int) -> None:
 
 
 @pytest.mark.req("I8", "S12")
+@pytest.mark.fast_cases(1)
 def test_threads_that_write_at_once_lose_and_double_nothing(store: BaseStore) -> None:
     def work(i: int) -> None:
         book = LessonBook(store, ("team",))
@@ -76,6 +77,7 @@ def test_a_decision_is_not_lost_to_a_writer_of_the_same_lesson(store: BaseStore)
 
 
 @pytest.mark.req("I8")
+@pytest.mark.fast_cases(1)
 async def test_tasks_that_write_at_once_lose_nothing(store: BaseStore) -> None:
     book = LessonBook(store, ("team",))
 

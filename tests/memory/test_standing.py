@@ -212,11 +212,8 @@ def test_a_lesson_whose_failure_came_back_has_lost_though_the_run_was_won_later(
 # ---------------------------------------------------------------- what the evidence says
 
 
-@pytest.mark.parametrize(
-    ("seed", "lucky"),
-    [pytest.param(seed, 6, marks=[] if seed < 3 else pytest.mark.slow) for seed in range(10)]
-    + [pytest.param(seed, 0, marks=pytest.mark.slow) for seed in range(10)],
-)
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize(("seed", "lucky"), [(seed, lucky) for lucky in (6, 0) for seed in range(10)])
 @pytest.mark.req("D23")
 def test_a_lesson_that_harms_is_out_within_forty_runs(book_on: Any, clock: Any, seed: int, lucky: int) -> None:
     """It takes the share of runs that are won from 95 % to 60 %. Simulated."""

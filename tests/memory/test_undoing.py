@@ -289,6 +289,7 @@ def test_a_lesson_retired_while_another_writer_adds_it_is_not_shown(book_on: Any
 
 
 @pytest.mark.req("D15", "A10")
+@pytest.mark.slow
 def test_a_run_that_was_undone_takes_no_other_run_away_when_it_is_corrected_later(book_on: Any, clock: Any) -> None:
     book = book_on(InMemoryStore())
     id = added(book, rule())

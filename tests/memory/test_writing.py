@@ -370,6 +370,7 @@ def test_a_lesson_learned_again_after_it_expired_is_fresh(store: BaseStore, book
 
 
 @pytest.mark.req("D15")
+@pytest.mark.slow
 def test_a_lesson_that_is_taught_again_and_again_keeps_a_bounded_record(book_on: Any, clock: Any) -> None:
     book = book_on(InMemoryStore())
     for n in range(120):

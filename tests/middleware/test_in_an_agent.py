@@ -216,6 +216,7 @@ class PartlySaid(BaseModel):
 
 
 @pytest.mark.req("M1", "A7")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("form", [dict, Said, PartlySaid])
 def test_an_error_in_a_tools_command_is_a_failure_of_the_tool(form: Any):
     @tool

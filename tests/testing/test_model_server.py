@@ -222,6 +222,7 @@ FAULTS: list[tuple[Mood, type[Exception]]] = [
 
 
 @both
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(("mood", "error"), FAULTS)
 def test_a_fault_is_the_error_that_a_client_knows_and_uses_up_no_reply(
     mood: Mood, error: type[Exception], streamed: bool

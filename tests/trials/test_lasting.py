@@ -84,6 +84,7 @@ def test_a_trial_killed_at_any_moment_ends_as_if_it_had_not_been(tmp_path, momen
 
 
 @pytest.mark.req("I6", "I7")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("where", ["worker", "check", "reflector"])
 async def test_a_cancelled_trial_leaves_a_checkpoint_that_continues(made, where, is_it_so, right, thread):
     reached, hung = asyncio.Event(), []

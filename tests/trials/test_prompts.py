@@ -81,6 +81,7 @@ def test_an_agent_is_not_asked_for_what_is_said_between_trials():
 
 
 @pytest.mark.req("C12")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("said", "reason", "plan", "lasts"),
     [

@@ -15,6 +15,7 @@ ASKED = {"messages": [("user", "Who invented the telephone?")]}
 
 
 @pytest.mark.req("F4", "F5", "S6", "G2")
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("given", "stalled", "attempts", "reason"),
     [

@@ -127,7 +127,7 @@ async def test_lambdas_around_async_functions_are_awaited_and_what_they_ask_is_c
 
 @pytest.mark.req("J5", "I8")
 async def test_sync_functions_that_wait_hold_up_neither_the_loop_nor_each_other(made):
-    at_once = 40  # more than any pool of an event loop has threads for
+    at_once = 33  # more than any pool of an event loop has threads for
     together = threading.Barrier(at_once)
 
     def work(_prompt: str) -> str:

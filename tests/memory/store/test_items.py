@@ -198,6 +198,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.fast_cases(24)
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
@@ -347,6 +348,7 @@ def test_threads_lose_nothing(store: FaissStore) -> None:
     assert len(store.search(NS, limit=1000)) == 160
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("place", ["lessons.db", ":memory:"])
 def test_closing_waits_for_no_reader_and_takes_no_connection_from_one(tmp_path: Path, place: str) -> None:
     store = FaissStore(place if place == ":memory:" else tmp_path / place)

@@ -161,7 +161,7 @@ PLAIN = st.recursive(
 
 
 @pytest.mark.req("B9", "B3")
-@settings(derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(), PLAIN, max_size=4), st.text(), st.booleans())
 def test_every_input_survives_the_way_from_json(args: dict[str, Any], thought: str, ascii_only: bool) -> None:
     reply = json.dumps({**CALL, "thought": thought, "tool_input": args}, ensure_ascii=ascii_only)
