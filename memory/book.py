@@ -287,10 +287,12 @@ class LessonBook:
 
     distill, adistill = both(_distill)
 
-    def _export(self, path_or_file: Place) -> Plan[int]:
-        """Write every lesson as a line of JSON, and return their number."""
+    def _export(self, path_or_file: Place, **filters: Unpack[Filters]) -> Plan[int]:
+        """Write every lesson that matches the filters as a line of JSON, and return their number."""
+        wanted, place = _check_filters(filters), check_place(path_or_file)
         found = yield from read_all(self._shelf)
-        return (yield from exchange.export([entry.lesson for entry in found.values()], check_place(path_or_file)))
+        kept = [entry for entry in found.values() if recall.passes(entry.lesson, wanted)]
+        return (yield from exchange.export(kept, place))
 
     export, aexport = both(_export)
 

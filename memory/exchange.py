@@ -20,13 +20,25 @@ from pydantic import ValidationError
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
-from langgraph_reflexion.memory.changes import replaced_by, retry_without_vectors, settled
+from langgraph_reflexion.memory.changes import MOST, replaced_by, retry_without_vectors, settled
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, tidy
-from langgraph_reflexion.memory.records import FIELDS, change_record, lesson_id, out_of_bounds, record
-from langgraph_reflexion.memory.shelf import Shelf, fit_for_a_label, read_some
-from langgraph_reflexion.memory.suspicion import suspicion_of
+from langgraph_reflexion.memory.index import LONGEST_WORD, MOST_WORDS, tasks_of
+from langgraph_reflexion.memory.records import (
+    ALSO,
+    ASKED,
+    FIELDS,
+    change_record,
+    failure_of,
+    fingerprints,
+    lesson_id,
+    out_of_bounds,
+    record,
+)
+from langgraph_reflexion.memory.shelf import Read, Shelf, fit_for_a_label, read_some
+from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
+from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
 from langgraph_reflexion.text.tokens import fold
 
 Place = str | os.PathLike[str] | TextIO
@@ -51,15 +63,14 @@ class Loaded:
     otherwise: int = field(default=0, compare=False)
 
 
-def export(lessons: Sequence[Lesson], place: Place) -> Plan[int]:
+def export(entries: Sequence[Read], place: Place) -> Plan[int]:
     """Write one lesson per line and return their number. In async code, this runs in a thread."""
-    count: int = yield Wait(lambda: write_lines(lessons, place), lambda: to_thread(write_lines, lessons, place))
+    count: int = yield Wait(lambda: _write_lines(entries, place), lambda: to_thread(_write_lines, entries, place))
     return count
 
 
-def write_lines(lessons: Iterable[Lesson], place: Place) -> int:
-    """Write one lesson per line and return their number."""
-    lines = [legible(json.dumps(_short(lesson), ensure_ascii=False)) + "\n" for lesson in lessons]
+def _write_lines(entries: Sequence[Read], place: Place) -> int:
+    lines = [legible(json.dumps(_row(entry), ensure_ascii=False)) + "\n" for entry in entries]
     if hasattr(place, "write"):
         cast(TextIO, place).writelines(lines)
     else:
@@ -110,7 +121,8 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
     With `update`, a lesson with a known id gets the text in the file and keeps its record.
     """
     lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
-    lessons, skipped = _parsed(shelf, lines, strict, untrusted)
+    rows, skipped = _parsed(shelf, lines, strict, untrusted)
+    lessons = [lesson for lesson, _ in rows]
     items = yield from every(shelf.lessons)
     here = {item.key: item.value for item in items}
     edited = {
@@ -123,7 +135,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
     newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
     ops: list[Op] = []
     added = 0
-    for lesson in lessons:
+    for lesson, more in rows:
         if lesson.id in known or _identity(vars(lesson)) in texts:
             continue
         known.add(lesson.id)
@@ -135,7 +147,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
         change = Change("", lesson.id, action, shelf.clock(), "person", why)
-        row = record(lesson)
+        row = record(lesson) | more
         key, value = change_record(Evidence(), change, row)
         ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
         ops.append(PutOp(shelf.forgotten, lesson.id, None))
@@ -170,27 +182,35 @@ def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
     return ops
 
 
-def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Lesson], int]:
-    lessons: list[Lesson] = []
+Row = tuple[Lesson, dict[str, list[str]]]
+"""A lesson of a file, and the other fields of its item."""
+
+
+def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Row], int]:
+    rows: list[Row] = []
     skipped = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            lessons.append(_lesson(shelf, line, untrusted))
+            rows.append(_parsed_line(shelf, line, untrusted))
         except (ValueError, ValidationError, RecursionError) as error:
             if strict:
                 raise LessonError(f"line {number} is not a lesson: {_reason(error)}") from error
             skipped += 1
-    return lessons, skipped
+    return rows, skipped
 
 
-def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
+def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
-    Only the text of an untrusted lesson is kept, not its record, status or origin.
+    Only the text of an untrusted lesson and its tasks are kept, not its record, status, origin or failures.
     """
-    raw = Lesson.model_validate(json.loads(line, object_pairs_hook=_object))
+    data = json.loads(line, object_pairs_hook=_object)
+    more = {name: _texts(data.pop(name), name) for name in (ALSO, ASKED) if isinstance(data, dict) and name in data}
+    if ASKED in more:
+        more[ASKED] = list(filter(None, map(_known_words, more[ASKED])))
+    raw = Lesson.model_validate(data)
     lesson = tidy(raw)
     reason = malformed(lesson)
     if reason is not None:
@@ -201,6 +221,7 @@ def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
         raise ValueError(wrong)
     if untrusted:
         lesson = Lesson(**{name: getattr(lesson, name) for name in EDITABLE}, kind=lesson.kind, origin="observed")
+        more = {ASKED: [task for task in more.get(ASKED, []) if not suspicion(task)]}
     now = shelf.clock()
     update: dict[str, Any] = {
         "id": lesson.id or lesson_id(shelf.namespace, lesson),
@@ -209,7 +230,20 @@ def _lesson(shelf: Shelf, line: str, untrusted: bool) -> Lesson:
     }
     if suspicion_of(raw) or suspicion_of(lesson):
         update["status"] = "quarantined"
-    return lesson.model_copy(update=update)
+    return lesson.model_copy(update=update), {name: texts for name, texts in more.items() if texts}
+
+
+def _texts(value: Any, name: str) -> list[str]:
+    """The texts in a field, at most as many as a lesson can have."""
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"`{name}` must be a list of strings, got {str(value)[:40]}")
+    return list(dict.fromkeys(value))[:MOST]
+
+
+def _known_words(task: str) -> str:
+    """The words of a task in a file, within the bounds of `task_words` and without secrets."""
+    words = dict.fromkeys(word.strip("[]") for word in mask_secrets(task[:MAX_TASK]).split())
+    return " ".join([word for word in words if len(word) <= LONGEST_WORD and not word.isdecimal()][:MOST_WORDS])
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -224,9 +258,12 @@ def _editable(value: dict[str, Any]) -> list[Any]:
     return [value.get(name) for name in EDITABLE]
 
 
-def _short(lesson: Lesson) -> dict[str, Any]:
-    """The fields that are not empty, in order."""
-    return {name: value for name, value in lesson.model_dump(mode="json").items() if value not in (None, "", [], {})}
+def _row(entry: Read) -> dict[str, Any]:
+    """The fields that are not empty, in order: those of the lesson, its other failures and the tasks that taught it."""
+    value, lesson = entry.item.value, entry.lesson
+    failures = [mark for mark in fingerprints(value) if mark != failure_of(lesson)]
+    row = lesson.model_dump(mode="json") | {ALSO: failures, ASKED: tasks_of(value)}
+    return {name: part for name, part in row.items() if part not in (None, "", [], {})}
 
 
 def _reason(error: Exception) -> str:

@@ -19,7 +19,6 @@ from langgraph_reflexion.cli.commands import FILTERS
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
 from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, namespaces_in, note, open_store
 from langgraph_reflexion.memory import Change
-from langgraph_reflexion.memory.exchange import write_lines
 from langgraph_reflexion.memory.store import copy_store
 
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
@@ -322,7 +321,7 @@ def _sweep(session: BookSession) -> int:
 def _export(session: BookSession) -> int:
     found, file = session.lessons(), session.asked.file
     if file == "-":
-        write_lines(found, _in_utf8(sys.stdout))
+        session.book.export(_in_utf8(sys.stdout), **session.filters)
         sys.stdout.flush()
         return 0
     if not found:
@@ -331,7 +330,7 @@ def _export(session: BookSession) -> int:
     try:
         if Path(file).is_file() and Path(file).read_bytes().startswith(b"SQLite format 3\0"):
             raise WrongUse(f"{file} is a database, and would be overwritten")
-        write_lines(found, file)
+        session.book.export(file, **session.filters)
     except OSError as error:
         raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
     return session.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
