@@ -44,7 +44,7 @@ def test_a_speed_up_is_measured_against_one_at_a_time_or_not_printed(capsys: pyt
     assert "as fast" not in run_cli(capsys, *words, "--out", "together")
     assert "as fast" not in run_cli(capsys, "compare", "together", "together")
     assert re.search(
-        r"Measured: .* one at a time, .* with 20 at once, [\d.]+ × as fast",
+        r"Measured speed-up: .* one at a time, .* with 20 at once, [\d.]+ × as fast",
         run_cli(capsys, "compare", "alone", "together"),
     )
 

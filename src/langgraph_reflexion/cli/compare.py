@@ -49,9 +49,8 @@ def _measured_speedup(first: Sequence[Timing], second: Sequence[Timing]) -> str:
     if serial.concurrency != 1 or parallel.concurrency == 1:
         return ""
     seconds = f"{format_seconds(serial.seconds)} one at a time, {format_seconds(parallel.seconds)}"
-    return (
-        f"Measured: {seconds} with {parallel.concurrency} at once, {serial.seconds / parallel.seconds:.1f} × as fast."
-    )
+    ratio = f"{serial.seconds / parallel.seconds:.1f} × as fast"
+    return f"Measured speed-up: {seconds} with {parallel.concurrency} at once, {ratio}."
 
 
 def _find_pairs(asked: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:

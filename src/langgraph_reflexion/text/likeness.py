@@ -76,13 +76,20 @@ _SIDES = tuple((stem(word), pair, side) for pair in sorted(_OPPOSITES) for side,
 _ENGLISH_SIDES = tuple(side for side in _SIDES if side[0].isascii())
 
 
+_CHOICE = lazy_pattern(
+    r"(?<![a-z0-9_'’./])(?:(?!i\b)[b-z]|(?-i:(?<=\w )A|(?<=[^\x00-\x7f])A))(?![a-z0-9_'’+#]|[./][a-z0-9_])", re.IGNORECASE
+)
+"""A letter that stands for something (`Use option B`). The tokenizer drops single letters, but not `B0`."""
+
+
 class Advice:
     """A text prepared for comparison, without what comes before the advice. It can be compared many times."""
 
     def __init__(self, text: str) -> None:
         preface = _PREFACE.match(text)
-        self.text = text[preface.end() :] if preface is not None and preface.end() < len(text) else text
-        self.folded = fold(self.text)
+        advice = text[preface.end() :] if preface is not None and preface.end() < len(text) else text
+        self.text = _CHOICE.sub(r"\g<0>0", advice)
+        self.folded = fold(advice)
 
     @cached_property
     def words(self) -> Counter[str]:
