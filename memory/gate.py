@@ -28,7 +28,7 @@ LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 
 _EMOTION = lazy_pattern(
     r"!{2,}|\b(?:sorry|apologi|asham|awful|disappoint|dumb|embarrass|frustrat|horribl|idiot|oops|regret|stupid|terribl"
-    r"|unfortunate)|\b(?:damn|ugh)\b|抱歉|对不起|遗憾|愚蠢|后悔",
+    r"|unfortunate)|\b(?:argh|damn|sad|ugh|what a shame)\b|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
     re.IGNORECASE,
 )
 _CHARACTER = lazy_pattern(
@@ -36,7 +36,7 @@ _CHARACTER = lazy_pattern(
     r"|(?:you|the (?:agent|assistant|ai|model)) (?:is|are|was|were|seems?|tends?)) "
     r"(?:(?:too|so|very|not|being|to be|a) )*"
     r"(?:bad|poor|weak|careless|lazy|sloppy|hasty|stupid|quick|smart|clever|helpful|diligent|attentive|(?:over)?confident)\b"
-    r"|\bmy (?:mistake|fault)\b|我(?:太|很|不够|总是)",
+    r"|\bmy (?:mistake|fault)\b|我(?:太|很|真|不够|总是|是一个)",
     re.IGNORECASE,
 )
 _FAULTY = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"
@@ -79,13 +79,13 @@ CARE = frozenset(
     _ADVERB.sub("", token)
     for token in tokens(
         """
-        accuracy accurate answer approach ask attention attentive avoid best better calm care careful cautious check
-        clear close code complete concentrate concise consider correct deep detail different diligent double effort
-        ensure error everything first focus follow future give goal good hard improve instruction keep learn make mind
-        mindful mistake next none null output pay plan possibility precise problem proper quality question read reason
-        reflect remember requirement respond response result review right rush same slow smart solve stay step strive
-        summary sure take task thing think thorough thought time try understand user verify vigilant well work write
-        wrong
+        accuracy accurate answer approach ask attention attentive avoid best better calm care careful careless cautious
+        check clear close code complete concentrate concise consider correct deep detail different diligent double
+        effort ensure error everything first focus follow future give goal good hard improve instruction keep lazy
+        learn less make mind mindful mistake next none null output pay plan possibility precise problem proper quality
+        question read reason reflect remember requirement respond response result review right rush same sloppy slow
+        smart solve stay step stop strive summary sure take task thing think thorough thought time try understand user
+        verify vigilant well work write wrong
         """
     )
 )
@@ -93,7 +93,7 @@ CARE = frozenset(
 
 _CARE_CHINESE = lazy_pattern(
     "下次|今后|务必|计划|仔细|认真|小心|注意|谨慎|努力|理解|用户|需求|题目|要求|保持|专注|提高|准确|正确|质量|思考|检查|避免|犯错|错误"
-    "|回答|答案|任务|尝试|粗心|[再要些点请多做得好并别会试加]"
+    "|回答|答案|任务|尝试|粗心|懒惰|阅读|[再要些点请多做得好并别会试加]"
     f"|{'|'.join(sorted(STOP_BIGRAMS))}|[{''.join(sorted(PARTICLES))}]"
 )
 _UNSPACED = lazy_pattern(f"[{UNSPACED}]")
