@@ -77,7 +77,8 @@ _ENGLISH_SIDES = tuple(side for side in _SIDES if side[0].isascii())
 
 
 _CHOICE = lazy_pattern(
-    r"(?<![a-z0-9_'’./])(?:(?!i\b)[b-z]|(?-i:(?<=\w )A|(?<=[^\x00-\x7f])A))(?![a-z0-9_'’+#]|[./][a-z0-9_])", re.IGNORECASE
+    r"(?<![a-z0-9_'’./])(?:(?!i\b)[b-z]|(?-i:(?<=\w )A|(?<=[^\x00-\x7f])A))(?![a-z0-9_'’+#]|[./][a-z0-9_])",
+    re.IGNORECASE,
 )
 """A letter that stands for something (`Use option B`). The tokenizer drops single letters, but not `B0`."""
 
