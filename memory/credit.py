@@ -22,7 +22,7 @@ from langgraph_reflexion.memory.changes import (
 )
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.index import task_words, tasks_of
+from langgraph_reflexion.memory.index import is_brief, task_words, tasks_of
 from langgraph_reflexion.memory.records import ASKED, NOTHING, evidence_in, failure_of, run_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
@@ -225,7 +225,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             then = task_words(other.task, (yield from earlier_tasks(shelf, other.task)))
             new = [task for task in dict.fromkeys((now, then)) if task and task not in asked]
             after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and not is_full else {}
-            if len(set(tokens(when))) > 1 and not is_offered:
+            if not is_brief(set(tokens(when))) and not is_offered:
                 after["when"] = when
             if after:
                 ops += moving(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)

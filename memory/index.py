@@ -49,6 +49,10 @@ SHARPER = 1.5
 LONGEST_WORD = 40
 """Letters of a word of a task that is kept: a longer one is an id or encoded data."""
 
+LEAST_WORDS = 3
+"""Words that a task must have to say what it asks: `go ahead` may follow any request. 7 % of the tasks in the data of
+`benchmarks/recall.py` have fewer, most of them a single one or the words of a question about any name."""
+
 MOST_WORDS = 60
 """Words of a task that are kept with a lesson it taught: all of them, unless it is a document."""
 
@@ -284,7 +288,8 @@ def words_of(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) 
 def task_words(task: str, earlier: Sequence[str] = ()) -> str:
     """The words of a task's request, without its names, numbers and other details as far as they are recognized.
 
-    Without `earlier` tasks, the request of a long task cannot be told from a template around it, so it has no words.
+    A task that is too brief to say what it asks has no words. Neither has a long one without `earlier` tasks, because
+    its request cannot be told from a template around it.
     """
     if len(task) >= LONG_TASK and len(earlier) < EARLIER:
         return ""
@@ -292,7 +297,12 @@ def task_words(task: str, earlier: Sequence[str] = ()) -> str:
     details = words_of(" ".join([*literals_of(request), *names_of(request)]))
     words = dict.fromkeys([*tokens(request), *sorted(characters(request))])
     kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= LONGEST_WORD]
-    return " ".join(kept[:MOST_WORDS])
+    return "" if is_brief(kept) else " ".join(kept[:MOST_WORDS])
+
+
+def is_brief(words: Iterable[str]) -> bool:
+    """Whether these are too few words to say what is asked. Bigrams, two of which overlap in each word, count half."""
+    return sum(1.0 if word.isascii() or len(word) > 2 else (len(word) - 1) / 2 for word in words) < LEAST_WORDS
 
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:

@@ -376,6 +376,20 @@ def test_tasks_in_which_a_lesson_fixed_its_failure_count_as_tasks_that_taught_it
     assert [one.id for one in book.recall(guests)] == [lesson.id]
 
 
+@pytest.mark.parametrize("follow_up", ["Go ahead.", "Yes, please do it.", "好的，请继续。"])
+def test_a_follow_up_that_says_nothing_of_its_request_finds_no_lesson(
+    book: LessonBook, clock: Any, follow_up: str
+) -> None:
+    lesson = remedy(book, BUSY, when="")
+    book.add(lesson, task=follow_up)
+    for i in range(3):
+        clock.pass_by(minutes=1)
+        mended = {"task": follow_up, "success": True, "status": "success", "recalled_at": {lesson.id: 2}}
+        book.credit(Episode(id=f"{i}", shown=[lesson.id], failures=[REFUSED], **mended))
+    assert book.recall(follow_up) == []
+    assert recalled(book, REFUSED) == [BUSY], "after the failure it is"
+
+
 def test_a_lesson_that_keeps_all_the_tasks_it_may_reads_no_more_runs(book_on: Any, clock: Any) -> None:
     store = Reads()
     book = book_on(store)
@@ -385,9 +399,8 @@ def test_a_lesson_that_keeps_all_the_tasks_it_may_reads_no_more_runs(book_on: An
         clock.pass_by(minutes=1)
         mended = {"success": True, "status": "success", "recalled_at": {lesson.id: 2}}
         store.episodes = 0
-        book.credit(
-            Episode(id=f"{i}", task=f"Rent the hall{chr(97 + i)}.", shown=[lesson.id], failures=[REFUSED], **mended)
-        )
+        task = f"Rent the {chr(97 + i)}hall for music and dance."
+        book.credit(Episode(id=f"{i}", task=task, shown=[lesson.id], failures=[REFUSED], **mended))
         reads.append(store.episodes)
     assert reads == [1, *[2] * 15, 1], "its own, and those that the lesson won before"
 
