@@ -19,7 +19,7 @@ from langgraph_reflexion.context import MemoryPolicy, field_of
 from langgraph_reflexion.driver import Wait, Waits, either, within
 from langgraph_reflexion.memory import Indexes, LessonBook, Selection, label, resolve_namespace, topic_for, withheld
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.host import conf, emit, runtime_of, steps_of, user_of
+from langgraph_reflexion.nodes.host import conf, emit, runtime_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -28,9 +28,6 @@ from langgraph_reflexion.state import Recalled, State, Update, task_in
 from langgraph_reflexion.text.likeness import likeness
 
 logger = logging.getLogger(__name__)
-
-STEPS_SINCE_REFLECT = 2
-"""Steps of the graph from `reflect` to `recall`."""
 
 LAST_WRITE = 3.0
 """Seconds that a write may take after the deadline, so that a late run is recorded."""
@@ -82,41 +79,29 @@ class AgentMemory:
 def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """The lessons recalled so far, and those that fit now: by task at the start, by failure after a failure."""
     book = memory.book(state, config)
-    update: Update = {"progress": {"node": "recall", "lessons": []}, **({"known": []} if state["known"] else {})}
+    nothing: Update = {"progress": {"node": "recall", "lessons": []}}
     if book is None:
-        return update
-    earlier, found, step = state["recalled"], _found_by_reflect(state, config), state["tally"]["steps"]
+        return nothing
+    known, found, step = state["recalled"], list[Recalled](), state["tally"]["steps"]
     failure = state.get("failure")
     moments: list[tuple[Failure | None, int]] = [(None, 0)] if step == 0 else []
-    if failure is not None and not found:
+    if failure is not None:
         moments.append((failure, max(1, step)))
     for cause, at in moments:
-        seen = [recalled.lesson.id for recalled in (*earlier, *found)]
+        seen = [recalled.lesson.id for recalled in (*known, *found)]
         lessons = yield from find_lessons(book, tools, budget, state, cause, seen)
         found += choose_shown(memory, state, lessons, at)
     if not found:
-        return update
+        return nothing
     why = next((recalled.why for recalled in found if recalled.why), "")
     shown = [recalled.lesson for recalled in found if recalled.shown]
     if shown or why:
         fields = [{"id": lesson.id, "kind": lesson.kind, "text": lesson.text, "when": lesson.when} for lesson in shown]
         emit(config, "recalled", lessons=fields, step=found[-1].step, **({"why": why} if why else {}))
-    update["recalled"] = [*earlier, *found]
+    update: Update = {"recalled": [*known, *found]}
     if for_failure := [recalled.lesson.id for recalled in found if recalled.shown and recalled.step > 0]:
         update["patch"] = with_failure_turn(state, failure_number(state), lessons=for_failure)
     return {**update, "progress": {"node": "recall", "lessons": [lesson.id for lesson in shown]}}
-
-
-def _found_by_reflect(state: State, config: RunnableConfig) -> list[Recalled]:
-    """The lessons that `reflect` has just found for this failure, so that they need not be read again.
-
-    None if the run was resumed since, because lessons may have changed in the meantime, nor for feedback on an earlier
-    run, because the lessons for the task come first.
-    """
-    step, steps = state["tally"]["steps"], steps_of(config)
-    if step == 0 or (steps is not None and steps[0] - steps[1] < STEPS_SINCE_REFLECT):
-        return []
-    return [recalled for recalled in state["known"] if recalled.step == step]
 
 
 def find_lessons(

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.memory import concrete, replaces_reflection, screen
+from langgraph_reflexion.memory import Selection, concrete, replaces_reflection, screen
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.remember import foreign_in
 from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
-from langgraph_reflexion.state import Blocked, Recalled, State, Update
+from langgraph_reflexion.state import Blocked, State, Update
 from langgraph_reflexion.text.likeness import likeness
 
 KEPT_REFLECTIONS = 3
@@ -52,8 +52,8 @@ def reflect(
     if failure is None:
         return {"progress": {"node": "reflect"}}
     update: Update = {"trail": []}  # the loop counts start again
-    if known := (yield from _known_lessons(memory, tools, budget, state, config, failure)):
-        return {**update, "known": known, "progress": {"node": "reflect", "known": True}}
+    if (yield from _is_known(memory, tools, budget, state, config, failure)):
+        return {**update, "progress": {"node": "reflect", "known": True}}
     earlier, depth = state["reflections"], _depth(budget, state, failure)
     ask = partial(ask_for_reflection, reflector, actor, tools, budget, state, config, failure)
     read, spent = yield from ask(depth)
@@ -136,19 +136,20 @@ def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocke
     return state["blocked"] if loop is None else {**state["blocked"], **to_block(state, loop)}
 
 
-def _known_lessons(
+def _is_known(
     memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig, failure: Failure
-) -> Waits[list[Recalled]]:
-    """The lessons that fit, if one of them is for this fingerprint, mostly helped and is new to this run."""
+) -> Waits[bool]:
+    """Whether memory has a lesson for this fingerprint that mostly helped and that this run has not seen yet."""
     book = memory.book(state, config)
     if book is None or not failure.fingerprint:
-        return []
+        return False
     seen = [recalled.lesson.id for recalled in state["recalled"]]
     lessons = yield from find_lessons(book, tools, budget, state, failure, seen)
-    found = choose_shown(memory, state, lessons, max(1, state["tally"]["steps"]))
-    shown = [recalled.lesson for recalled in found if recalled.shown]
-    bound = [lesson for lesson in shown if lesson.trigger and lesson.trigger.fingerprint == failure.fingerprint]
-    return found if any(map(replaces_reflection, bound)) else []
+    bound = [
+        lesson for lesson in lessons if lesson.trigger is not None and lesson.trigger.fingerprint == failure.fingerprint
+    ]
+    good = [lesson for lesson in bound if replaces_reflection(lesson)]
+    return any(recalled.shown for recalled in choose_shown(memory, state, Selection(good), 1))
 
 
 def _depth(budget: Budget, state: State, failure: Failure) -> Depth:

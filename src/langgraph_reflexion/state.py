@@ -193,9 +193,6 @@ class Held(TypedDict, total=False):
     """The last few turns, for the loop detector. Written by `begin`, `observe`, `reflect`."""
     blocked: dict[str, Blocked]
     """Calls that must not run again, by canonical key. Written by `begin`, `observe`, `reflect`."""
-    known: list[Recalled]
-    """The lessons for the current failure, if `reflect` found one that makes a reflection unnecessary. Written by
-    `reflect`, removed by `recall`."""
     failures: list[Failure]
     """All failures of the run. Written by the same nodes as `failure`."""
     hint: str
@@ -274,7 +271,6 @@ BLANK: MappingProxyType[str, Any] = MappingProxyType(
         "learned": None,
         "trail": [],
         "blocked": {},
-        "known": [],
         "failures": [],
         "hint": "",
         "asked_on": None,
@@ -298,7 +294,6 @@ TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
         "verdicts": Verdict,
         "reflections": Reflection,
         "recalled": Recalled,
-        "known": Recalled,
     }
 )
 """Fields that nodes read as these types. Channels hold them as plain data."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.base import SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
@@ -118,45 +117,6 @@ def test_a_known_lesson_for_this_very_failure_is_used_in_place_of_a_model_call(r
     assert seen.outcome.usage.reflection.calls == 0
     (lesson,) = LessonBook(store, PLACE).lessons(kind="rule")
     assert (lesson.wins, lesson.losses) == (1, 0), "its failure did not come back"
-
-
-class Counting(InMemoryStore):
-    """Counts how often lessons are searched."""
-
-    looks = 0
-
-    def batch(self, ops):
-        asked = list(ops)
-        self.looks += sum(isinstance(op, SearchOp) and op.namespace_prefix == (*PLACE, "lessons") for op in asked)
-        return super().batch(asked)
-
-
-@pytest.mark.req("C14", "O1")
-def test_a_known_failure_is_looked_up_once(run, shy):
-    store = Counting()
-    first_run(run, shy, store)
-    store.looks = 0
-    model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")])
-    seen = run(model, [shy.search], task="Water the plants.", store=store)
-    (event,) = seen.told("recalled")
-    assert [lesson["id"] for lesson in event["lessons"]] == seen.outcome.lessons_used
-    assert store.looks == 2, "for the task and for the failure"
-
-
-@pytest.mark.graph_only
-@pytest.mark.req("C14", "D15")
-@pytest.mark.parametrize(("before", "pauses"), [("remember", 1), ("recall", 2)])
-def test_a_lesson_retired_while_the_run_is_paused_is_not_shown(run, shy, store, before, pauses):
-    first_run(run, shy, store)
-    model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")])
-    agent = create_reflexion_agent(model, [shy.search], store=store, memory=ALWAYS, checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    agent.invoke({"messages": [("user", "Water the plants.")]}, thread, interrupt_before=[before])
-    for _ in range(pauses - 1):  # the first recall is for the task
-        agent.invoke(None, thread, interrupt_before=[before])
-    book = LessonBook(store, PLACE)
-    book.retire(book.lessons()[0].id, "the calendar takes dates now")
-    assert agent.invoke(None, thread)["outcome"].lessons_used == []
 
 
 @pytest.mark.req("C14")
