@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import re
 import tomllib
@@ -51,6 +52,14 @@ def all_files() -> list[Path]:
     """Every Python file of ours: the package by way of its face, and what stands beside it."""
     beside = (ROOT / name for name in ("tests", "benchmarks"))
     return [file for folder in (FACE, *beside) for file in files_under(folder)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def trees_are_left_alone() -> Iterator[None]:
+    """The garbage collector would look at them again and again, which takes longer than to read all files."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def module_name(file: Path) -> str:

@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from langgraph_reflexion import Limits, Run, Verdict, create_reflexion_agent
+from langgraph_reflexion import Limits, Run, Verdict, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.checks import all_of, first_failing, human_review, llm_judge, rule
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
@@ -157,3 +157,41 @@ def test_a_judge_is_asked_once_after_the_person_and_never_for_the_pause():
 def test_a_share_that_cannot_be_is_refused_when_built(share):
     with pytest.raises(ValueError, match="`share`"):
         human_review(share=share)
+
+
+# ---------------------------------------------------------------- in a trial
+
+
+INVENTION = {"messages": [("user", "Who invented the telephone?")]}
+
+
+@pytest.mark.req("E3", "E7", "G2")
+def test_a_worker_judges_itself_and_a_person_edits_its_answer():
+    def reply(question):
+        return '{"passed": true, "score": 95}' if "Judge an answer" in question.text else say("Bell")
+
+    graph = create_trial_graph(RoleModel(decide=reply), [llm_judge(), human_review()], checkpointer=InMemorySaver())
+    (paused,) = graph.invoke(INVENTION, THREAD)["__interrupt__"]
+    assert paused.value["answer"] == "Bell"
+    result = graph.invoke(Command(resume={"edit": "Bell, in 1876"}), THREAD)
+    outcome = result["outcome"]
+    assert (outcome.status, outcome.answer, outcome.score) == ("success", "Bell, in 1876", 95)
+    assert result["messages"][-1].content == "Bell, in 1876"
+    assert outcome.usage.calls == 2
+
+
+@pytest.mark.req("K1")
+def test_an_attempt_that_failed_is_not_judged():
+    judged = []
+
+    def worker(_prompt):
+        raise OSError("no line")
+
+    graph = create_trial_graph(worker, [rule(lambda answer: judged.append(answer))])
+    assert graph.invoke(INVENTION)["outcome"].status == "failure"
+    assert judged == []
+
+
+def test_a_judge_without_any_model_is_refused_when_the_graph_is_built():
+    with pytest.raises(ValueError, match="llm_judge"):
+        create_trial_graph(lambda prompt: prompt, [llm_judge()], strategy="none")

@@ -1,4 +1,4 @@
-"""Each fenced block of the documentation is true: code runs, commands exist, shown output is what is printed."""
+"""Each fenced block of the documentation is true, and the site builds from it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -321,3 +322,25 @@ def test_the_reference_has_every_public_name_once() -> None:
     assert sorted(of_checks) == sorted(checks.__all__)
     others = [name.rpartition(".")[2] for name in names if not name.startswith(("checks.", "testing."))]
     assert sorted(others) == sorted(langgraph_reflexion.__all__)
+
+
+# ---------------------------------------------------------------- the site
+
+
+@pytest.mark.slow
+@pytest.mark.external
+def test_the_site_builds_and_its_pages_load_nothing_from_elsewhere(tmp_path):
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {page: page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html")}
+    assert len(pages) > 15
+    for page, text in pages.items():
+        loaded = re.findall(r"<(?:script|img|iframe)\b[^>]* src=\"(\w+:)?//|<link\b[^>]* href=\"https?://", text)
+        assert not loaded, page
+        assert "<code>mermaid" not in text
+    assert '<div class="drawing"><svg' in pages[tmp_path / "graph" / "index.html"]
+    reference = pages[tmp_path / "reference" / "index.html"]
+    assert 'id="langgraph_reflexion.LessonBook.recall"' in reference

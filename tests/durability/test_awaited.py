@@ -15,10 +15,9 @@ from blockbuster import blockbuster_ctx
 from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
-from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
-from langgraph_reflexion import LessonBook, Limits, create_reflexion_agent
+from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.testing import Question, RoleModel, WordEmbeddings, call, calls, reflection, say
 
@@ -85,32 +84,6 @@ async def test_no_call_of_ours_blocks_the_event_loop(make: Make, thread: Thread,
         assert any(part["type"] == "recalled" for mode, part in parts if mode == "custom")
         assert (await agent.aget_state(config)).values["outcome"].status == "success"
     assert not on_the_loop, "a caller's own sync function ran on the event loop"
-
-
-@pytest.mark.req("I6")
-async def test_a_store_without_async_methods_is_called_in_a_thread(make: Make) -> None:
-    on_the_loop, runs = of_threads()
-
-    class Store(SqliteStore):
-        def batch(self, ops: Any) -> Any:
-            runs("store")
-            return super().batch(ops)
-
-    def opened() -> Any:
-        import sqlite3
-
-        store = Store(sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None))
-        store.setup()
-        return store
-
-    store = await asyncio.to_thread(opened)
-    _, agent = make(store=store, checkpointer=None)
-    with blockbuster_ctx():
-        result = await agent.ainvoke(ASKED)
-        assert len(await LessonBook(store).alessons()) == 1
-    assert result["outcome"].lessons_written
-    assert not on_the_loop
-    await asyncio.to_thread(store.conn.close)
 
 
 @pytest.mark.req("I6", "I8")

@@ -215,8 +215,8 @@ def test_another_word_of_the_user_put_into_any_checkpoint_leads_to_an_outcome(
     [
         ("tools", "interrupt_before"),
         ("json", "interrupt_after"),
-        pytest.param("tools", "interrupt_after", marks=pytest.mark.slow),
-        pytest.param("json", "interrupt_before", marks=pytest.mark.slow),
+        ("tools", "interrupt_after"),
+        ("json", "interrupt_before"),
     ],
 )
 def test_a_run_stopped_at_every_step_ends_like_an_uninterrupted_one(

@@ -50,19 +50,6 @@ def test_a_node_that_calls_the_agent_shares_the_parents_store(learning: Callable
     assert len(store.search(("reflexion", "reflexion_agent", "lessons"))) == 1
 
 
-@pytest.mark.req("G1")
-async def test_a_node_that_awaits_the_agent_does_too(learning: Callable[..., Any]) -> None:
-    agent, store = learning(), InMemoryStore()
-
-    async def fill(state: Form) -> Form:
-        result = await agent.ainvoke({"messages": [("user", state["question"])]})
-        return {"answer": result["outcome"].answer}
-
-    result = await form_of(fill, store=store).ainvoke({"question": "When is Tuesday free?"})
-    assert result["answer"] == "11:00"
-    assert len(store.search(("reflexion", "reflexion_agent", "lessons"))) == 1
-
-
 @pytest.mark.req("G1", "B7")
 def test_a_question_passes_out_of_a_node_that_calls_the_agent() -> None:
     model = RoleModel([ask("Which day?"), say("11:00")])

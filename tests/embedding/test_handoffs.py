@@ -190,20 +190,6 @@ def test_with_no_graph_above_a_handoff_is_refused_with_the_reason(valid: Callabl
 
 
 @pytest.mark.req("G1")
-def test_a_goto_inside_the_agent_is_refused_with_the_reason() -> None:
-    @tool
-    def jump() -> Command[Any]:
-        """Jump to the end."""
-        return Command(goto="finish")
-
-    model = RoleModel([call("jump"), say("I stay.")], reflection("Stay where you are."))
-    result = create_reflexion_agent(model, [jump]).invoke(ASKED)
-    assert result["messages"][2].status == "error"
-    assert "goto" in result["messages"][2].text
-    assert result["messages"][-1].text == "I stay."
-
-
-@pytest.mark.req("G1")
 def test_a_handed_off_run_counts_neither_for_nor_against_a_lesson() -> None:
     store = InMemoryStore()
     parent, _ = desks(RoleModel(call("to_refunds")), store=store)

@@ -35,7 +35,6 @@ from model_server import ModelServer
 
 Results = dict[str, dict[str, Result]]
 TRIALS = 5
-SIXTY = load_tasks(SHIPPED)
 
 
 def towns(count: int) -> list[Task]:

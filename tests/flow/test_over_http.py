@@ -228,16 +228,6 @@ def test_a_reflector_in_any_mood_costs_its_reflection_and_not_the_run(run, desk,
     assert seen.told("reflection")[0]["dropped"] == "unreadable"
 
 
-@pytest.mark.req("A5", "C1", "B11")
-def test_one_failing_call_costs_one_request_more_than_a_clean_run(run, desk, serve, protocol):
-    clean = serve(story())
-    run(clean.chat(), [desk.search], protocol=protocol)
-    desk.answers = lambda _: LookupError("no such day")
-    failing = serve(story())
-    run(failing.chat(), [desk.search], protocol=protocol)
-    assert (len(clean.raw), len(failing.raw)) == (2, 3)
-
-
 @pytest.mark.req("A4", "B11", "K4")
 def test_every_request_is_valid_whatever_went_wrong_before(run, desk, serve, protocol):
     desk.answers = lambda query: LookupError("no such day") if query == "x" else "eleven"

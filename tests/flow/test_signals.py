@@ -8,10 +8,11 @@ from typing import Any, get_args
 import httpx
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.messages.tool import invalid_tool_call
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.schemas import Signal
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 
@@ -246,17 +247,6 @@ def test_the_same_mistake_on_another_instance_has_the_same_fingerprint(run, desk
     assert (first.repeats, second.repeats) == (1, 2)
 
 
-@pytest.mark.req("A3", "A4")
-def test_a_call_cut_off_in_its_arguments_does_not_run_and_is_asked_for_again(run, desk):
-    cut = AIMessage(
-        "", invalid_tool_calls=[invalid_tool_call(name="search", args='{"query": "Tu', id="c1", error="cut")]
-    )
-    seen = run(RoleModel([cut, call("search", query="Tuesday"), say("11:00")]), [desk.search], protocol="tools")
-    assert desk.ran == ["Tuesday"]
-    assert seen.signals == ["parse_error"]
-    assert '{"query": "Tu' in seen.outcome.failures[0].evidence
-
-
 @pytest.mark.req("A10", "C5")
 def test_feedback_on_a_finished_thread_is_reflected_on_before_anything_else(run, protocol, reflected, decided):
     model = RoleModel([say("10:00"), say("11:00")], reflection("Look at the calendar of the person who answers."))
@@ -284,3 +274,28 @@ def test_feedback_next_to_a_new_message_leaves_the_message_as_the_task(run, refl
     seen = run(model, agent=agent, config=thread, task="Try again for Thursday.", feedback="Ada is on holiday")
     assert [message.type for message in seen.messages] == ["human", "ai", "human", "ai"]
     assert "Try again for Thursday." in reflected(model)[0].text.partition("</task>")[0]
+
+
+@tool
+def opening_hours(city: str) -> str:
+    """Look up the opening hours of the office in a city."""
+    raise LookupError(f"there is no office in {city} on file")
+
+
+@pytest.mark.req("A5", "C14")
+def test_a_value_that_the_error_quotes_does_not_make_it_another_mistake():
+    memo = {"kind": "rule", "text": "Take the headquarters where a city has no office.", "when": "looking up an office"}
+    store = InMemoryStore()
+    marks = []
+    for city in ("Lisbon", "Ulan Bator"):
+        model = RoleModel(
+            [call("opening_hours", city=city), say("none")],
+            [reflection("Ask for the headquarters.", memory_to_write=[memo])],
+        )
+        agent = create_reflexion_agent(model, [opening_hours], store=store, memory=MemoryPolicy(control_share=0))
+        outcome = agent.invoke({"messages": [("user", f"When does {city} open?")]})["outcome"]
+        marks.append((outcome.failures[0].fingerprint, len(outcome.reflections), len(outcome.lessons_used)))
+    assert marks[0][0] == marks[1][0]
+    assert [mark[1:] for mark in marks] == [(1, 0), (0, 1)], (
+        "the second meets a known lesson, and asks for no reflection"
+    )

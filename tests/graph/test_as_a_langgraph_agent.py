@@ -11,10 +11,9 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, ask, call, calls, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
 from model_server import ModelServer
 
 HELLO = {"messages": [("user", "hello")]}
@@ -226,42 +225,6 @@ def test_streamed_tokens_name_their_agent() -> None:
 
 
 # ---------------------------------------------------------------- interrupts, drawing
-
-
-@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
-async def test_a_run_stops_before_or_after_any_node_and_continues(method: str) -> None:
-    agent = searching(checkpointer=InMemorySaver())
-
-    async def go(given: Any, **settings: Any) -> Any:
-        return (
-            agent.invoke(given, THREAD, **settings)
-            if method == "invoke"
-            else await agent.ainvoke(given, THREAD, **settings)
-        )
-
-    await go(HELLO, interrupt_before=["tool"])
-    assert agent.get_state(THREAD).next == ("tool",)
-    await go(None, interrupt_after=["tool"])
-    assert agent.get_state(THREAD).next == ("observe",)
-    assert (await go(None))["messages"][-1].text == "done and dusted"
-
-
-def test_an_edited_decision_runs_in_place_of_the_models() -> None:
-    agent = searching(checkpointer=InMemorySaver())
-    agent.invoke(HELLO, THREAD, interrupt_before=["tool"])
-    last = agent.get_state(THREAD).values["messages"][-1]
-    edited = last.model_copy(update={"tool_calls": [{**last.tool_calls[0], "args": {"query": "better"}}]})
-    agent.update_state(THREAD, {"messages": [edited]}, as_node="decide")
-    assert agent.invoke(None, THREAD)["messages"][2].text == "found better"
-
-
-def test_a_question_is_an_interrupt_and_its_answer_a_resume() -> None:
-    model = ScriptedModel([ask("Which day?"), say("Monday it is")])
-    agent = create_reflexion_agent(model, controls=["ask_user"], checkpointer=InMemorySaver())
-    [waiting] = agent.invoke(HELLO, THREAD)["__interrupt__"]
-    assert waiting.value == {"type": "question", "question": "Which day?"}
-    result = agent.invoke(Command(resume={waiting.id: "Monday"}), THREAD)
-    assert [message.text for message in result["messages"][2:]] == ["Monday", "Monday it is"]
 
 
 @pytest.mark.req("G1", "J1")

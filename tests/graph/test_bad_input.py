@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from langgraph_reflexion import Context, Limits, MemoryPolicy, after_run, create_reflexion_agent
 from langgraph_reflexion.checks import exact, grounded, llm_judge
 from langgraph_reflexion.errors import PromptError
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection
 
 HELLO = {"messages": [("user", "hello")]}
 
@@ -383,39 +383,39 @@ def test_an_unknown_field_of_the_context_is_named() -> None:
         make(model=ScriptedModel([])).invoke(HELLO, context={"user": "ada"})
 
 
-@pytest.mark.parametrize("limit", [1, 5])
-def test_a_recursion_limit_too_small_for_any_run_is_refused(limit: int) -> None:
-    model = ScriptedModel([])
-    with pytest.raises(ValueError, match=f"6 or more, got {limit}"):
-        make(model=model).invoke(HELLO, {"recursion_limit": limit})
-    assert not model.asked
+# ---------------------------------------------------------------- what mypy finds
 
 
-class Broken(InMemoryStore):
-    """A store that fails at whatever it is asked."""
+CODE = """
+from langgraph_reflexion import Context, create_reflexion_agent
 
-    def batch(self, ops: Any) -> Any:
-        raise OSError("the disk is gone")
+class Mine(Context):
+    team: str = ""
 
-    async def abatch(self, ops: Any) -> Any:
-        raise OSError("the disk is gone")
+def search(query: str) -> str:
+    return query
+
+agent = create_reflexion_agent("openai:gpt-4o-mini", [search])
+agent.invoke({"messages": [("user", "hello")]}, context=Context(user_id="ada"))
+create_reflexion_agent("openai:gpt-4o-mini", context_schema=Mine).invoke({}, context=Mine(team="red"))
+agent.invoke({}, context=3)
+create_reflexion_agent(42)
+create_reflexion_agent("openai:gpt-4o-mini", protocol="xml")
+create_reflexion_agent("openai:gpt-4o-mini", checkpointer="x")
+"""
 
 
-@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
-async def test_a_store_that_raises_costs_lessons_and_not_the_answer(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    def failing(query: str) -> str:
-        """Fail."""
-        raise ValueError(f"no {query}")
-
-    memo = {"kind": "rule", "text": "Ask for one word at a time.", "when": "searching"}
-    model = RoleModel(
-        decide=[call("failing", query="x"), say("done")], reflect=reflection("Ask anew.", memory_to_write=[memo])
-    )
-    agent = create_reflexion_agent(model, [failing], store=Broken())
-    with caplog.at_level(logging.WARNING, logger="langgraph_reflexion"):
-        result = agent.invoke(HELLO) if method == "invoke" else await agent.ainvoke(HELLO)
-    assert result["messages"][-1].text == "done"
-    assert result["outcome"].lessons_written == []
-    assert "the disk is gone" in caplog.text
+@pytest.mark.slow
+def test_wrong_arguments_of_the_factory_are_found_by_mypy(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    file = tmp_path / "mine.py"
+    file.write_text(CODE)
+    out, _, _ = api.run([str(file), "--strict", "--cache-dir", str(tmp_path / "cache")])
+    lines = CODE.splitlines()
+    wrong = {lines[int(number) - 1] for number in re.findall(r"mine\.py:(\d+): error", out)}
+    assert wrong == {
+        "agent.invoke({}, context=3)",
+        "create_reflexion_agent(42)",
+        'create_reflexion_agent("openai:gpt-4o-mini", protocol="xml")',
+        'create_reflexion_agent("openai:gpt-4o-mini", checkpointer="x")',
+    }, out

@@ -10,7 +10,6 @@ from langgraph_reflexion.memory import concrete
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
-from langgraph_reflexion.text.literals import mask_secrets
 
 TASK = "Ms Quibbleton wants a slot on 2031-03-04 in room Zanzibar-7 for the review of contract K-99812."
 
@@ -190,43 +189,3 @@ def test_a_lesson_is_tidied_on_its_way_in() -> None:
     assert (lesson.text, lesson.when, lesson.tags, lesson.topic) == ("Check the slot.", "x y", ["a"], None)
     assert len(lesson.why) == 300
     assert lesson.why.endswith("…")
-
-
-SECRETS = [
-    ("Use sk-proj-abcDEF1234567890abcd for the client.", "abcDEF1234567890abcd"),
-    ("Set api_key=9f8e7d6c5b4a to log in.", "9f8e7d6c5b4a"),
-    ("The password is hunter22 for staging.", "hunter22"),
-    ("Send the header Bearer abcdef1234567890ABCD first.", "abcdef1234567890ABCD"),
-    ("Clone with ghp_abcdefghijklmnop1234567890.", "abcdefghijklmnop1234567890"),
-    ("Connect to postgres://ada:s3cretpw@db/x first.", "s3cretpw"),
-    ("Pay with 4111 1111 1111 1111 in tests.", "4111 1111"),
-    ("Write to ada.lovelace@mail.example when it fails.", "ada.lovelace"),
-    ("Use AKIAIOSFODNN7EXAMPLE as key.", "AKIAIOSFODNN7EXAMPLE"),
-    ("登录时密码是hunter22。", "hunter22"),
-    ("Log in with password='correcthorse' first.", "correcthorse"),
-    ("The call login({'password': 'correcthorse'}) failed.", "correcthorse"),
-    ('Send {"api_key": "abcdefgh"} along.', "abcdefgh"),
-]
-
-
-@pytest.mark.req("D2")
-@pytest.mark.parametrize(("text", "secret"), SECRETS)
-def test_a_secret_is_masked(text: str, secret: str) -> None:
-    assert secret in text
-    assert secret not in mask_secrets(text)
-    assert mask_secrets(text).split()[0] == text.split()[0] or not text.isascii()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The token limit is 4096 tokens.",
-        "Fill the password field before the login button is pressed.",
-        "Order 1234567890123456 has no checksum.",
-        "Use the access token of the current session.",
-        "Follow the password 'reset' link.",
-        "Fill the 'password' field.",
-    ],
-)
-def test_words_about_secrets_are_none(text: str) -> None:
-    assert mask_secrets(text) == text

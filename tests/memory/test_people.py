@@ -137,16 +137,6 @@ def test_statistics_count_what_is_there(book: LessonBook, mine: str) -> None:
     assert stats["status"] == {"retired": 1, "candidate": 1}
 
 
-@pytest.mark.req("I5")
-def test_a_run_is_explained(book: LessonBook, mine: str) -> None:
-    page = book.add(a_rule(PAGE, sources=["r"])).lesson
-    assert page is not None
-    book.credit(Episode(id="r", task=TASK, success=True, status="success", stop_reason="accepted", shown=[mine]))
-    told = book.explain("r")
-    assert (told["task"], told["status"], told["written"]) == (TASK, "success", [page.id])
-    assert [(one["lesson"], one["text"], one["result"]) for one in told["shown"]] == [(mine, SLOT, "win")]
-
-
 def test_one_change_is_taken_back_and_the_record_stays(book: LessonBook, mine: str) -> None:
     book.approve(mine)
     book.retire(mine, "by mistake")

@@ -169,3 +169,27 @@ def test_the_example_of_a_client_shows_what_the_demo_learned(shipped: str) -> No
     done = subprocess.run([sys.executable, example, shipped], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "answered: 11:00 is free. success"
+
+
+@pytest.mark.req("M5")
+def test_it_learns_for_each_user_streams_its_events_and_keeps_what_is_private(
+    signed_in: str, client: Callable[..., Any]
+) -> None:
+    here = client(signed_in, "ada")
+    failures = []
+    for _ in range(2):
+        thread = here.threads.create()["thread_id"]
+        given = {"messages": [{"role": "user", "content": "Plan an hour."}]}
+        events = list(here.runs.stream(thread, "planning", input=given, stream_mode=["custom", "values"]))
+        assert not [event.data for event in events if event.event == "error"]
+        assert [event.data["type"] for event in events if event.event == "custom"][-1] == "outcome"
+        values = here.threads.get_state(thread)["values"]
+        assert values["messages"][-1]["content"] == "11:00"
+        assert values["outcome"]["stop_reason"] == "unchecked"
+        failures.append(len(values["outcome"]["failures"]))
+    assert failures == [1, 0], "the second run knows the lesson"
+    (assistant,) = here.assistants.search(graph_id="planning")
+    schemas = here.assistants.get_schemas(assistant["assistant_id"])
+    assert {"messages", "feedback"} == set(schemas["input_schema"]["properties"])
+    assert "reflexion" not in schemas["output_schema"]["properties"]
+    assert here.store.search_items(("reflexion", "planning", "ada", "lessons"))["items"]

@@ -72,12 +72,6 @@ def test_no_plan_no_further_attempt(tried, scores, thinker, plan):
     assert len(seen.prompts) == 1
 
 
-@pytest.mark.req("F6")
-def test_plans_that_have_nothing_in_common_are_not_alike_in_any_language(tried, scores, thinker):
-    plans = ("先查两个来源，再比较日期。", "把方程写下来，代入两个根。", "按日期排序后再比较相邻的行。")
-    assert tried(checks=[scores(10, 30, 60, 99)], reflector=thinker(*plans)).ending == ("success", "accepted")
-
-
 @pytest.mark.req("F13")
 def test_a_token_budget_ends_a_trial_with_what_was_done(tried, scores, student):
     worker = student("one", "two", "three", "four")

@@ -18,7 +18,6 @@ from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import FaissStore
-from langgraph_reflexion.memory.store import items
 
 NS = ("team", "lessons")
 Opened = Callable[..., BaseStore]
@@ -183,12 +182,6 @@ def test_an_item_of_many_vectors_does_not_crowd_out_the_others(opened: Opened, i
 
 
 @faiss_alone
-def test_the_same_text_twice_in_a_batch_is_fine(pointed: BaseStore) -> None:
-    pointed.batch([PutOp(NS, "a", {"text": "@0"}), PutOp(NS, "b", {"text": "@0"})])
-    assert sorted(keys(pointed.search(NS, query="@0"))) == ["a", "b"]
-
-
-@faiss_alone
 def test_a_vector_of_the_wrong_size_is_refused_and_searches_continue(opened: Opened) -> None:
     def embed(texts: list[str]) -> list[list[float]]:
         return [[1.0] * (3 if text == "short" else 4) for text in texts]
@@ -216,19 +209,6 @@ async def test_the_same_store_has_async_methods(pointed: BaseStore) -> None:
     assert await pointed.alist_namespaces() == [NS]
     await pointed.adelete(NS, "a")
     assert keys(pointed.search(NS)) == ["b"]
-
-
-@faiss_alone
-def test_reading_restarts_the_time_to_live(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    time_now = items.now()
-    monkeypatch.setattr(items, "now", lambda: time_now)
-    store = opened(ttl={"default_ttl": 2, "refresh_on_read": True})
-    store.put(NS, "a", {"n": 1})
-    for _ in range(3):
-        time_now += items.MINUTE
-        assert store.get(NS, "a") is not None
-    time_now += 3 * items.MINUTE
-    assert store.get(NS, "a") is None
 
 
 @pytest.mark.slow

@@ -27,22 +27,6 @@ def scored(found: Any) -> list[str]:
     return [item.key for item in found if item.score is not None]
 
 
-def test_a_deleted_item_is_not_found_and_does_not_come_back_with_its_key(opened: Opened, index: Any) -> None:
-    store = opened(index=index)
-    store.put(NS, "a", {"text": "@0"})
-    store.delete(NS, "a")
-    assert store.search(NS, query="@0") == []
-    store.put(NS, "a", {"text": "@0"}, index=False)
-    assert scored(store.search(NS, query="@0")) == []
-
-
-def test_an_overwrite_without_indexing_takes_the_old_text_away(opened: Opened, index: Any) -> None:
-    store = opened(index=index)
-    store.put(NS, "a", {"text": "@0"})
-    store.put(NS, "a", {"text": "@0"}, index=False)
-    assert scored(store.search(NS, query="@0")) == []
-
-
 @pytest.mark.req("D5")
 def test_no_similarity_is_above_one(opened: Opened) -> None:
     store = opened(index={"dims": 512, "embed": NgramEmbeddings(), "fields": ["text"]})
@@ -84,14 +68,6 @@ def test_the_nearest_comes_first_by_every_distance(opened: Opened, distance: str
     found = store.search(NS, query="same")
     assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
     assert {item.key: item.score for item in found} == pytest.approx(want, abs=1e-5)
-
-
-def test_every_page_is_full_and_an_item_of_many_vectors_counts_once(opened: Opened, index: Any) -> None:
-    store = opened(index={**index, "fields": ["parts[*]"]})
-    for i in range(12):
-        store.put(NS, f"k{i:02}", {"parts": [f"@{i / 10 + j / 1000}" for j in range(20)]})
-    pages = [keys(store.search(NS, query="@0", limit=5, offset=at)) for at in (0, 5, 10)]
-    assert [key for page in pages for key in page] == [f"k{i:02}" for i in range(12)]
 
 
 def test_the_same_text_twice_in_a_batch_is_embedded_once(opened: Opened, index: Any, angles: Any) -> None:
