@@ -96,6 +96,10 @@ def first_line(reply: Any) -> str:
 def _resolved(model: Any) -> Any:
     if not isinstance(model, str):
         return model
+    if model.startswith("openai:"):  # needs no `langchain`, which is optional
+        from langchain_openai import ChatOpenAI
+
+        return ChatOpenAI(model=model.removeprefix("openai:"))
     from langchain.chat_models import init_chat_model
 
     return init_chat_model(model)

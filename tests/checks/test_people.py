@@ -135,11 +135,12 @@ def test_an_answer_outside_the_share_has_no_verdict():
 
 
 @pytest.mark.req("E3")
-def test_if_nobody_can_be_asked_the_answer_is_not_judged_and_the_verdict_says_so():
+def test_if_nobody_can_be_asked_the_answer_is_not_judged_and_the_verdict_and_the_log_say_so(caplog):
     agent = create_reflexion_agent(RoleModel(say("11:00")), checks=[human_review()])
     outcome = agent.invoke(TASK)["outcome"]
     assert outcome.status == "unverified"
     assert "checkpointer" in outcome.attempts[0].verdicts[0].issues[0]
+    assert "compile the graph with a checkpointer" in caplog.text
     assert "checkpointer" in human_review()("11:00").issues[0]
 
 

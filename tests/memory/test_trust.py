@@ -290,6 +290,20 @@ def test_a_model_as_guard_reads_the_lesson_alone(reply: str, action: str, reason
 
 
 @pytest.mark.req("D25")
+def test_a_guard_of_openai_is_made_from_its_name_without_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+
+    def chat_model(model: str) -> ScriptedModel:
+        names.append(model)
+        return ScriptedModel([say("KEEP")])
+
+    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    monkeypatch.setattr("langchain_openai.ChatOpenAI", chat_model)
+    assert book(guard="openai:gpt-4o-mini").add(rule("Look up the order first.")).action == "added"
+    assert names == ["gpt-4o-mini"]
+
+
+@pytest.mark.req("D25")
 def test_a_guard_is_asked_about_new_lessons_only_sync_and_async() -> None:
     asked: list[str] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import re
 from collections import Counter
@@ -32,6 +33,8 @@ from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 from langgraph_reflexion.text.json_text import TangledError, Whole, values_in, without_thinking
 from langgraph_reflexion.text.likeness import likeness
+
+logger = logging.getLogger(__name__)
 
 DIMENSIONS = {
     "general": {
@@ -400,6 +403,7 @@ def human_review(share: float = 1.0) -> Check:
         if int.from_bytes(drawn[:8]) / 2**64 >= share:
             return Verdict()
         if not checkpoints(_current_config()):
+            logger.warning("`human_review` did not judge an answer: %s", NOBODY_TO_ASK)
             return Verdict(issues=[NOBODY_TO_ASK])
         question = {"type": "review", "question": run.task, "answer": text, "reply": REVIEW_REPLY}
         reply = interrupt(question)
