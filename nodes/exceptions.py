@@ -70,7 +70,10 @@ def model_fault(error: Exception) -> ModelFault:
     # A model in this process raises without a status. A rate limit's message may mention too many tokens too.
     if status in (None, 400, 413) and _OVERFLOW.search(describe(error)):
         return "overflow"
-    return "setting" if isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS else "model_error"
+    # A client of a provider raises this for a parameter that it does not have.
+    unknown = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
+    known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS
+    return "setting" if known or unknown else "model_error"
 
 
 def lacks_tools(error: Exception) -> bool:

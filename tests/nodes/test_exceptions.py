@@ -117,3 +117,9 @@ def test_a_prompt_that_is_too_long_is_distinguished_from_a_wrong_setting(said):
     assert model_fault(ValueError(said)) == "overflow"
     assert model_fault(Told(said, status_code=429)) == "model_error"
     assert model_fault(Told("temperature is out of range", code=400)) == "setting"
+
+
+@pytest.mark.req("B8")
+def test_a_parameter_that_the_client_does_not_have_is_a_wrong_setting():
+    assert model_fault(TypeError("create() got an unexpected keyword argument 'top_q'")) == "setting"
+    assert model_fault(TypeError("'NoneType' object is not iterable")) == "model_error"
