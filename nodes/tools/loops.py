@@ -110,7 +110,8 @@ _FAILED = re.compile(
 """How results of tools that return errors as text begin: an error's name, a refusal in words, or a JSON field of it."""
 
 _NOTHING_THERE = re.compile(
-    r"\s*\[\s*\]\s*$|[\W_]*(?:nothing|no|not|empty|zero|0)\b|[\W_]*(?:没有|未|无)", re.IGNORECASE
+    r"\s*\[\s*\]\s*$|[\W_]*(?:there (?:is|are) )?(?:nothing|nobody|no|not|empty|zero|0|n/a)\b|[\W_]*(?:没有|未|无)",
+    re.IGNORECASE,
 )
 """How a short result says that nothing was found. `null`, the result of a function without one, does not count."""
 
