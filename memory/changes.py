@@ -18,7 +18,6 @@ from langgraph_reflexion.driver import either
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.index import tasks_of
 from langgraph_reflexion.memory.records import ALSO, ASKED, FIELDS, change_record, hash_of, whole_record, with_rows
 from langgraph_reflexion.memory.shelf import (
     MARKS,
@@ -57,19 +56,22 @@ def moving(
     run: str | None = None,
     words: tuple[str, ...] = (),
     after: Mapping[str, Any] = MappingProxyType({}),
+    beside: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Op]:
     """The operations that change a lesson's status and record the change.
 
-    `after` holds other changed fields, or what is added to them.
+    `after` holds other changed fields, or what is added to them, and `beside` fields whose change is not recorded.
     """
     item, lesson, evidence = found
     before: dict[str, Any] = {"status": lesson.status} if status else {}
     before |= {name: item.value.get(name) for name in after if name not in _UNITED}
     change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, dict(after), words)
     ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(evidence, change))]
-    fields = {**after, **({"status": status} if status is not None else {})}
-    if ASKED in after:
-        fields[ASKED] = [*tasks_of(item.value), *after[ASKED]]
+    fields = {**after, **beside, **({"status": status} if status is not None else {})}
+    for name in _UNITED:
+        if name in after:
+            known = item.value.get(name)
+            fields[name] = [*(known if isinstance(known, list) else []), *after[name]]
     if any(item.value.get(name) != value for name, value in fields.items()):
         ops.append(PutOp(shelf.lessons, item.key, {**item.value, **fields}, FIELDS))
     return ops

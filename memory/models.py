@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from langgraph_reflexion.driver import Wait
+from langgraph_reflexion.driver import Wait, call_function, either
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson
@@ -20,28 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 def ask(model: Any, question: str, name: str) -> Wait:
-    """Ask a model, given as an object or by name, or a function of a text. `name` is its name in traces.
-
-    Async, a function of the caller's own runs in a thread, and may return something to await.
-    """
+    """Ask a model, given as an object or by name, or a function of a text. `name` is its name in traces."""
+    model = _resolved(model)
+    if not hasattr(model, "invoke"):
+        return call_function(f"The function given as `{name}`", model, question)
     config: RunnableConfig = {"run_name": name, "tags": ["nostream"]}
-
-    async def later() -> Any:
-        resolved = _resolved(model)
-        if hasattr(resolved, "ainvoke"):
-            return await resolved.ainvoke(question, config)
-        reply = await asyncio.to_thread(resolved, question)
-        return await reply if inspect.isawaitable(reply) else reply
-
-    def now() -> Any:
-        resolved = _resolved(model)
-        reply = resolved.invoke(question, config) if hasattr(resolved, "invoke") else resolved(question)
-        if inspect.iscoroutine(reply):
-            reply.close()
-            raise TypeError(f"{name} is async: use `ainvoke`, or the book's async method")
-        return reply
-
-    return Wait(now, later)
+    return either(model.invoke, model.ainvoke, question, config)
 
 
 def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:

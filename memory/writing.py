@@ -239,29 +239,20 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         return None
     now = shelf.clock()
     old = folded(kept, evidence)
-    about = shelf.evidence_of(old.id)
+    found = Read(item, old, evidence)
     known = {(str(source["source"]), source["origin"]) for source in evidence.sources}
     ops: list[Op] = [
-        put(about, key, value)
+        put(shelf.evidence_of(old.id), key, value)
         for key, value in source_records(new, now)
         if (value["source"], value["origin"]) not in known
     ]
     if old.status in LIVE and not doubt:
         update = _update(kept, new, now, evidence.approved)
-        more = {name: values for name, values in _more(new, item.value, asked).items() if values}
-        change = Change("", old.id, "merged", now, "writer", "", None, run, {})
-        if update or more:
-            better = kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1})
-            before, after = (
-                {name: lesson.model_dump(mode="json")[name] for name in update} for lesson in (kept, better)
-            )
-            change = replace(change, before=before, after={**after, **more})
-            failures = [mark for mark in fingerprints(item.value) if mark != failure_of(better)]
-            united = {ALSO: failures + more.get(ALSO, []), ASKED: tasks_of(item.value) + more.get(ASKED, [])}
-            value = record(better) | {name: values for name, values in united.items() if values}
-            ops.append(put(shelf.lessons, old.id, value, FIELDS))
-        if ops:
-            ops.append(put(about, *change_record(evidence, change)))
+        better = record(kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1}))
+        after = {name: better[name] for name in update} | _more(new, item.value, asked)
+        if ops or after:
+            beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
+            ops += moving(shelf, found, None, "merged", by="writer", run=run, after=after, beside=beside)
     elif (
         old.status == "retired"
         and not doubt
@@ -272,7 +263,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         # A lesson that was retired to make room returns as a candidate, one that lost too often on probation.
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
         why = "it was learned again"
-        ops += moving(shelf, Read(item, old, evidence), status, "restored", by="writer", why=why, run=run)
+        ops += moving(shelf, found, status, "restored", by="writer", why=why, run=run)
         ops += yield from replaced_by(shelf, old, run)
     settling = write(shelf, ops, {old.id: evidence}) if ops else settled(shelf, [old.id])
     if (present := (yield from settling).get(old.id)) is None:
@@ -346,7 +337,8 @@ def _more(new: Lesson, value: dict[str, Any], asked: str) -> dict[str, list[str]
     bound, known, tasks, words = failure_of(new), fingerprints(value), tasks_of(value), {*asked.split()}
     failures = [bound] if bound and bound not in known and len(known) <= MOST else []
     is_like = any(2 * len(words & {*task.split()}) >= len(words | {*task.split()}) for task in tasks)
-    return {ALSO: failures, ASKED: [asked] if asked and not is_like and len(tasks) < MOST else []}
+    more = {ALSO: failures, ASKED: [asked] if asked and not is_like and len(tasks) < MOST else []}
+    return {name: values for name, values in more.items() if values}
 
 
 # ---------------------------------------------------------------- adding

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.remember import foreign_in
 from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
-from langgraph_reflexion.state import Blocked, State, Update
+from langgraph_reflexion.state import Blocked, State, Tally, Update
 from langgraph_reflexion.text.likeness import likeness
 
 KEPT_REFLECTIONS = 3
@@ -54,29 +54,16 @@ def reflect(
     update: Update = {"trail": []}  # the loop counts start again
     if (yield from _is_known(memory, tools, budget, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}
-    earlier, depth = state["reflections"], _depth(budget, state, failure)
-    ask = partial(ask_for_reflection, reflector, actor, tools, budget, state, config, failure)
-    read, spent = yield from ask(depth)
-    count, metas = 1, int(depth == "meta")
-    may_change = (
-        reflector.may_stop and _is_alike(budget, read, earlier) and not state["tally"]["meta"] and depth != "meta"
-    )
-    is_one_left = state["tally"]["reflections"] + 1 < budget.limits.max_reflections
-    if may_change and is_one_left and not is_late(budget, state, spent):
-        _emit(config, state, read.reflection, "said before", DROPPED["said before"][1], spent)
-        depth, count, metas = "meta", 2, 1
-        read, more = yield from ask(depth, spent)
-        spent = add_spent(spent, more)
-    tally = budget.tally(state, reflecting=spent, reflections=count, meta=metas)
+    read, depth, spent, tally = yield from _asked(reflector, actor, tools, budget, state, config, failure)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     if read.reflection is None:
         _emit(config, state, None, "unreadable", read.reason, spent)
         return {**update, "blocked": _blocked(budget, state, failure)}
     for text, reason in read.dropped:
         emit_lesson(config, "", text, "refused", reason)
-    reflection, memos, dropped, why = _screened(memory, budget, state, read, earlier)
+    reflection, memos, dropped, why = _screened(memory, budget, state, read)
     tally["advised"] = [*tally["advised"], len(state["attempts"])]
-    update["reflections"] = [*earlier, reflection]
+    update["reflections"] = [*state["reflections"], reflection]
     _emit(config, state, reflection, dropped, why, spent)
     patch = "" if dropped else reflection.patch_prompt
     turns = with_failure_turn(
@@ -100,8 +87,35 @@ def reflect(
     return {**update, "blocked": _blocked(budget, state, failure)}
 
 
+def _asked(
+    reflector: Reflector,
+    actor: Actor,
+    tools: Toolbox,
+    budget: Budget,
+    state: State,
+    config: RunnableConfig,
+    failure: Failure,
+) -> Waits[tuple[ReadReflection, Depth, Spent, Tally]]:
+    """One reflection with its depth, its cost and the new tally. If it says what an earlier one said, one more.
+
+    The second has the depth `meta`: it judges the strategy itself.
+    """
+    depth = _depth(budget, state, failure)
+    ask = partial(ask_for_reflection, reflector, actor, tools, budget, state, config, failure)
+    read, spent = yield from ask(depth)
+    count, tally = 1, state["tally"]
+    may_ask_again = reflector.may_stop and depth != "meta" and not tally["meta"]
+    is_one_left = tally["reflections"] + 1 < budget.limits.max_reflections
+    if may_ask_again and is_one_left and _is_alike(budget, state, read) and not is_late(budget, state, spent):
+        _emit(config, state, read.reflection, "said before", DROPPED["said before"][1], spent)
+        count, depth = 2, "meta"
+        read, more = yield from ask(depth, spent)
+        spent = add_spent(spent, more)
+    return read, depth, spent, budget.tally(state, reflecting=spent, reflections=count, meta=int(depth == "meta"))
+
+
 def _screened(
-    memory: AgentMemory, budget: Budget, state: State, read: ReadReflection, earlier: Sequence[Reflection]
+    memory: AgentMemory, budget: Budget, state: State, read: ReadReflection
 ) -> tuple[Reflection, list[Memo], str | None, str]:
     """The reflection, the memos that a prompt may have, and why its plan is not followed, as a word and a sentence.
 
@@ -122,7 +136,7 @@ def _screened(
     }
     if distrust:
         word, reason = "set aside", f" {distrust}."
-    elif _is_alike(budget, read, earlier):
+    elif _is_alike(budget, state, read):
         word = "said before"
     elif not concrete(reflection.patch_prompt):
         word = "no plan"
@@ -168,12 +182,12 @@ def _has_not_helped(state: State) -> bool:
     return len(state["reflections"]) >= 2 and len(scores) >= 3 and max(scores[-2:]) <= max(scores[:-2])
 
 
-def _is_alike(budget: Budget, read: ReadReflection, earlier: Sequence[Reflection]) -> bool:
+def _is_alike(budget: Budget, state: State, read: ReadReflection) -> bool:
     """Whether an earlier reflection gave the same plan."""
     if read.reflection is None:
         return False
     plan, most = read.reflection.patch_prompt, budget.limits.stuck_similarity
-    return concrete(plan) and any(likeness(plan, past.patch_prompt) > most for past in earlier)
+    return concrete(plan) and any(likeness(plan, past.patch_prompt) > most for past in state["reflections"])
 
 
 def _emit(
