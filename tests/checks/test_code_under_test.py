@@ -194,16 +194,11 @@ def add(a, b): raise E""",
         if one.__name__ == '_wrap_close': one.__init__.__globals__['system']('touch /tmp/of-code-under-test')""",
     "lifts its limits": "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nadd = lambda a, b: 0",
 }
-SOON = ("prints a reply", "writes replies everywhere", "equals everything", "patches what compares", "writes a file")
-SOON += ("crashes", "forks", "is no code")
-"""What is tried every time; the others with the slow tests."""
 
 
 @pytest.mark.slow
 @pytest.mark.req("K7", "E2")
-@pytest.mark.parametrize(
-    "trick", [one if one in SOON else pytest.param(one, marks=pytest.mark.slow) for one in HOSTILE]
-)
+@pytest.mark.parametrize("trick", HOSTILE)
 def test_a_hostile_answer_is_contained_reported_and_does_not_pass(trick):
     started = time.monotonic()
     found = verdict(HOSTILE[trick], memory_mb=64, timeout=2)

@@ -237,15 +237,6 @@ def test_a_model_of_plain_words_with_nothing_to_call_may_answer_in_plain_words(r
     assert (asked_for_it.answer, asked_for_it.signals) == ("11:00", ["parse_error"])
 
 
-@pytest.mark.req("A3", "B9")
-def test_a_reply_cut_off_at_its_length_limit_is_reported_as_such(run, desk, protocol):
-    ended = {"finish_reason": "length"}
-    cut = AIMessage('{"thought": "Let me see' if protocol == "json" else "", response_metadata=ended)
-    seen = run(RoleModel([cut, say("11:00")]), [desk.search], protocol=protocol)
-    assert seen.signals == ["parse_error"]
-    assert "cut off" in seen.outcome.failures[0].evidence
-
-
 def test_a_server_that_gives_every_turn_the_same_ids_loses_no_call(run, desk):
     turns = [
         AIMessage("", id="m", tool_calls=[{"name": "search", "args": {"query": day}, "id": "c"}])

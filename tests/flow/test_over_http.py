@@ -193,26 +193,6 @@ def test_a_refusal_is_the_answer_and_reported_as_one(run, desk, serve, protocol)
     assert len(server.raw) == 2
 
 
-@pytest.mark.graph_only("an error of the model is raised")
-@pytest.mark.req("B12")
-@pytest.mark.parametrize("times", [1, 2])
-def test_an_overflow_is_shortened_once_and_is_then_a_model_error(run, desk, serve, protocol, times):
-    desk.answers = lambda _: "eleven " * 5_000
-    server = serve(story(), [None, *["context_overflow"] * times])
-    seen = run(server.chat(), [desk.search], protocol=protocol)
-    assert [len(raw) > 20_000 for raw in server.raw] == [False, True, False]
-    assert seen.ending == (("unverified", "unchecked") if times == 1 else ("failure", "model_error"))
-
-
-@pytest.mark.req("F13")
-def test_a_slow_provider_ends_with_the_deadline(run, serve, protocol):
-    server = serve(RoleModel([say("11:00")]), ["slow"], slow=60)
-    began = time.monotonic()
-    seen = run(server.chat(), protocol=protocol, limits={"deadline": 0.2})
-    assert seen.ending == ("failure", "deadline")
-    assert time.monotonic() - began < 30
-
-
 @pytest.mark.req("C1")
 @pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(

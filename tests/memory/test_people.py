@@ -137,15 +137,6 @@ def test_statistics_count_what_is_there(book: LessonBook, mine: str) -> None:
     assert stats["status"] == {"retired": 1, "candidate": 1}
 
 
-def test_one_change_is_taken_back_and_the_record_stays(book: LessonBook, mine: str) -> None:
-    book.approve(mine)
-    book.retire(mine, "by mistake")
-    [undone] = book.undo(book.history(mine)[-1].id)
-    assert undone.action == "retired"
-    assert status(book, mine) == "active"
-    assert [change.action for change in book.history(mine)] == ["added", "approved", "retired", "undone"]
-
-
 def test_a_merged_wording_is_taken_back(book: LessonBook) -> None:
     old, new = (
         "Check the proposed slot against busy times first.",

@@ -134,18 +134,6 @@ def test_feedback_is_reflected_on_first():
     assert result.get("feedback") is None
 
 
-@pytest.mark.req("M1", "A4")
-def test_a_bad_call_is_repaired_in_its_round_and_is_in_no_message():
-    model = RoleModel(
-        [call("serch", query="Tuesday"), call("search", day="Tuesday"), say("11:00")], reflection("Call it so.")
-    )
-    result = agent_with(model, limits=Limits(decision_retries=2)).invoke(TASK)
-    assert [failure.signal for failure in result["outcome"].failures] == ["unknown_tool", "schema_error"]
-    assert [message.type for message in result["messages"]] == ["human", "ai"]
-    assert "there is no tool 'serch'" in decided(model)[1].text
-    assert not result["outcome"].reflections
-
-
 @pytest.mark.req("M1", "A6")
 def test_a_loop_is_reflected_on_then_blocked_and_then_ends_the_run():
     ran = []
