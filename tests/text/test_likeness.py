@@ -39,7 +39,6 @@ OPPOSED = [
     ("上传失败后要立即重试。", "上传失败后不要立即重试。"),
     ("Use the weekday instead of the date.", "Use the date instead of the weekday."),
     ("请求前先登录。", "登录前先请求。"),
-    ("Call A before B.", "Call B before A."),
 ]
 OTHER = [
     ("Pass the start date in UTC to the calendar tool.", "Pass the end date in UTC to the calendar tool."),
@@ -49,6 +48,7 @@ OTHER = [
     ("Choose option B.", "Choose option C."),
     ("Book room A for guests.", "Book room B for guests."),
     ("先试A方案。", "先试B方案。"),
+    ("Call A before B.", "Call B before A."),
     (
         "The orders are kept in MySQL; write SQL for MySQL.",
         "The orders are kept in PostgreSQL; write SQL for PostgreSQL.",

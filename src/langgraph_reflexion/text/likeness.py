@@ -80,7 +80,7 @@ _CHOICE = lazy_pattern(
     r"(?<![a-z0-9_'’./])(?:(?!i\b)[b-z]|(?-i:(?<=\w )A|(?<=[^\x00-\x7f])A))(?![a-z0-9_'’+#]|[./][a-z0-9_])",
     re.IGNORECASE,
 )
-"""A letter that stands for something (`Use option B`). The tokenizer drops single letters, but not `B0`."""
+"""A letter that stands for something (`Use option B`). The tokenizer drops single letters."""
 
 
 class Advice:
@@ -88,13 +88,16 @@ class Advice:
 
     def __init__(self, text: str) -> None:
         preface = _PREFACE.match(text)
-        advice = text[preface.end() :] if preface is not None and preface.end() < len(text) else text
-        self.text = _CHOICE.sub(r"\g<0>0", advice)
-        self.folded = fold(advice)
+        self.text = text[preface.end() :] if preface is not None and preface.end() < len(text) else text
+        self.folded = fold(self.text)
+
+    @cached_property
+    def choices(self) -> list[str]:
+        return [letter.lower() for letter in _CHOICE.findall(self.text)]
 
     @cached_property
     def words(self) -> Counter[str]:
-        return Counter(word for word in tokens(self.text) if word not in _COUNTED_APART)
+        return Counter([*(word for word in tokens(self.text) if word not in _COUNTED_APART), *self.choices])
 
     @cached_property
     def negated(self) -> dict[str, bool]:
@@ -153,6 +156,8 @@ def same(a: str, b: str) -> bool:
     a, b = first.text, second.text
     if first.folded == second.folded:
         return True
+    if first.choices != second.choices:
+        return False
     left, right = _content(a), _content(b)
     only_left, only_right = left.keys() - right.keys(), right.keys() - left.keys()
     if (only_left and only_right) or _dice(left, right) < SAME:
