@@ -2,7 +2,7 @@
 
 What a change makes of a lesson lies in its record; the lesson's own item is written in the same batch, so that recall
 need not read the evidence of all. Two writers who read the same item overwrite each other: so each reads once more
-after writing, and the last to read sees what all have written (`settled`).
+after writing, and the last to read sees what all have written (`read_and_correct`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from langgraph_reflexion.memory.shelf import (
     MARKS,
     Read,
     Shelf,
+    current_items,
     episode_in,
-    fit_for_a_label,
+    may_be_an_id,
     read_one,
     read_some,
-    stocked,
 )
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
@@ -45,7 +45,7 @@ _UNITED = (ALSO, ASKED)
 """Fields to which each writer only adds. A change's `after` holds what it added."""
 
 
-def moving(
+def change_ops(
     shelf: Shelf,
     found: Read,
     status: LessonStatus | None,
@@ -89,18 +89,18 @@ def write(shelf: Shelf, ops: list[Op], known: Mapping[str, Evidence] = MappingPr
     records = [
         put(shelf.evidence, id, whole_record(with_rows(known[id], rows[id])))
         for id in rows
-        if id in known and fit_for_a_label(id)
+        if id in known and may_be_an_id(id)
     ]
     yield from retry_without_vectors([*ops, *records])
-    return (yield from settled(shelf, rows))
+    return (yield from read_and_correct(shelf, rows))
 
 
-def settled(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
+def read_and_correct(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
     """The current state of these lessons. An item or record that differs from the appended evidence is corrected.
 
     Data that was written about a lesson while it was being forgotten is removed.
     """
-    wanted = [id for id in dict.fromkeys(ids) if fit_for_a_label(id)]
+    wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
     found: dict[str, Read] = {}
     for _ in range(LOOKS if wanted else 0):
         found, kept, forgotten = yield from at_once(
@@ -166,7 +166,7 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
     why = "exactly these words" + (f", although {doubt}" if doubt else "")
     for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
-    ops = moving(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good)
+    ops = change_ops(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good)
     ops += yield from replaced_by(shelf, found.lesson)
     return (yield from _decided(shelf, found, ops))
 
@@ -174,7 +174,7 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
     """Stop showing a lesson, and keep it with the reason."""
     found = yield from read_one(shelf, lesson)
-    return (yield from _decided(shelf, found, moving(shelf, found, "retired", "retired", by="person", why=why)))
+    return (yield from _decided(shelf, found, change_ops(shelf, found, "retired", "retired", by="person", why=why)))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
@@ -186,7 +186,7 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     held = [found.evidence.born, *(change.status for change in found.evidence.standing if change.status is not None)]
     shown_as = [status for status in held if status not in (None, *ASIDE)]  # it may be set aside several times
     status: LessonStatus = "active" if shown_as[-1:] == ["active"] else "candidate"
-    ops = moving(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
+    ops = change_ops(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
     ops += yield from replaced_by(shelf, found.lesson)
     return (yield from _decided(shelf, found, ops))
 
@@ -196,12 +196,12 @@ def replaced_by(shelf: Shelf, lesson: Lesson, run: str | None = None) -> Plan[li
     if not lesson.name:
         return []
     name = (lesson.kind, lesson.name)
-    items = yield from stocked(shelf)
+    items = yield from current_items(shelf)
     others = [key for key, item in items.items() if key != lesson.id and item.value.get("status") in LIVE]
     same_name = [key for key in others if (items[key].value.get("kind"), items[key].value.get("name")) == name]
     why, ops = f"{lesson.id} takes its place", list[Op]()
     for found in (yield from read_some(shelf, same_name)).values():
-        ops += moving(shelf, found, "superseded", "superseded", by="writer", why=why, run=run)
+        ops += change_ops(shelf, found, "superseded", "superseded", by="writer", why=why, run=run)
     return ops
 
 
@@ -216,7 +216,7 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
 
     A pattern with the same text is deleted too.
     """
-    if not fit_for_a_label(lesson) or (yield from read_items(shelf.lessons, [lesson])) == [None]:
+    if not may_be_an_id(lesson) or (yield from read_items(shelf.lessons, [lesson])) == [None]:
         raise KeyError(lesson)
     yield from forget_all(shelf, [lesson])
 
@@ -235,7 +235,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     Hashes of their texts are left, by which their other writers remove what they write meanwhile.
     """
     items = {item.key: item for item in (yield from read_items(shelf.lessons, meant)) if item is not None}
-    items |= yield from stocked(shelf)
+    items |= yield from current_items(shelf)
     meant = [id for id in meant if id in items]
     speaking = [key for id in meant for key, item in items.items() if _has_same_text(item, items[id])]
     ops: list[Op] = []
@@ -253,12 +253,12 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     ops += without_words(shelf, (yield from every(shelf.episodes)) if gone else [], words)
     if ops:
         yield ops
-    yield from settled(shelf, gone)
+    yield from read_and_correct(shelf, gone)
     shelf.index.remove(gone)
     # A pattern may have been made of them meanwhile.
     made = [
         key
-        for key, item in (yield from stocked(shelf)).items()
+        for key, item in (yield from current_items(shelf)).items()
         if key not in gone and any(_has_same_text(item, items[id]) for id in gone)
     ]
     if made:

@@ -15,8 +15,8 @@ from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, every, put, 
 from langgraph_reflexion.memory.changes import (
     LOOKS,
     MOST,
+    change_ops,
     forgotten_words,
-    moving,
     without_words,
     write,
 )
@@ -228,7 +228,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             if not is_brief(set(tokens(when))) and not is_offered:
                 after["when"] = when
             if after:
-                ops += moving(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
+                ops += change_ops(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
             break
     yield from write(shelf, ops, {entry.lesson.id: entry.evidence for entry in known})
 
@@ -332,7 +332,7 @@ def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int],
             continue
         status, why = step
         rises = status == "active" or (entry.lesson.status == "probation" and status == "candidate")
-        ops += moving(shelf, entry, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
+        ops += change_ops(shelf, entry, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
     return ops
 
 

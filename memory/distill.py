@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Op
 
 from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, put, read_items
-from langgraph_reflexion.memory.changes import forget_all, moving, write
+from langgraph_reflexion.memory.changes import change_ops, forget_all, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
@@ -23,7 +23,7 @@ from langgraph_reflexion.memory.records import (
     source_records,
     tool_of,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, nearest, read_all, stocked
+from langgraph_reflexion.memory.shelf import Read, Shelf, current_items, nearest, read_all
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.writing import new_record, of_any_tool
 from langgraph_reflexion.schemas import Lesson, Trigger
@@ -68,7 +68,7 @@ def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
 
 def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
     """The clusters that no pattern sums up yet, each from two episodes or more."""
-    yield from stocked(shelf)
+    yield from current_items(shelf)
     known = yield from read_all(shelf)
     patterns = [found for found in known.values() if is_summary(found.lesson)]
     free = [found for found in known.values() if may_be_summed_up(found.lesson)]
@@ -109,7 +109,7 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
     `None` if the book is full, because no lesson is retired to make room for a pattern, or if one of the lessons or the
     pattern itself was forgotten in the meantime.
     """
-    items = yield from stocked(shelf)
+    items = yield from current_items(shelf)
     ids = [member.id for member in cluster.members]
     if not items.keys() >= set(ids):
         return None
@@ -126,13 +126,13 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
     why, ops = f"{made.id} takes its place", list[Op]()
     for pattern in cluster.former:
         if pattern is not known and pattern.lesson.status in LIVE:
-            ops += moving(shelf, pattern, "superseded", "superseded", by="writer", why=why)
+            ops += change_ops(shelf, pattern, "superseded", "superseded", by="writer", why=why)
     why = f"it speaks for {len(cluster.members)} lessons"
     if known is None:
         ops += new_record(shelf, made, why, None)[1]
     else:
         about, links = shelf.evidence_of(made.id), {"supersedes": made.supersedes}
-        ops += moving(shelf, known, None, "edited", by="writer", why=why, after=links)
+        ops += change_ops(shelf, known, None, "edited", by="writer", why=why, after=links)
         ops += [put(about, *source) for source in source_records(made, shelf.clock())]
     if made.id not in (yield from write(shelf, ops)):
         return None

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, every, put
-from langgraph_reflexion.memory.changes import MOST, replaced_by, retry_without_vectors, settled
+from langgraph_reflexion.memory.changes import MOST, read_and_correct, replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.index import LONGEST_WORD, MOST_WORDS, tasks_of
@@ -35,7 +35,7 @@ from langgraph_reflexion.memory.records import (
     out_of_bounds,
     record,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, fit_for_a_label, read_some
+from langgraph_reflexion.memory.shelf import Read, Shelf, may_be_an_id, read_some
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
@@ -154,7 +154,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []
     edits = (yield from _edits(shelf, edited)) if update else []
     yield from retry_without_vectors([*ops, *edits])
-    yield from settled(shelf, edited if edits else ())
+    yield from read_and_correct(shelf, edited if edits else ())
     changed = len(edits) // 2
     unchanged = len(lessons) - added - changed
     return Loaded(added, unchanged, skipped, changed, otherwise=len(edited) - changed)
@@ -215,7 +215,7 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     reason = malformed(lesson)
     if reason is not None:
         raise ValueError(reason)
-    if lesson.id and not fit_for_a_label(lesson.id):
+    if lesson.id and not may_be_an_id(lesson.id):
         raise ValueError(f"its id {lesson.id!r} is not made of letters, digits, - and _")
     if wrong := out_of_bounds(lesson):
         raise ValueError(wrong)

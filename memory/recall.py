@@ -29,11 +29,11 @@ from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import fingerprints, lesson_in
 from langgraph_reflexion.memory.shelf import (
     Shelf,
+    current_items,
     earlier_tasks,
     evidence_about,
-    fit_for_a_label,
+    may_be_an_id,
     nearest,
-    stocked,
     time_in,
     topic_for,
 )
@@ -138,7 +138,7 @@ def recall(
     policy = shelf.policy
     if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
         return Selection()
-    items = yield from stocked(shelf)
+    items = yield from current_items(shelf)
     if items.keys() <= set(exclude):
         return Selection()
     now = shelf.clock()
@@ -188,7 +188,7 @@ def recall(
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
     """The lessons most similar to a query, with any status and with scores from 0 to 1: 0.5 just fits a task."""
-    items = yield from stocked(shelf)
+    items = yield from current_items(shelf)
     if not items or limit < 1:
         return []
     limit = min(limit, len(items))
@@ -432,9 +432,7 @@ def _current(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson 
     if lesson is None:
         return None
     lesson = folded(lesson, evidence)
-    if not OWN_ID.fullmatch(lesson.id) and (
-        not fit_for_a_label(lesson.id) or len(lesson.id) > 64 or suspicion(lesson.id)
-    ):
+    if not OWN_ID.fullmatch(lesson.id) and (not may_be_an_id(lesson.id) or len(lesson.id) > 64 or suspicion(lesson.id)):
         logger.warning("Left out the lesson %r: its id is not one of ours", lesson.id[:64])
         return None
     return lesson if lesson.status in LIVE else None

@@ -108,7 +108,7 @@ class Shelf:
         return (*self.evidence, lesson)
 
 
-def stocked(shelf: Shelf) -> Plan[Mapping[str, Item]]:
+def current_items(shelf: Shelf) -> Plan[Mapping[str, Item]]:
     """The current items of the lessons, by key. Updates the index with them."""
     index = shelf.index
     while True:
@@ -170,12 +170,12 @@ def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
 
 def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, Read]]:
     """The current state of these lessons, if they exist. Only from their records, if another read will follow."""
-    wanted = [id for id in dict.fromkeys(ids) if fit_for_a_label(id)]
+    wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
     if not wanted:
         return {}
     about = appended_about if exactly else evidence_about
     items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about(shelf, wanted))
-    return (yield from _together((item for item in items if item is not None), evidence))
+    return (yield from _with_evidence((item for item in items if item is not None), evidence))
 
 
 def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
@@ -186,15 +186,15 @@ def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
         evidence[label] = evidence_in(about)
         if i % PAUSE_AFTER == 0:
             yield PAUSE
-    found = yield from _together(items, evidence)
+    found = yield from _with_evidence(items, evidence)
     return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
 
 def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[list[Read]]:
     """The lessons among listed items, in their current state according to their records."""
-    items = {item.key: item for item in listed if item.namespace == shelf.lessons and fit_for_a_label(item.key)}
+    items = {item.key: item for item in listed if item.namespace == shelf.lessons and may_be_an_id(item.key)}
     evidence = yield from evidence_about(shelf, items, items)
-    return [*(yield from _together(items.values(), evidence)).values()]
+    return [*(yield from _with_evidence(items.values(), evidence)).values()]
 
 
 def evidence_about(
@@ -323,12 +323,12 @@ def topic_for(task: str, policy: MemoryPolicy) -> str:
     return topic_of(task)
 
 
-def fit_for_a_label(text: str) -> bool:
+def may_be_an_id(text: str) -> bool:
     """Whether a text could be a lesson's id: anything else is certainly unknown."""
     return bool(text) and all(sign.isalnum() or sign in "-_" for sign in text)
 
 
-def _together(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, Read]]:
+def _with_evidence(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, Read]]:
     found = {}
     for i, item in enumerate(items, 1):
         if i % PAUSE_AFTER == 0:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, every, put
-from langgraph_reflexion.memory.changes import forgotten_words, settled, without_words, write
+from langgraph_reflexion.memory.changes import forgotten_words, read_and_correct, without_words, write
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.records import evidence_in, sum_record
-from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, evidence_items, fit_for_a_label, time_in
+from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, evidence_items, may_be_an_id, time_in
 
 APPENDED = 40
 """Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads
@@ -51,11 +51,11 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
     """Sum up old runs, and remove old episodes, sources, changes and notes of this namespace."""
     runs, end = 0, shelf.clock() - LATE
     for label, items in (yield from evidence_items(shelf)).items():
-        if fit_for_a_label(label):  # what is known of a topic is bounded
+        if may_be_an_id(label):  # what is known of a topic is bounded
             runs += yield from _fold(shelf, label, items, end)
         yield PAUSE
     forgotten = yield from every(shelf.forgotten)
-    yield from settled(shelf, [item.key for item in forgotten])
+    yield from read_and_correct(shelf, [item.key for item in forgotten])
     if words := forgotten_words(forgotten):
         yield without_words(shelf, (yield from every(shelf.episodes)), words)
     return Swept(runs, *(yield from drop_old(shelf)))

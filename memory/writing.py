@@ -13,10 +13,10 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.memory.access import Plan, put, storable
 from langgraph_reflexion.memory.changes import (
     MOST,
-    moving,
+    change_ops,
+    read_and_correct,
     replaced_by,
     retry_without_vectors,
-    settled,
     write,
 )
 from langgraph_reflexion.memory.estimate import worth
@@ -42,13 +42,13 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.shelf import (
     Read,
     Shelf,
+    current_items,
     earlier_tasks,
     evidence_about,
     nearest,
     read_listed,
     read_one,
     read_some,
-    stocked,
 )
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.memory.upkeep import drop_old_notes, fold_runs, is_due
@@ -115,27 +115,27 @@ def add(
             "version": 1,
         }
     )
-    if not doubt and policy.guard is not None and new.id not in (yield from stocked(shelf)):
+    if not doubt and policy.guard is not None and new.id not in (yield from current_items(shelf)):
         doubt = yield from guard_objection(policy.guard, new)
     status: LessonStatus = "quarantined" if doubt else "candidate"
     asked = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
-    return (yield from _keep(shelf, new.model_copy(update={"status": status}), doubt or "", asked))
+    return (yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt or "", asked))
 
 
-def _keep(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Written]:
+def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Written]:
     """Merge a new lesson into one that says the same, or add it. `asked` holds the words of the task that taught it."""
-    items = yield from stocked(shelf)
+    items = yield from current_items(shelf)
     twin, against = relatives(shelf, new, items)
     if twin is None and shelf.vectors:
         twin = yield from _twin_by_vectors(shelf, new, items)
     if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new)):
-        yield from merge(shelf, (yield from stocked(shelf)).get(twin.key, twin), new, "", asked)
+        yield from merge(shelf, (yield from current_items(shelf)).get(twin.key, twin), new, "", asked)
         return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     written = (yield from merge(shelf, twin, new, doubt, asked)) if twin is not None else None
     if twin is not None and written is not None and written.lesson is not None:
         if is_live(twin) and written.lesson.status == "superseded":
             # Another writer has superseded it in the meantime. Its successor gets the evidence, too.
-            return (yield from _keep(shelf, new, doubt, asked))
+            return (yield from _merge_or_add(shelf, new, doubt, asked))
         if not is_live(twin) and written.lesson.status in LIVE:
             found = yield from read_one(shelf, twin.key)
             yield from write(shelf, (yield from _evictions(shelf, found, run_of(new))))
@@ -150,7 +150,7 @@ def _keep(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Written]:
     yield from write(shelf, [*ops, *(yield from _consequences(shelf, found, items, against))])
     if int(new.id, 16) % NOTES_EACH == 0:
         yield from drop_old_notes(shelf)
-    there = yield from stocked(shelf)
+    there = yield from current_items(shelf)
     if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
         return Written("added", new)  # nobody else has added a lesson in the meantime
     return (yield from _reconciled(shelf, new, there))
@@ -252,7 +252,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         after = {name: better[name] for name in update} | _more(new, item.value, asked)
         if ops or after:
             beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
-            ops += moving(shelf, found, None, "merged", by="writer", run=run, after=after, beside=beside)
+            ops += change_ops(shelf, found, None, "merged", by="writer", run=run, after=after, beside=beside)
     elif (
         old.status == "retired"
         and not doubt
@@ -263,9 +263,9 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         # A lesson that was retired to make room returns as a candidate, one that lost too often on probation.
         status: LessonStatus = "candidate" if last.by == "policy" else "probation"
         why = "it was learned again"
-        ops += moving(shelf, found, status, "restored", by="writer", why=why, run=run)
+        ops += change_ops(shelf, found, status, "restored", by="writer", why=why, run=run)
         ops += yield from replaced_by(shelf, old, run)
-    settling = write(shelf, ops, {old.id: evidence}) if ops else settled(shelf, [old.id])
+    settling = write(shelf, ops, {old.id: evidence}) if ops else read_and_correct(shelf, [old.id])
     if (present := (yield from settling).get(old.id)) is None:
         return None
     merged = present.lesson
@@ -372,7 +372,7 @@ def _consequences(shelf: Shelf, found: Read, items: Mapping[str, Item], against:
         known = yield from read_some(shelf, concerned)
         for key in dict.fromkeys(key for key in new.supersedes if key in known):
             why = f"{new.id} takes its place"
-            ops += moving(shelf, known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
+            ops += change_ops(shelf, known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
         others = [known[key] for key in against if key in known and key not in new.supersedes]
         ops += _opposition(shelf, found, others)
     live = sum(is_live(item) for key, item in items.items() if key not in new.supersedes)
@@ -388,7 +388,7 @@ def _opposition(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
         for found, against in ((new, other), (other, new)):
             why = f"{against.lesson.id} advises the opposite"
             if why not in {change.why for change in found.evidence.changes}:
-                ops += moving(shelf, found, None, "opposed", by="writer", why=why, run=run_of(new.lesson))
+                ops += change_ops(shelf, found, None, "opposed", by="writer", why=why, run=run_of(new.lesson))
     return ops
 
 
@@ -401,7 +401,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     twin, against = relatives(shelf, new, others)
     rivals = [item.key for item in _same_name(new, others.values())] if new.name else []
     near = [*rivals, *([twin.key] if twin is not None else [])]
-    known = yield from settled(shelf, dict.fromkeys([new.id, *near, *against]))
+    known = yield from read_and_correct(shelf, dict.fromkeys([new.id, *near, *against]))
     ours = known.get(new.id)
     if ours is None:
         return Written("added", new)
@@ -418,9 +418,9 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
             return Written("merged", united.lesson if united is not None else stays.lesson)
         # Another writer has superseded the one that stays in the meantime. Its successor gets the evidence.
         why = f"{stays.lesson.id} was replaced"
-        yield from write(shelf, moving(shelf, gone, "candidate", "restored", by="writer", why=why))
+        yield from write(shelf, change_ops(shelf, gone, "candidate", "restored", by="writer", why=why))
         if goes is ours:
-            return (yield from _reconciled(shelf, new, (yield from stocked(shelf))))
+            return (yield from _reconciled(shelf, new, (yield from current_items(shelf))))
     by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
     for goes in by_age[:-1]:
         yield from _supersede(shelf, goes, f"{by_age[-1].lesson.id} takes its place")
@@ -440,7 +440,7 @@ def _added(found: Read) -> Written:
 
 def _supersede(shelf: Shelf, goes: Read, why: str) -> Plan[None]:
     if goes.lesson.status in LIVE:
-        yield from write(shelf, moving(shelf, goes, "superseded", "superseded", by="writer", why=why))
+        yield from write(shelf, change_ops(shelf, goes, "superseded", "superseded", by="writer", why=why))
 
 
 def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
@@ -455,14 +455,14 @@ def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson) -> Plan[bool]:
     former = (yield from read_some(shelf, [twin.key])).get(twin.key)
     if former is None:
         return False
-    ops = moving(shelf, former, "candidate", "restored", by="writer", why="it holds again", run=run)
+    ops = change_ops(shelf, former, "candidate", "restored", by="writer", why="it holds again", run=run)
     yield from write(shelf, [*ops, *(yield from replaced_by(shelf, former.lesson, run))])
     return True
 
 
 def _evictions(shelf: Shelf, new: Read, run: str | None) -> Plan[list[Op]]:
     """The writes that retire the least useful lessons above the cap: perhaps the new one, but never an approved one."""
-    items = yield from stocked(shelf)
+    items = yield from current_items(shelf)
     others = {new.lesson.id, *new.lesson.supersedes}
     known = yield from read_listed(shelf, (item for key, item in items.items() if is_live(item) and key not in others))
     live = [found for found in (*known, new) if found.lesson.status in LIVE]
@@ -470,7 +470,7 @@ def _evictions(shelf: Shelf, new: Read, run: str | None) -> Plan[list[Op]]:
     cap = shelf.policy.max_kept
     ops: list[Op] = []
     for other in free[: max(len(live) - cap, 0)]:
-        ops += moving(shelf, other, "retired", "retired", by="policy", why=f"{cap} lessons are kept", run=run)
+        ops += change_ops(shelf, other, "retired", "retired", by="policy", why=f"{cap} lessons are kept", run=run)
     return ops
 
 

@@ -58,7 +58,7 @@ def remember(
                 confidence=reflection.confidence,
                 sources=[state["about"]["id"]],
             )
-            result = yield from _keep(memory, budget, state, config, book, lesson, foreign, run_only)
+            result = yield from _save_lesson(memory, budget, state, config, book, lesson, foreign, run_only)
             if result is not None and result.action == "quarantined":
                 refused.add(memo.text)
             elif result is not None and result.action in KEPT and result.lesson is not None:
@@ -98,7 +98,7 @@ def remember_success(
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
         )
-        result = yield from _keep(memory, budget, state, config, book, lesson, foreign, report_refusals=False)
+        result = yield from _save_lesson(memory, budget, state, config, book, lesson, foreign, report_refusals=False)
         if result is not None and result.action in KEPT and result.lesson is not None:
             return list(dict.fromkeys([*written, result.lesson.id]))
     return written
@@ -188,7 +188,7 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
         yield general if general[-1] in ".!?。" else f"{general}."
 
 
-def _keep(
+def _save_lesson(
     memory: AgentMemory,
     budget: Budget,
     state: State,

@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import FORGOTTEN, NOTES, drop, is_lesson, put, run, with_notes
-from langgraph_reflexion.memory.changes import settled
+from langgraph_reflexion.memory.changes import read_and_correct
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.index import Index
 from langgraph_reflexion.memory.records import evidence_in, whole_record
@@ -108,7 +108,7 @@ def copy_store(
     for namespace, lessons in united.items():
         shelf = Shelf(target, namespace, MemoryPolicy(), lambda: datetime.now(UTC), Index())
         for at in range(0, len(lessons), PAGE):
-            run(target, settled(shelf, lessons[at : at + PAGE]))
+            run(target, read_and_correct(shelf, lessons[at : at + PAGE]))
     return Copied(namespaces, items, written)
 
 
