@@ -232,7 +232,7 @@ def test_a_suggestion_copied_from_a_tool_is_in_no_rules_text(on, notebook):
 
 
 @pytest.mark.req("D16")
-def test_the_extractor_is_told_the_names_there_are(on, book):
+def test_the_extractor_is_given_the_names_that_exist(on, book):
     model = on.Cast(memories={"memories": [on.MEMORY]})
     made = after_run(model, memory=book)
     made.audit(on.TALK)

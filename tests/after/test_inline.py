@@ -48,7 +48,7 @@ def test_the_first_failed_call_has_one_too_and_the_second_none(on, agent):
 
 
 @pytest.mark.req("A11")
-def test_it_is_told_how_many_steps_are_left(on, agent):
+def test_it_is_given_the_number_of_steps_left(on, agent):
     model = on.Cast([*pages(4, 20), say("done")], check=FINE)
     agent(model, "inline", [look], limits=Limits(max_steps=9, inline_every=2)).invoke({"messages": [("user", on.TASK)]})
     assert ["Steps left: 7." in one.text for one in model.of("check")] == [True, False]

@@ -51,7 +51,7 @@ def test_a_speed_up_is_measured_against_one_at_a_time_or_not_printed(capsys: pyt
 
 @pytest.mark.slow
 @pytest.mark.req("L7")
-def test_actor_judge_and_reflector_live_at_addresses_of_their_own(capsys: pytest.CaptureFixture[str]):
+def test_actor_judge_and_reflector_may_be_on_different_servers(capsys: pytest.CaptureFixture[str]):
     verdict = {"passed": False, "score": 0, "issues": [], "feedback": "It is not."}
     with (
         ModelServer("Answer: x") as actor,
@@ -134,7 +134,7 @@ def test_the_fewest_and_the_most_calls_of_a_dry_run_are_those_of_the_best_and_th
 
 
 @pytest.mark.req("L1")
-def test_the_progress_of_a_run_gone_on_with_counts_what_was_done_before():
+def test_the_progress_of_a_continued_run_counts_what_was_done_before():
     before = [Result(setup="cot", task=f"t{number}", solved_at=1 if number < 3 else None) for number in range(4)]
     counts = Counts(before, (1.0, 2.0))
     counts.add(Result(setup="cot", task="t4", solved_at=1, input=1_000_000, output=500_000))

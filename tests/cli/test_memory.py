@@ -301,7 +301,7 @@ def test_with_yes_nothing_is_asked(ids, capsys, monkeypatch):
 
 
 @pytest.mark.req("N2")
-def test_without_a_terminal_nothing_is_removed_unless_told_yes(ids, run_cli, refused, monkeypatch):
+def test_without_a_terminal_nothing_is_removed_without_yes(ids, run_cli, refused, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert "add --yes" in refused("forget", ids[0])
     assert len(run_cli("list", "--json")) == 3
@@ -387,7 +387,7 @@ def test_an_export_of_nothing_leaves_the_last_one(run_cli, capsys):
 
 
 @pytest.mark.usefixtures("ids")
-def test_lines_leave_in_utf8_whatever_the_terminal_speaks(monkeypatch):
+def test_an_export_is_in_utf8_whatever_the_terminals_encoding(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", out)
     assert main(["memory", "export", "--store", "lessons.db"]) == 0

@@ -79,7 +79,7 @@ def test_the_trace_shows_calls_failures_reflections_lessons_and_the_answer(capsy
 
 @pytest.mark.req("I6")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
-def test_the_answer_is_told_word_by_word(protocol):
+def test_the_answer_is_printed_word_by_word(protocol):
     class Kept(io.StringIO):
         def __init__(self) -> None:
             super().__init__()

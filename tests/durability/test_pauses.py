@@ -198,7 +198,7 @@ def test_a_reply_that_decides_nothing_is_asked_for_again_with_the_reason(
 
 
 @pytest.mark.req("K8", "B7")
-def test_leave_that_no_one_can_give_ends_the_run_with_every_call_answered_as_not_run(make: Make) -> None:
+def test_an_approval_that_no_one_can_give_ends_the_run_with_every_call_answered_as_not_run(make: Make) -> None:
     office = Office()
     _, agent = make(decide, office.tools, protocol="tools", approve=["book"], checkpointer=None)
     result = agent.invoke(ASKED)
@@ -347,7 +347,7 @@ def test_a_turn_waits_for_a_person_on_one_thread_while_others_continue(make: Mak
 
 
 @pytest.mark.req("K8", "B7")
-async def test_pauses_and_leave_work_awaited_too(make: Make, thread: Thread) -> None:
+async def test_pauses_and_approvals_work_under_ainvoke_too(make: Make, thread: Thread) -> None:
     office, config = Office(), thread()
     _, agent = make(decide, office.tools, protocol="tools", approve=["book"])
     asked = await agent.ainvoke(ASKED, config)

@@ -154,7 +154,7 @@ def test_a_question_may_be_edited_into_calls_an_answer_or_another_question(
 
 
 @pytest.mark.req("K8", "I7")
-def test_edited_calls_ask_for_leave_as_the_models_would(make: Make, thread: Thread) -> None:
+def test_edited_calls_ask_for_approval_as_the_models_calls_do(make: Make, thread: Thread) -> None:
     _, agent = make(protocol="tools", approve=["search"])
     config = thread()
     asked = agent.invoke(ASKED, config)

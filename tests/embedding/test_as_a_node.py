@@ -154,7 +154,9 @@ def test_two_agents_share_lessons_with_the_same_namespace(learning: Making) -> N
 
 
 @pytest.mark.req("G1")
-def test_two_agents_in_one_parent_hear_each_other_and_each_ends_its_own_run(learning: Making, valid: Any) -> None:
+def test_two_agents_in_one_parent_see_each_others_messages_and_each_ends_its_own_run(
+    learning: Making, valid: Any
+) -> None:
     second = RoleModel(say("Noted: 11:00."))
     parent = office(learning(name="north"), create_reflexion_agent(second, name="south"), state=Books)
     result = parent.invoke(ASKED)
@@ -187,7 +189,7 @@ class ComplaintsOfARun(Books, total=False):
 
 
 @pytest.mark.req("A10", "G1")
-def test_a_parents_feedback_that_is_not_kept_is_not_said_again_in_the_next_run() -> None:
+def test_a_parents_feedback_that_is_not_kept_is_not_repeated_in_the_next_run() -> None:
     model = RoleModel(say("11:00"), reflection("Read the whole day before answering."))
     parent = office(create_reflexion_agent(model), state=ComplaintsOfARun, checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "t"}}

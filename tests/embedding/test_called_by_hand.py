@@ -120,7 +120,7 @@ def test_a_question_passes_out_of_a_tool_that_runs_the_agent() -> None:
 
 
 @pytest.mark.req("I6")
-def test_a_parent_that_streams_messages_hears_the_answers_tokens(learning: Callable[..., Any]) -> None:
+def test_a_parent_that_streams_messages_gets_the_tokens_of_the_answer(learning: Callable[..., Any]) -> None:
     graph = StateGraph(Talk)
     graph.add_node("agent", learning())
     graph.add_edge(START, "agent")

@@ -132,7 +132,7 @@ def test_a_limit_too_small_for_any_run_is_refused_before_a_model_is_asked(limit:
 
 
 @pytest.mark.req("F1")
-def test_a_fallback_still_speaks_when_the_limit_is_near(valid: Callable[[Any], None]) -> None:
+def test_a_fallback_is_still_asked_when_the_limit_is_near(valid: Callable[[Any], None]) -> None:
     fallback = RoleModel("Perhaps eleven.")
     agent = create_reflexion_agent(endless("calls"), [look], fallback=fallback, limits=ROOMY)
     result = parent_of(agent).invoke(ASKED, {"recursion_limit": 8})

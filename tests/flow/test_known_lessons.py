@@ -106,7 +106,7 @@ def test_lessons_recalled_after_a_failure_come_last_under_its_cause(run, shy, st
 
 
 @pytest.mark.req("C14", "B11")
-def test_a_known_lesson_for_this_very_failure_is_used_in_place_of_a_model_call(run, shy, store, protocol, reflected):
+def test_a_known_lesson_for_this_very_failure_replaces_a_reflection(run, shy, store, protocol, reflected):
     first_run(run, shy, store, protocol=protocol)
     model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")])
     seen = run(model, [shy.search], task="Water the plants.", store=store, protocol=protocol)

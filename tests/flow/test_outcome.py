@@ -120,7 +120,7 @@ def test_every_call_except_decisions_is_quiet_and_has_its_own_name():
 @pytest.mark.req("I5", "I6", "F13")
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("deadline", [None, 60])
-async def test_a_model_that_a_check_asks_is_not_heard_by_the_user_and_is_paid_for_by_the_run(waits, deadline):
+async def test_the_model_of_a_check_is_not_streamed_to_the_user_and_its_cost_is_counted(waits, deadline):
     judge = ScriptedModel(["The judge says: fine."], usage=(100, 50))
 
     def fine(answer, _run):

@@ -32,7 +32,7 @@ def test_a_question_waits_for_its_reply_and_the_run_continues(protocol, decided)
 
 
 @pytest.mark.req("B7", "B11")
-def test_half_a_character_in_a_reply_is_replaced_for_no_provider_takes_it(protocol, decided):
+def test_half_a_character_in_a_reply_is_replaced_because_no_provider_accepts_it(protocol, decided):
     model = RoleModel([ask("Which Tuesday?"), say("11:00")])
     agent = create_reflexion_agent(model, controls=["ask_user"], protocol=protocol, checkpointer=InMemorySaver())
     agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
@@ -77,7 +77,7 @@ def test_a_new_plan_is_a_note_for_the_next_decision_and_costs_one_step(run, desk
 
 @pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "F1")
-def test_planning_for_ever_ends_with_the_steps(run, protocol):
+def test_endless_planning_ends_with_the_steps(run, protocol):
     model = RoleModel([replan("Think again.")])
     seen = run(model, protocol=protocol, controls=["replan"], limits={"max_steps": 3})
     assert seen.ending == ("failure", "max_steps")
@@ -100,7 +100,7 @@ def test_a_reader_of_the_callers_own_may_ask_where_the_model_may(run, controls):
 
 
 @pytest.mark.req("B7", "K8")
-def test_a_tool_of_the_callers_own_called_ask_user_is_a_tool_also_where_it_needs_leave():
+def test_a_tool_of_the_callers_own_called_ask_user_is_a_tool_also_where_it_needs_approval():
     heard = []
 
     @tool

@@ -17,7 +17,7 @@ def refuse(*_):
 
 
 @pytest.mark.req("C1", "K5")
-def test_an_odd_word_next_to_a_memo_costs_neither_the_memo_nor_another_request(run, desk, reflected):
+def test_odd_values_in_a_memo_cost_neither_the_memo_nor_another_request(run, desk, reflected):
     desk.answers = lambda query: LookupError("closed") if query == "x" else "11:00"
     memo = {"kind": "Rule", "text": "Ask for one day at a time.", "when": None, "tags": ["day" * 200, 7], "sure": True}
     model = RoleModel(

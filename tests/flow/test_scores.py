@@ -103,7 +103,7 @@ def test_unrelated_and_opposite_reflections_are_not_alike(run, one, other):
         ("Read the calendar, then choose.", "read the calendar then choose!"),
     ],
 )
-def test_the_same_in_another_dress_is_alike(one, other):
+def test_the_same_reflection_in_another_spelling_is_alike(one, other):
     assert likeness(one, other) > 0.8
 
 

@@ -198,7 +198,7 @@ def test_a_cluster_that_grew_is_summed_up_again_from_its_lessons_never_from_its_
     assert gone.status == "superseded"
 
 
-def test_a_lesson_that_is_forgotten_while_a_model_words_its_pattern_lives_on_in_no_words(book: LessonBook) -> None:
+def test_no_word_remains_of_a_lesson_that_is_forgotten_while_a_model_writes_its_pattern(book: LessonBook) -> None:
     first, *others = a_few(book)
 
     def model(_: str) -> str:
@@ -268,7 +268,7 @@ def test_a_member_may_be_forgotten_just_after_the_pattern_in_its_words_was_writt
     assert book.lessons(kind="pattern") == []
 
 
-def test_a_pattern_in_the_words_of_a_lesson_that_is_being_forgotten_goes_with_it(
+def test_a_pattern_in_the_words_of_a_lesson_that_is_being_forgotten_is_removed_too(
     book_on: Any, interrupted: Any
 ) -> None:
     book, other = book_on(interrupted), book_on(InMemoryStore())

@@ -361,7 +361,7 @@ def test_a_name_that_is_the_answer_or_stands_in_the_task_is_a_retelling() -> Non
 @pytest.mark.slow
 @pytest.mark.req("K5")
 @pytest.mark.parametrize("unit", ENDLESS)
-def test_a_text_made_to_be_looked_at_for_ever_is_not(unit: str) -> None:
+def test_a_text_made_to_take_endless_time_is_read_quickly(unit: str) -> None:
     endless, mine = (unit * 60_000)[:60_000], book()
     began = time.process_time()
     assert mine.add(Lesson(kind="rule", text=f"Check {endless} twice.")).action == "refused"

@@ -69,7 +69,7 @@ def test_done_twice_it_is_done_once_and_an_undo_is_not_undone(book: LessonBook) 
 
 
 @pytest.mark.req("D15", "D18")
-def test_an_undone_approval_vouches_for_nothing_and_an_undone_demotion_does(book: LessonBook) -> None:
+def test_an_undone_approval_protects_nothing_and_an_undone_demotion_protects(book: LessonBook) -> None:
     id = added(book, rule())
     book.approve(id)
     book.undo(last(book, id, "approved"))
@@ -169,7 +169,7 @@ def test_a_name_has_one_live_value_after_learning_it_again_or_undoing(book_on: A
 
 
 @pytest.mark.req("D15")
-def test_a_run_that_agreed_with_others_leaves_them_what_they_said(book: LessonBook) -> None:
+def test_undoing_a_run_that_agreed_with_others_keeps_what_the_others_wrote(book: LessonBook) -> None:
     id = added(book, rule(SLOT, "r1"))
     again = rule(GUESTS, "r2", origin="judged", tags=["calendar"], trigger=Trigger(fingerprint="other"))
     assert added(book, again) == id

@@ -167,7 +167,9 @@ def test_an_answer_edited_by_a_person_is_judged_in_its_place(made, student, scor
 
 
 @pytest.mark.req("I8", "D7")
-def test_a_second_task_on_a_thread_begins_with_a_clean_sheet(made, student, thinker, scores, is_it_so, thread):
+def test_a_second_task_on_a_thread_starts_without_the_state_of_the_first(
+    made, student, thinker, scores, is_it_so, thread
+):
     worker = student("no", "yes", "again yes")
     graph = made(worker, [scores(False, True, True)], reflector=thinker(), checkpointer=InMemorySaver())
     graph.invoke(is_it_so, thread())

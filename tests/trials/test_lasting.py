@@ -107,7 +107,9 @@ def test_a_worker_that_pauses_for_a_person_continues_without_repeating(made, is_
 
 
 @pytest.mark.req("J5", "K8")
-async def test_our_agent_as_a_worker_asks_for_leave_from_within_the_trial(made, thinker, is_it_so, right, thread, look):
+async def test_our_agent_as_a_worker_asks_for_approval_from_within_the_trial(
+    made, thinker, is_it_so, right, thread, look
+):
     model = RoleModel([call("look", page=1), say("yes")])
     inner = create_reflexion_agent(model, [look], approve=["look"])
     graph = made(inner, [right], reflector=thinker(), checkpointer=InMemorySaver())

@@ -71,7 +71,7 @@ def test_an_unknown_diagnosis_is_left_out_and_not_fatal(tried, scores):
 
 
 @pytest.mark.req("C6", "B6")
-def test_an_agent_is_not_asked_for_what_is_said_between_trials():
+def test_an_agent_is_not_asked_for_the_fields_of_a_reflection_between_trials():
     answers = iter([False, True])
     model = RoleModel([say("no"), say("yes")], [reflection()])
     create_reflexion_agent(model, checks=[lambda *_: next(answers)]).invoke({"messages": [("user", "?")]})
@@ -172,7 +172,7 @@ def test_improving_shows_the_latest_answer_once_and_the_reflections_next_to_it(t
 
 
 @pytest.mark.req("G5", "D7")
-def test_each_attempt_begins_afresh_and_sees_the_last_failed_one_with_all_mistakes(tried, scores):
+def test_each_attempt_starts_anew_and_sees_the_last_failed_one_with_all_mistakes(tried, scores):
     seen = tried(checks=[scores("too short", "too long", True)], strategy="last_trial")
     assert "answer 2" in seen.prompts[2]
     assert "1. too short\n2. too long" in seen.prompts[2]
@@ -250,7 +250,7 @@ def test_feedback_on_the_last_answer_is_reflected_on_before_the_next_attempt(mad
 
 
 @pytest.mark.req("E6")
-def test_a_folder_of_the_callers_replaces_what_a_worker_is_told(made, student, scores, tmp_path):
+def test_a_folder_of_the_callers_replaces_the_prompts_of_a_worker(made, student, scores, tmp_path):
     (tmp_path / "trial_failed.md").write_text("Before, $answer was wrong: $mistakes", encoding="utf-8")
     worker = student("no", "yes")
     graph = made(worker, [scores("why?", True)], strategy="last_trial", prompts=tmp_path)

@@ -227,7 +227,7 @@ def test_the_trail_is_plain_data_of_a_bounded_size_and_never_changed() -> None:
         assert len(json.dumps(trail)) < 1_200
 
 
-def test_a_whole_file_as_an_argument_is_no_search_and_leaves_only_its_mark_on_the_trail() -> None:
+def test_a_whole_file_as_an_argument_is_no_search_and_only_its_hash_is_recorded() -> None:
     trail: Trail = []
     for step in range(4):
         trail = extend(trail, [search("x" * 500_000 + str(step), "stored")])
@@ -319,7 +319,7 @@ def test_turns_that_each_bring_news_are_no_loop(turns: Turns, threshold: int) ->
         ("", 9, None),
     ],
 )
-def test_the_same_result_of_different_calls_is_no_progress_unless_it_only_confirms_a_deed(result, turns, kind):
+def test_the_same_result_of_different_calls_is_no_progress_unless_it_only_confirms_an_action(result, turns, kind):
     days = ["monday", "rooms", "the boss", "lunch", "paris", "train", "weather", "music", "dog"]
     seen = kinds(*(search(day, result) for day in days[:turns]))
     assert seen == [*[None] * (turns - 1), kind]
