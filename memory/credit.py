@@ -220,12 +220,14 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             other = episode_in(item) if item is not None else None
             if other is None or not _fixed_failure(other, entry.lesson):
                 continue
-            when = in_common([episode.task[:LONG], other.task[:LONG]])
+            tasks = [episode.task[:LONG], other.task[:LONG]]
+            when = in_common(tasks)
             now = task_words(episode.task, (yield from earlier_tasks(shelf, episode.task)))
             then = task_words(other.task, (yield from earlier_tasks(shelf, other.task)))
             new = [task for task in dict.fromkeys((now, then)) if task and task not in asked]
             after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and not is_full else {}
-            if not is_brief(set(tokens(when))) and not is_offered:
+            says_what = len(set(tokens(when))) > 1 and not any(is_brief(set(tokens(task))) for task in tasks)
+            if says_what and not is_offered:
                 after["when"] = when
             if after:
                 ops += change_ops(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)

@@ -362,6 +362,17 @@ def test_a_lesson_that_fixed_its_failure_twice_is_shown_at_the_start_of_such_tas
     assert book.recall("Plan the press meeting of Monday.") == []
 
 
+def test_two_words_that_two_tasks_share_are_an_occasion(book: LessonBook, clock: Any) -> None:
+    lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
+    for task in ("Reserve seats for the quarterly review.", "Reserve eleven seats on the train."):
+        clock.pass_by(minutes=1)
+        mended = {"task": task, "success": True, "status": "success", "recalled_at": {lesson.id: 2}}
+        book.credit(Episode(id=task, shown=[lesson.id], failures=[REFUSED], **mended))
+    [lesson] = book.lessons()
+    assert set(lesson.when.lower().split()) == {"reserve", "seats"}
+    assert book.recall("Reserve two seats in the theatre.") == [lesson]
+
+
 def test_tasks_in_which_a_lesson_fixed_its_failure_count_as_tasks_that_taught_it(book: LessonBook, clock: Any) -> None:
     lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
     press, guests, drums = "Plan the press meeting.", "Invite twenty guests to the garden.", "Rent drums for a band."
