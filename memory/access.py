@@ -57,9 +57,6 @@ FORGOTTEN = "~forgotten"
 TOPIC = "~topic-"
 """Prefix of the keys, in `evidence`, of the runs of topics. No lesson has such an id."""
 
-NO_LESSONS = (*COLLECTIONS, NOTES, FORGOTTEN)
-"""Labels below `evidence` that are no lesson's."""
-
 PAUSE: list[Op] = []
 """A request for nothing. A plan yields it during long work, so that other tasks of the event loop can run."""
 

@@ -31,8 +31,6 @@ def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
 
     It sees only the lesson, not the transcript that may have persuaded its author.
     """
-    if guard is None:
-        return None
     from langgraph.errors import GraphBubbleUp  # as slow to import as all the rest of memory
 
     is_model = isinstance(guard, str) or hasattr(guard, "invoke")

@@ -14,7 +14,6 @@ from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.driver import either
 from langgraph_reflexion.memory.access import (
     FORGOTTEN,
-    NO_LESSONS,
     NOTES,
     PAGE,
     PAUSE,
@@ -24,6 +23,7 @@ from langgraph_reflexion.memory.access import (
     at_once,
     below,
     every,
+    is_lesson,
     read_items,
     storable,
 )
@@ -240,7 +240,7 @@ def evidence_items(shelf: Shelf) -> Plan[dict[str, list[Item]]]:
         if item.namespace == shelf.evidence and item.key.startswith(TOPIC):
             items.setdefault(item.key.rpartition(".")[0], []).append(item)
         # A label like `evidence` may open another namespace below.
-        if item.namespace[:-1] == shelf.evidence and item.namespace[-1] not in NO_LESSONS:
+        if item.namespace[:-1] == shelf.evidence and is_lesson(item.namespace[-1]):
             items.setdefault(item.namespace[-1], []).append(item)
     return items
 

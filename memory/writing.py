@@ -265,8 +265,8 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         why = "it was learned again"
         ops += change_ops(shelf, found, status, "restored", by="writer", why=why, run=run)
         ops += yield from replaced_by(shelf, old, run)
-    settling = write(shelf, ops, {old.id: evidence}) if ops else read_and_correct(shelf, [old.id])
-    if (present := (yield from settling).get(old.id)) is None:
+    reading = write(shelf, ops, {old.id: evidence}) if ops else read_and_correct(shelf, [old.id])
+    if (present := (yield from reading).get(old.id)) is None:
         return None
     merged = present.lesson
     if is_due(present.evidence, now):
