@@ -13,11 +13,10 @@ from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
-from langgraph_reflexion.driver import Waits, accepts, either
+from langgraph_reflexion.driver import Waits, accepts, either, model_named
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.graph.parts import check_settings
 from langgraph_reflexion.nodes.host import Step, runtime_of
-from langgraph_reflexion.nodes.models.choice import model_named
 from langgraph_reflexion.nodes.recall import AgentMemory
 
 

@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.driver import accepts, is_async
+from langgraph_reflexion.driver import accepts, is_async, model_named
 from langgraph_reflexion.memory import store_hint
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
@@ -21,7 +21,6 @@ from langgraph_reflexion.nodes.models.choice import (
     Model,
     bound_names,
     calls_tools,
-    model_named,
     tool_name,
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Reader

@@ -8,12 +8,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from langgraph_reflexion.context import Context, MemoryPolicy
+from langgraph_reflexion.driver import model_named
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.demo import ScriptedPlanner, book, busy_times, is_free
 from langgraph_reflexion.graph.distilling import create_distill_graph
 from langgraph_reflexion.graph.layout import Graph
-from langgraph_reflexion.nodes.models.choice import model_named
 
 MODEL = "LANGGRAPH_REFLEXION_MODEL"
 DEFAULT_MODEL = "openai:gpt-4o-mini"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from langgraph_reflexion.driver import Wait, call_function, either
+from langgraph_reflexion.driver import Wait, call_function, either, model_named
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 def ask(model: Any, question: str, name: str) -> Wait:
     """Ask a model, given as an object or by name, or a function of a text. `name` is its name in traces."""
-    model = _resolved(model)
+    model = model_named(model) if isinstance(model, str) else model
     if not hasattr(model, "invoke"):
         return call_function(f"The function given as `{name}`", model, question)
     config: RunnableConfig = {"run_name": name, "tags": ["nostream"]}
@@ -71,18 +71,6 @@ def first_line(reply: Any) -> str:
     text = reply if isinstance(reply, str) else str(getattr(reply, "text", reply))
     lines = [line.strip().lstrip("-*•> ").strip("\"'`“” ") for line in text.splitlines()]
     return next(filter(None, lines), "")
-
-
-def _resolved(model: Any) -> Any:
-    if not isinstance(model, str):
-        return model
-    if model.startswith("openai:"):  # needs no `langchain`, which is optional
-        from langchain_openai import ChatOpenAI
-
-        return ChatOpenAI(model=model.removeprefix("openai:"))
-    from langchain.chat_models import init_chat_model
-
-    return init_chat_model(model)
 
 
 def _as_data(lesson: Lesson) -> str:

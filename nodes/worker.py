@@ -30,12 +30,13 @@ from langgraph_reflexion.driver import (
     either,
     in_thread,
     is_async,
+    model_named,
     sync_result,
     within,
 )
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.asking import Meter, cut_off_by_provider, default_config, metered, refusal_in
-from langgraph_reflexion.nodes.models.choice import Model, leaves, model_named, plain
+from langgraph_reflexion.nodes.models.choice import Model, leaves, plain
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None

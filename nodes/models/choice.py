@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -18,32 +17,8 @@ from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.tools import BaseTool
 
 from langgraph_reflexion.context import Context, field_of
-from langgraph_reflexion.driver import Waits, accepts, call_function
-from langgraph_reflexion.errors import ModelError
+from langgraph_reflexion.driver import Waits, accepts, call_function, model_named
 from langgraph_reflexion.nodes.host import runtime_of
-
-
-def model_named(name: str, **settings: Any) -> BaseChatModel:
-    """The model of a `provider:model` string; `openai:` needs nothing more, others need `langchain`."""
-    provider, _, model = name.partition(":")
-    if not provider.strip() or (":" in name and not model.strip()):
-        raise ModelError(f"The model {name!r} cannot be made: a name is 'provider:model', such as 'openai:gpt-4o-mini'")
-    try:
-        if provider == "openai" and model:
-            from langchain_openai import ChatOpenAI
-
-            return ChatOpenAI(model=model, **settings)
-        chat_models = importlib.import_module("langchain.chat_models")
-        return cast("BaseChatModel", chat_models.init_chat_model(name, **settings))
-    except ModuleNotFoundError as error:
-        if error.name not in ("langchain", "langchain.chat_models"):
-            raise ModelError(f"The model {name!r} cannot be made: {error}") from error
-        raise ModelError(
-            f"The model {name!r} needs `pip install langchain` and its provider's package; "
-            "`openai:<name>` works without, with OPENAI_BASE_URL for servers that speak the same"
-        ) from None
-    except Exception as error:  # each provider's client has its own exceptions
-        raise ModelError(f"The model {name!r} cannot be made: {error}") from error
 
 
 class Choice:

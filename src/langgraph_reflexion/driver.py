@@ -2,13 +2,14 @@
 
 Code that waits is written once, as a generator. It yields a `Wait`, which holds a sync and an async function for one
 result, and receives that result from the `yield`. `run_sync` and `run_async` drive it. An exception is raised at the
-`yield`, where the generator can handle it.
+`yield`, where the generator can handle it. A model may be given by its name (`model_named`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import importlib
 import inspect
 import threading
 import time
@@ -17,7 +18,12 @@ from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass
 from operator import methodcaller
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+from langgraph_reflexion.errors import ModelError
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -211,3 +217,26 @@ async def await_result(called: Awaitable[Any]) -> Any:
     """Return the result of a function under `ainvoke`, even if it is a lambda around an async function."""
     result = await called
     return await result if inspect.isawaitable(result) else result
+
+
+def model_named(name: str, **settings: Any) -> BaseChatModel:
+    """The model of a `provider:model` string; `openai:` needs nothing more, others need `langchain`."""
+    provider, _, model = name.partition(":")
+    if not provider.strip() or (":" in name and not model.strip()):
+        raise ModelError(f"The model {name!r} cannot be made: a name is 'provider:model', such as 'openai:gpt-4o-mini'")
+    try:
+        if provider == "openai" and model:
+            from langchain_openai import ChatOpenAI
+
+            return ChatOpenAI(model=model, **settings)
+        chat_models = importlib.import_module("langchain.chat_models")
+        return cast("BaseChatModel", chat_models.init_chat_model(name, **settings))
+    except ModuleNotFoundError as error:
+        if error.name not in ("langchain", "langchain.chat_models"):
+            raise ModelError(f"The model {name!r} cannot be made: {error}") from error
+        raise ModelError(
+            f"The model {name!r} needs `pip install langchain` and its provider's package; "
+            "`openai:<name>` works without, with OPENAI_BASE_URL for servers that speak the same"
+        ) from None
+    except Exception as error:  # each provider's client has its own exceptions
+        raise ModelError(f"The model {name!r} cannot be made: {error}") from error

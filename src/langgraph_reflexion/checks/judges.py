@@ -22,11 +22,11 @@ from pydantic_core import to_json
 
 from langgraph_reflexion.checks.check import Check, normalize_answer, sync_check, text_of
 from langgraph_reflexion.context import field_of
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, model_named
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit_step
 from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import knows_schemas, model_named
+from langgraph_reflexion.nodes.models.choice import knows_schemas
 from langgraph_reflexion.nodes.models.response_format import as_format
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts

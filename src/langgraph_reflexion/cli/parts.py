@@ -19,8 +19,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph_reflexion import ModelError
 from langgraph_reflexion.cli.console import Page, WrongUse, summarize
 from langgraph_reflexion.cli.interrupts import begin_work
-from langgraph_reflexion.driver import start_thread
-from langgraph_reflexion.nodes.models.choice import model_named
+from langgraph_reflexion.driver import model_named, start_thread
 from langgraph_reflexion.text.literals import hide_password
 
 T = TypeVar("T")
