@@ -59,6 +59,7 @@ def trees_are_left_alone() -> Iterator[None]:
     """The garbage collector would look at them again and again, which takes longer than to read all files."""
     gc.disable()
     yield
+    tree_of.cache_clear()
     gc.enable()
 
 
