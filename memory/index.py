@@ -301,8 +301,8 @@ def task_words(task: str, earlier: Sequence[str] = ()) -> str:
 
 
 def is_brief(words: Iterable[str]) -> bool:
-    """Whether these are too few words to say what is asked. Bigrams, two of which overlap in each word, count half."""
-    return sum(1.0 if word.isascii() or len(word) > 2 else (len(word) - 1) / 2 for word in words) < LEAST_WORDS
+    """Whether these are too few words to say what is asked. In a script without spaces, two characters count as one."""
+    return sum(1.0 if word.isascii() or len(word) > 2 else 0.5 * (len(word) == 1) for word in words) < LEAST_WORDS
 
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:

@@ -362,6 +362,12 @@ def test_a_lesson_that_fixed_its_failure_twice_is_shown_at_the_start_of_such_tas
     assert book.recall("Plan the press meeting of Monday.") == []
 
 
+@pytest.mark.parametrize("task", ["Book the meeting room.", "整理会议纪要"])
+def test_a_task_of_three_words_finds_what_it_taught(book: LessonBook, task: str) -> None:
+    book.add(remedy(book, BUSY, when=""), task=task)
+    assert [lesson.text for lesson in book.recall(task)] == [BUSY]
+
+
 def test_two_words_that_two_tasks_share_are_an_occasion(book: LessonBook, clock: Any) -> None:
     lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
     for task in ("Reserve seats for the quarterly review.", "Reserve eleven seats on the train."):
