@@ -50,7 +50,7 @@ LONGEST_WORD = 40
 """Letters of a word of a task that is kept: a longer one is an id or encoded data."""
 
 LEAST_WORDS = 3
-"""Words that a task must have to say what it asks: `go ahead` may follow any request. 7 % of the tasks in the data of
+"""Words that a task must have to say what it asks: `go ahead` may follow any request. 8 % of the tasks in the data of
 `benchmarks/recall.py` have fewer, most of them a single one or the words of a question about any name."""
 
 MOST_WORDS = 60
