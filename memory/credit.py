@@ -22,7 +22,7 @@ from langgraph_reflexion.memory.changes import (
 )
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.index import is_brief, task_words, tasks_of, words_of
+from langgraph_reflexion.memory.index import is_brief, task_words, tasks_of
 from langgraph_reflexion.memory.records import ASKED, NOTHING, evidence_in, failure_of, run_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
@@ -226,7 +226,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             then = task_words(other.task, (yield from earlier_tasks(shelf, other.task)))
             new = [task for task in dict.fromkeys((now, then)) if task and task not in asked]
             after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and not is_full else {}
-            says_what = len(set(tokens(when))) > 1 and not any(is_brief(words_of(task)) for task in tasks)
+            says_what = len(set(tokens(when))) > 1 and not any(map(is_brief, tasks))
             if says_what and not is_offered:
                 after["when"] = when
             if after:

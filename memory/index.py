@@ -23,7 +23,7 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import ASKED, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
-from langgraph_reflexion.text.tokens import characters, tokens, tokens_of_piece, word_set
+from langgraph_reflexion.text.tokens import UNSPACED, characters, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
 """Postings read for a query, rarest words first. Bounds a search in 100,000 lessons. No benchmark set reaches it."""
@@ -50,8 +50,11 @@ LONGEST_WORD = 40
 """Letters of a word of a task that is kept: a longer one is an id or encoded data."""
 
 LEAST_WORDS = 3
-"""Words that a task must have to say what it asks: `go ahead` may follow any request. 8 % of the tasks in the data of
-`benchmarks/recall.py` have fewer, most of them a single one or the words of a question about any name."""
+"""Words, function words too, that a task must have to say what it asks: `go ahead` may follow any request, while
+`Who invented the telephone?` says what it asks."""
+
+_SPACED = re.compile(rf"[^\W{UNSPACED}]+")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 MOST_WORDS = 60
 """Words of a task that are kept with a lesson it taught: all of them, unless it is a document."""
@@ -297,12 +300,12 @@ def task_words(task: str, earlier: Sequence[str] = ()) -> str:
     details = words_of(" ".join([*literals_of(request), *names_of(request)]))
     words = dict.fromkeys([*tokens(request), *sorted(characters(request))])
     kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= LONGEST_WORD]
-    return "" if is_brief(kept) else " ".join(kept[:MOST_WORDS])
+    return "" if is_brief(request) else " ".join(kept[:MOST_WORDS])
 
 
-def is_brief(words: Iterable[str]) -> bool:
-    """Whether these are too few words to say what is asked. In a script without spaces, two characters count as one."""
-    return sum(1.0 if word.isascii() or len(word) > 2 else 0.5 * (len(word) == 1) for word in words) < LEAST_WORDS
+def is_brief(text: str) -> bool:
+    """Whether a text has too few words to say what is asked. Two characters of a script without spaces are a word."""
+    return len(_SPACED.findall(text)) + len(_UNSPACED.findall(text)) / 2 < LEAST_WORDS
 
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:

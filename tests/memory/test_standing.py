@@ -393,6 +393,14 @@ def test_tasks_in_which_a_lesson_fixed_its_failure_count_as_tasks_that_taught_it
     assert [one.id for one in book.recall(guests)] == [lesson.id]
 
 
+@pytest.mark.req("D4")
+@pytest.mark.parametrize("task", ["Who invented the telephone?", "谁发明了电话？"])
+def test_a_short_question_that_comes_again_finds_the_lesson_that_it_taught(book: LessonBook, task: str) -> None:
+    lesson = remedy(book, BUSY, when="")
+    book.add(lesson, task=task)
+    assert [one.id for one in book.recall(task)] == [lesson.id]
+
+
 @pytest.mark.parametrize("follow_up", ["Go ahead.", "Yes, please do it.", "好的，请继续。"])
 def test_a_follow_up_that_says_nothing_of_its_request_finds_no_lesson(
     book: LessonBook, clock: Any, follow_up: str
