@@ -28,7 +28,7 @@ LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 
 _EMOTION = lazy_pattern(
     r"!{2,}|\b(?:sorry|apologi|asham|awful|disappoint|dumb|embarrass|frustrat|horribl|idiot|oops|regret|stupid|terribl"
-    r"|unfortunate)|\b(?:argh|damn|sad|ugh|what a shame)\b|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
+    r"|unfortunate)|\b(?:argh|damn|(?-i:[Ss]ad)(?! path)|ugh|what a shame)\b|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
     re.IGNORECASE,
 )
 _CHARACTER = lazy_pattern(
@@ -36,7 +36,7 @@ _CHARACTER = lazy_pattern(
     r"|(?:you|the (?:agent|assistant|ai|model)) (?:is|are|was|were|seems?|tends?)) "
     r"(?:(?:too|so|very|not|being|to be|a) )*"
     r"(?:bad|poor|weak|careless|lazy|sloppy|hasty|stupid|quick|smart|clever|helpful|diligent|attentive|(?:over)?confident)\b"
-    r"|\bmy (?:mistake|fault)\b|我(?:太|很|真|不够|总是|是一个)",
+    r"|\bmy (?:mistake|fault)\b|我(?:太|很|真(?!的?[应该要需得])|不够|总是|是一个)",
     re.IGNORECASE,
 )
 _FAULTY = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"
@@ -79,17 +79,20 @@ CARE = frozenset(
     _ADVERB.sub("", token)
     for token in tokens(
         """
-        accuracy accurate answer approach ask attention attentive avoid best better calm care careful careless cautious
-        check clear close code complete concentrate concise consider correct deep detail different diligent double
-        effort ensure error everything first focus follow future give goal good hard improve instruction keep lazy
-        learn less make mind mindful mistake next none null output pay plan possibility precise problem proper quality
-        question read reason reflect remember requirement respond response result review right rush same sloppy slow
-        smart solve stay step stop strive summary sure take task thing think thorough thought time try understand user
-        verify vigilant well work write wrong
+        accuracy accurate answer approach ask attention attentive avoid best better calm care careful careless
+        cautious check clear close code complete concentrate concise consider correct deep detail different
+        diligent double effort ensure error everything first focus follow future give goal good hard improve
+        instruction keep lazy learn make mind mindful mistake next none null output pay plan possibility precise
+        problem proper quality question read reason reflect remember requirement respond response result review
+        right rush same sloppy slow smart solve stay step strive summary sure take task thing think thorough
+        thought time try understand user verify vigilant well work write wrong
         """
     )
 )
 """Words in which a reminder to take care is written: a text that holds no other says nothing that can be done."""
+
+_NOT_TO_BE = lazy_pattern(r"\b(?:stop (?:being|making|rushing)|be less)\b", re.IGNORECASE)
+"""What comes before a fault that is to be avoided. By itself, `Stop at the first error` says what to do."""
 
 _CARE_CHINESE = lazy_pattern(
     "下次|今后|务必|计划|仔细|认真|小心|注意|谨慎|努力|理解|用户|需求|题目|要求|保持|专注|提高|准确|正确|质量|思考|检查|避免|犯错|错误"
@@ -151,7 +154,7 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
 
 def concrete(text: str) -> bool:
     """Whether a text says something concrete to do, more than `be careful`."""
-    words = [word for word in tokens(text) if not (word.isdecimal() or _UNSPACED.match(word))]
+    words = [word for word in tokens(_NOT_TO_BE.sub("", text)) if not (word.isdecimal() or _UNSPACED.match(word))]
     return (
         any(_ADVERB.sub("", word) not in CARE for word in words)
         or len(_CARE_CHINESE.sub("", "".join(_UNSPACED.findall(text)))) >= 2

@@ -58,6 +58,10 @@ GOOD = [
     "Read the README before running the build.",
     "如果搜索结果为空，先去掉年份再搜索一次。",
     "回答使用用户的语言。",
+    "Stop at the first error.",
+    "Stop and ask the user.",
+    "Test the sad path, too.",
+    "我真的应该先查日历，再预订会议室。",
 ]
 BAD = [
     ("", "empty"),
