@@ -48,6 +48,7 @@ OTHER = [
     ("Choose option B.", "Choose option C."),
     ("Book room A for guests.", "Book room B for guests."),
     ("先试A方案。", "先试B方案。"),
+    ("先试Ａ方案。", "先试Ｂ方案。"),
     ("Call A before B.", "Call B before A."),
     (
         "The orders are kept in MySQL; write SQL for MySQL.",
@@ -83,6 +84,14 @@ def test_a_word_in_anothers_place_makes_another_lesson_and_no_opposite(one: str,
     assert not same(one, other)
     assert not same(other, one)
     assert not opposed(one, other)
+
+
+@pytest.mark.req("F6")
+def test_a_letter_beside_an_accent_stands_for_nothing() -> None:
+    assert same(
+        "Prüfe für jede Buchung die Zeitzone, wenn Räume fehlen.",
+        "Wenn Räume fehlen, prüfe für jede Buchung die Zeitzone.",
+    )
 
 
 @given(st.text(max_size=80), st.text(max_size=80))

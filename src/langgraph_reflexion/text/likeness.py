@@ -7,13 +7,14 @@ chosen by taking each out in turn and running `benchmarks/gates.py`: those that 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
 from functools import cached_property
 from itertools import pairwise
 
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.tokens import characters, fold, stem, tokens, word_set
+from langgraph_reflexion.text.tokens import UNSPACED, characters, fold, stem, tokens, word_set
 
 SAME = 0.84
 """Share of common words from which two texts may say the same: benchmarks/gates.py, tuning half."""
@@ -77,7 +78,8 @@ _ENGLISH_SIDES = tuple(side for side in _SIDES if side[0].isascii())
 
 
 _CHOICE = lazy_pattern(
-    r"(?<![a-z0-9_'’./])(?:(?!i\b)[b-z]|(?-i:(?<=\w )A|(?<=[^\x00-\x7f])A))(?![a-z0-9_'’+#]|[./][a-z0-9_])",
+    rf"(?:(?<![\w'’./])|(?<=[{UNSPACED}]))(?:(?!i\b)[b-z]|(?-i:(?<=\w )A|(?<=[^\x00-\x7f])A))"
+    rf"(?:(?![\w'’+#]|[./][a-z0-9_])|(?=[{UNSPACED}]))",
     re.IGNORECASE,
 )
 """A letter that stands for something (`Use option B`). The tokenizer drops single letters."""
@@ -93,7 +95,7 @@ class Advice:
 
     @cached_property
     def choices(self) -> list[str]:
-        return [letter.lower() for letter in _CHOICE.findall(self.text)]
+        return [letter.lower() for letter in _CHOICE.findall(unicodedata.normalize("NFKC", self.text))]
 
     @cached_property
     def words(self) -> Counter[str]:
