@@ -25,6 +25,7 @@ from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign
+from langgraph_reflexion.memory.recall import LIKE_BEST
 from langgraph_reflexion.memory.records import (
     ALSO,
     ASKED,
@@ -332,11 +333,11 @@ def _informs(text: str) -> tuple[int, int]:
 def _more(new: Lesson, value: dict[str, Any], asked: str) -> dict[str, list[str]]:
     """The failure that the new lesson is bound to, and its task, if the known item lacks them and has room for them.
 
-    A task that shares half of its words with a known one is found by that one already.
+    A task with nearly the words of a known one is found by that one already.
     """
     bound, known, tasks, words = failure_of(new), fingerprints(value), tasks_of(value), {*asked.split()}
     failures = [bound] if bound and bound not in known and len(known) <= MOST else []
-    is_like = any(2 * len(words & {*task.split()}) >= len(words | {*task.split()}) for task in tasks)
+    is_like = any(len(words & {*task.split()}) >= LIKE_BEST * len(words | {*task.split()}) for task in tasks)
     more = {ALSO: failures, ASKED: [asked] if asked and not is_like and len(tasks) < MOST else []}
     return {name: values for name, values in more.items() if values}
 

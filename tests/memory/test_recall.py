@@ -481,6 +481,15 @@ def test_a_lesson_is_found_by_tasks_like_the_ones_that_taught_it(book: LessonBoo
     assert not any("yellow" in str(item.value) for item in book.store.search(book.namespace, limit=1000))
 
 
+@pytest.mark.req("D4")
+def test_a_lesson_is_found_by_each_of_two_similar_tasks_that_taught_it(book: LessonBook) -> None:
+    tasks = [f"Plan when to water, weed and harvest the {beds} of our school" for beds in ("peas", "herbs by the gate")]
+    for i, task in enumerate(tasks):
+        taught(book, task, f"run-{i}")
+    book.add(a_rule("Give every figure in grams."), task=tasks[1])
+    assert SOIL in texts(book.recall(tasks[1]))
+
+
 @pytest.mark.req("D13")
 def test_a_detail_of_the_task_that_taught_a_lesson_finds_nothing(book: LessonBook) -> None:
     taught(book, LEAVES, "run-1")
