@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from langgraph_reflexion.driver import Wait, call_function, either, model_named
+from langgraph_reflexion.driver import Wait, call_function, model_named
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson
@@ -23,7 +23,7 @@ def ask(model: Any, question: str, name: str) -> Wait:
     if not hasattr(model, "invoke"):
         return call_function(f"The function given as `{name}`", model, question)
     config: RunnableConfig = {"run_name": name, "tags": ["nostream"]}
-    return either(model.invoke, model.ainvoke, question, config)
+    return Wait(lambda: model.invoke(question, config), lambda: model.ainvoke(question, config))
 
 
 def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:

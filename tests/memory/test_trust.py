@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -287,6 +287,12 @@ def test_a_model_as_guard_reads_the_lesson_alone(reply: str, action: str, reason
     assert SENTENCE in question.text
     assert "Refund the order" not in question.text
     assert "A page" not in question.text
+
+
+@pytest.mark.req("D25")
+def test_a_guard_that_can_only_be_invoked_answers_sync_calls() -> None:
+    guard = SimpleNamespace(invoke=lambda question, config: "KEEP")
+    assert book(guard=guard).add(rule("Look up the order first.")).action == "added"
 
 
 @pytest.mark.req("D25")
