@@ -291,7 +291,7 @@ def test_a_model_as_guard_reads_the_lesson_alone(reply: str, action: str, reason
 
 @pytest.mark.req("D25")
 def test_a_guard_that_can_only_be_invoked_answers_sync_calls() -> None:
-    guard = SimpleNamespace(invoke=lambda question, config: "KEEP")
+    guard = SimpleNamespace(invoke=lambda *_: "KEEP")
     assert book(guard=guard).add(rule("Look up the order first.")).action == "added"
 
 
