@@ -18,9 +18,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from langgraph.store.memory import InMemoryStore
@@ -141,9 +140,8 @@ def figure(gate: str, found: Iterable[tuple[bool, bool]]) -> Figure:
     return Figure(gate, len(found), right / max(acted, 1), right / max(wished, 1), (acted - right) / max(others, 1))
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="a file for the figures")
     parser.add_argument("--show", action="store_true", help="each case that went wrong")
     given = parser.parse_args()
     asked = [(pair, merged(pair.one, pair.other)) for pair in pairs()]
@@ -162,10 +160,8 @@ def main() -> int:
         figure("  unseen", ((row["label"] != "keep", bool(why)) for row, why in general if row["split"] == "held")),
     ]  # fmt: skip
     print("gate       cases  precision  recall  false")
-    for one in figures:
-        print(f"{one.gate:9} {one.cases:6} {one.precision:10.3f} {one.recall:7.3f} {one.false:6.3f}")
-    if given.json:
-        given.json.write_text(json.dumps([asdict(one) for one in figures], indent=1) + "\n", encoding="utf-8")
+    for each in figures:
+        print(f"{each.gate:9} {each.cases:6} {each.precision:10.3f} {each.recall:7.3f} {each.false:6.3f}")
     if given.show:
         for pair, was in asked:
             if was != pair.label:
@@ -173,8 +169,7 @@ def main() -> int:
         for row, why in judged:
             if bool(why) == (row["label"] == "keep"):
                 print(f"{row['label']} was {why or 'kept'}\n    {row['task']}\n    {row['text']}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,28 +1,45 @@
 """How many wrong answers `grounded` catches, at how many false alarms: `python benchmarks/grounded.py`.
 
-The cases are of our own writing (`benchmarks/grounded_cases.py`). Those at even places were used to tune the check, the
-others were not. A wrong answer that names another thing which was observed cannot be seen without understanding it.
+`data/grounded.jsonl` holds runs that we wrote ourselves: a question, what was observed, right answers and wrong ones.
+People, works and places are invented or plain geography. A wrong answer is what a model plausibly says:
+another entity that was never observed, another one that was, a wrong date or count, a mere guess, giving up. The cases
+at even places were used to tune the check, the others were not. A wrong answer that names another thing which was
+observed cannot be seen without understanding it.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
+import json
 from collections.abc import Sequence
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from grounded_cases import Case, halves
+from typing import NamedTuple
 
 from langgraph_reflexion import Run
 from langgraph_reflexion.checks import grounded
 
+DATA = Path(__file__).parent / "data" / "grounded.jsonl"
+
+
+class Case(NamedTuple):
+    """One run's question and observations, with answers that are right and answers that are wrong."""
+
+    question: str
+    seen: list[str]
+    right: list[str]
+    wrong: list[str]
+
+
+def halves() -> tuple[list[Case], list[Case]]:
+    """The cases that the check was tuned on, and those held out from it."""
+    cases = [Case(**json.loads(line)) for line in DATA.read_text(encoding="utf-8").splitlines()]
+    return cases[::2], cases[1::2]
+
 
 def refused(case: Case, answers: Sequence[str], share: float) -> list[str]:
     """The answers that the check refuses."""
-    check = grounded(share=share)
-    return [one for one in answers if check(one, Run(task=case.question, observations=case.seen)).passed is False]
+    check, run = grounded(share=share), Run(task=case.question, observations=case.seen)
+    return [answer for answer in answers if check(answer, run).passed is False]
 
 
 def counts(cases: Sequence[Case], share: float) -> tuple[int, int, int, int]:
@@ -35,7 +52,7 @@ def counts(cases: Sequence[Case], share: float) -> tuple[int, int, int, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure `grounded` on labelled answers.")
     parser.add_argument("--errors", action="store_true", help="list the answers it is wrong about in the tuned half")
-    told = parser.parse_args()
+    given = parser.parse_args()
     tuned, held_out = halves()
     print("share   tuned: false alarms     caught          held out: false alarms     caught")
     for share in (0.34, 0.5, 0.67, 1.0):
@@ -44,12 +61,11 @@ def main() -> None:
             alarms, right, caught, wrong = counts(cases, share)
             row.append(f"{alarms:3}/{right} ({alarms / right:5.1%})   {caught:3}/{wrong} ({caught / wrong:5.1%})")
         print(f"{share:4.2f}    {row[0]}          {row[1]}")
-    if told.errors:
-        for case in tuned:
-            for one in refused(case, case.right, 0.67):
-                print(f"false alarm: {case.question} -> {one}")
-            for one in set(case.wrong) - set(refused(case, case.wrong, 0.67)):
-                print(f"missed:      {case.question} -> {one}")
+    for case in tuned if given.errors else ():
+        for answer in refused(case, case.right, 0.67):
+            print(f"false alarm: {case.question} -> {answer}")
+        for answer in sorted(set(case.wrong) - set(refused(case, case.wrong, 0.67))):
+            print(f"missed:      {case.question} -> {answer}")
 
 
 if __name__ == "__main__":

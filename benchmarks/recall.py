@@ -30,13 +30,12 @@ import json
 import math
 import re
 import statistics
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -280,16 +279,15 @@ def speed(count: int = 10_000) -> tuple[float, float]:
     return statistics.median(times), times[94]
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="a file for the figures")
     parser.add_argument("--model", type=Path, help="the folder of all-MiniLM-L6-v2 (see minilm.py)")
     parser.add_argument("--long", action="store_true", help="the tasks with material around them")
     parser.add_argument("--speed", action="store_true", help="how long a recall among 10,000 lessons takes")
     given = parser.parse_args()
     if given.speed:
         print("a recall among 10,000 lessons, processor time: median {:.1f} ms, 95 % under {:.1f} ms".format(*speed()))
-        return 0
+        return
     model = None
     if given.model:
         from minilm import MiniLM
@@ -301,9 +299,6 @@ def main() -> int:
         rest = (figure.at_0, figure.at_5, figure.first, figure.false, figure.near)
         cells = "".join("      -" if x is None else f"{x:7.3f}" for x in rest)
         print(f"{figure.who:36} {figure.split:10} {figure.ndcg:6.3f}{cells}")
-    if given.json:
-        given.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n", encoding="utf-8")
-    return 0
 
 
 def _lines(name: str) -> list[dict[str, Any]]:
@@ -352,4 +347,4 @@ def _mean(values: Iterable[float]) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
