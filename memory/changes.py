@@ -18,7 +18,16 @@ from langgraph_reflexion.driver import either
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.records import ALSO, ASKED, FIELDS, change_record, hash_of, whole_record, with_rows
+from langgraph_reflexion.memory.records import (
+    ALSO,
+    ASKED,
+    FIELDS,
+    change_record,
+    hash_of,
+    record,
+    whole_record,
+    with_rows,
+)
 from langgraph_reflexion.memory.shelf import (
     MARKS,
     Read,
@@ -64,7 +73,8 @@ def change_ops(
     """
     item, lesson, evidence = found
     before: dict[str, Any] = {"status": lesson.status} if status else {}
-    before |= {name: item.value.get(name) for name in after if name not in _UNITED}
+    full = record(lesson) | item.value  # the item of another release may lack fields
+    before |= {name: full.get(name) for name in after if name not in _UNITED}
     change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, dict(after), words)
     ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(evidence, change))]
     fields = {**after, **beside, **({"status": status} if status is not None else {})}
@@ -73,7 +83,7 @@ def change_ops(
             known = item.value.get(name)
             fields[name] = [*(known if isinstance(known, list) else []), *after[name]]
     if any(item.value.get(name) != value for name, value in fields.items()):
-        ops.append(PutOp(shelf.lessons, item.key, {**item.value, **fields}, FIELDS))
+        ops.append(put(shelf.lessons, item.key, {**item.value, **fields}, FIELDS))
     return ops
 
 

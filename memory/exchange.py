@@ -175,7 +175,8 @@ def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
         if edited[id].status == "quarantined" != now.status:
             continue
         new = {name: value for name, value in record(edited[id]).items() if name in EDITABLE}
-        before = {name: item.value.get(name) for name, value in new.items() if item.value.get(name) != value}
+        full = record(now) | item.value
+        before = {name: full[name] for name, value in new.items() if full[name] != value}
         change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before, after=new)
         key, value = change_record(evidence, change)
         ops += [put(shelf.lessons, id, {**item.value, **new}, FIELDS), put(shelf.evidence_of(id), key, value)]

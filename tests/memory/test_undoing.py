@@ -182,6 +182,19 @@ def test_undoing_a_run_that_agreed_with_others_keeps_what_the_others_wrote(book:
 
 
 @pytest.mark.req("D15")
+def test_what_is_undone_in_a_record_of_another_release_leaves_a_sound_lesson(store: BaseStore, book_on: Any) -> None:
+    book = book_on(store)
+    id = added(book, rule(SLOT, "r1"))
+    item = store.get(("team", "lessons"), id)
+    assert item is not None
+    lacking = {name: value for name, value in item.value.items() if name not in ("tags", "why", "when_not")}
+    store.put(("team", "lessons"), id, lacking)
+    assert added(book_on(store), rule(SLOT, "r2", tags=["calendar"], why="guests are busy")) == id
+    book.undo("r2")
+    assert (now(book, id).tags, now(book, id).why) == ([], "")
+
+
+@pytest.mark.req("D15")
 def test_the_task_of_an_undone_run_no_longer_finds_the_lesson(book: LessonBook) -> None:
     cause = Failure(signal="tool_error", tool="book", evidence="busy", fingerprint="f", step=1)
     taught = rule(PAGE, "r1", trigger=Trigger(signal="tool_error", tool="book", fingerprint="f"))
