@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,19 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import ErrorNotebook, FaissStore, Lesson, LessonBook, Limits, after_run, create_reflexion_agent
+from langgraph_reflexion import (
+    ErrorNotebook,
+    Failure,
+    FaissStore,
+    Lesson,
+    LessonBook,
+    Limits,
+    after_run,
+    create_reflexion_agent,
+)
 from langgraph_reflexion.errors import LessonError, StoreError
-from langgraph_reflexion.text.literals import hide_password
+from langgraph_reflexion.schemas import Trigger
+from langgraph_reflexion.text.literals import fingerprint, hide_password
 
 RULE = Lesson(kind="rule", text="Give the calendar a plain weekday name.", when="planning a day")
 
@@ -149,6 +160,21 @@ def test_a_session_is_found_by_an_id_that_a_store_cannot_hold(session: str) -> N
     notebook = ErrorNotebook(FaissStore(":memory:"))
     notebook.add({"category": "other", "description": "The table was read twice."}, session)
     assert len(notebook.by_session(session)) == 1
+
+
+@pytest.mark.req("D5")
+def test_a_failure_whose_text_a_store_cannot_hold_finds_the_lessons_learned_from_it() -> None:
+    store = InMemoryStore()
+    book = LessonBook(store, ("team",))
+    for run, text in (("r1", "unexpected byte \0 in the header"), ("r2", "no end \0 of the header")):
+        mark = fingerprint("tool_error", "read", text)
+        trigger = Trigger(signal="tool_error", tool="read", fingerprint=mark)
+        lesson = Lesson(kind="rule", text="Unpack it first.", tags=["pa\ud800th"], sources=[run], trigger=trigger)
+        written = book.add(lesson)
+        failure = Failure(signal="tool_error", evidence=text, tool="read", fingerprint=mark)
+        assert len(book.recall("Sum up the report.", ["read"], failure)) == 1
+    assert written.action == "merged"
+    assert "\\ud800" not in json.dumps(store.get(("team", "lessons"), written.lesson.id).value)  # type: ignore[union-attr]
 
 
 @pytest.mark.req("D5")

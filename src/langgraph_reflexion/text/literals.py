@@ -102,7 +102,7 @@ def fingerprint(signal: str, tool: str | None, text: str, literals: Iterable[str
 
 def mask_literals(text: str, literals: Iterable[str] = ()) -> str:
     """The text in lower case with each literal replaced by a word for its kind."""
-    text = unicodedata.normalize("NFKC", text).encode("utf-8", "replace").decode()
+    text = unicodedata.normalize("NFKC", text).encode("utf-8", "replace").decode().replace("\0", "�")
     for literal in sorted({literal for literal in literals if len(literal) > 1}, key=lambda text: (-len(text), text)):
         if literal in text:  # compiling a pattern of a whole file takes seconds, looking for it does not
             text = re.sub(rf"(?<!\w){re.escape(literal)}(?!\w)", "<str>", text)
