@@ -57,10 +57,11 @@ def choose(
 ) -> Selection:
     """The lessons to show. `rules` hold for any task and come first, but leave a place for a lesson that fits.
 
-    At the start, a lesson is held back if runs do as well without it. After a failure, a lesson that lost its last run
-    is left out. Of several lessons for the same sort of failure on the same occasion, and of lessons that advise the
-    opposite, only the one with the highest estimate is shown, with those that give the same advice: so the run says
-    whether that advice works.
+    At the start, a lesson is held back if runs do as well without it. If the best of them is held back, so are the
+    others: a worse one in its place would only delay the runs without lessons that all of them are compared with. After
+    a failure, a lesson that lost its last run is left out. Of several lessons for the same sort of failure on the same
+    occasion, and of lessons that advise the opposite, only the one with the highest estimate is shown, with those that
+    give the same advice: so the run says whether that advice works.
     """
     doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
     why: dict[str, str] = {}
@@ -70,6 +71,9 @@ def choose(
         worthy = [item for item in fit if item[0].id not in lost]
     else:
         why = {id: kind.holds_back(id, evidence[id]) for id in doubtful}
+        _, reason = max(((kind.values[id], why[id]) for id in doubtful), default=(0.0, ""))
+        if reason:
+            why = {id: why[id] or reason for id in doubtful}
         worthy = [item for item in fit if not why.get(item[0].id)]
     least = BESIDE * max((place.words for _, place in worthy if place.words is not None), default=0.0)
     worthy = [item for item in worthy if item[1].words is None or item[1].words >= least]

@@ -318,8 +318,10 @@ def _for_task(
     index = shelf.index
     near = yield from _similarities(shelf, request)
     scores = match(index, weights, usable, near=near)
-    taught = _taught(index, words_of(request), usable)
-    scores |= {key: max(scores.get(key, 0.0), 1.0) for key in taught}
+    best = max(scores.values(), default=0.0)
+    for key, likeness in _taught(index, words_of(request), usable).items():
+        # A lesson that the same task taught fits as well as the best by words.
+        scores[key] = max(scores.get(key, 0.0), 1.0, likeness * best)
     fit: dict[str, Fit] = {}
     for key, score in scores.items():
         entry = index.entries[key]
@@ -334,8 +336,8 @@ def _for_task(
     return fit
 
 
-def _taught(index: Index, words: frozenset[str], usable: Callable[[Item], bool]) -> list[str]:
-    """The lessons taught by the tasks most like this one: most of the words of those tasks are in this request, too."""
+def _taught(index: Index, words: frozenset[str], usable: Callable[[Item], bool]) -> dict[str, float]:
+    """The lessons taught by the tasks most like this one, and the share of the words of such a task in this request."""
     with index.lock:
         rarities = {word: _weight(word) * index.rarity(word, asked=True) for word in words}
         shared = index.matching(rarities, asked=True)
@@ -348,7 +350,7 @@ def _taught(index: Index, words: frozenset[str], usable: Callable[[Item], bool])
             for entry in entries
         }
     enough = max(LIKE_TASK, LIKE_BEST * max(likeness.values(), default=0.0))
-    return [key for key, share in likeness.items() if share >= enough]
+    return {key: share for key, share in likeness.items() if share >= enough}
 
 
 def _for_failure(

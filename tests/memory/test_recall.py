@@ -490,6 +490,13 @@ def test_a_lesson_is_found_by_each_of_two_similar_tasks_that_taught_it(book: Les
     assert SOIL in texts(book.recall(tasks[1]))
 
 
+@pytest.mark.req("D4")
+def test_a_lesson_that_the_same_task_taught_comes_before_lessons_whose_words_fit(book: LessonBook) -> None:
+    book.add(a_rule("Yellow leaves of a fig: turn the plant.", when="the leaves of a fig in our office turn yellow"))
+    taught(book, LEAVES, "run-1")
+    assert texts(book.recall(LEAVES))[0] == SOIL
+
+
 @pytest.mark.req("D13")
 def test_a_detail_of_the_task_that_taught_a_lesson_finds_nothing(book: LessonBook) -> None:
     taught(book, LEAVES, "run-1")
