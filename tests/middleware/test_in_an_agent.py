@@ -17,6 +17,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
     HumanInTheLoopMiddleware,
+    dynamic_prompt,
     hook_config,
     wrap_model_call,
     wrap_tool_call,
@@ -118,6 +119,23 @@ def test_the_second_run_begins_with_the_lesson_and_the_lesson_is_credited():
     assert lesson.id in outcome.lessons_used
     assert lesson.wins == 1
     assert book.explain(outcome.run_id)
+
+
+@pytest.mark.req("M1", "D4")
+def test_the_lessons_stay_in_the_prompt_where_a_later_middleware_replaces_the_system_message():
+    @dynamic_prompt
+    def planning(_request: Any) -> str:
+        return "You plan meetings."
+
+    store = InMemoryStore()
+    agent_with(hours(), store=store, name="planner").invoke(TASK)
+    model, ours = RoleModel([say("11:00")]), ReflexionMiddleware(store=store, name="planner")
+    agent = create_agent(model, [search], middleware=[ours, planning], system_prompt="You are replaced.")
+    outcome = agent.invoke(TASK)["outcome"]
+    [asked] = decided(model)
+    assert asked.system.startswith("You plan meetings.\n\n<lessons>")
+    assert all(lesson in asked.system for lesson in outcome.lessons_used)
+    assert asked.system.count(RULE["text"]) == 1
 
 
 @pytest.mark.req("M1", "A10")
@@ -259,6 +277,23 @@ def test_the_answer_of_a_tool_that_gives_it_directly_is_checked_too():
     result = create_agent(model, [choose], middleware=[ReflexionMiddleware(checks=[not_ten])]).invoke(TASK)
     assert (result["messages"][-1].text, result["outcome"].answer) == ("11:00", "11:00")
     assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
+
+
+@pytest.mark.req("M3")
+def test_a_direct_answer_next_to_another_call_goes_to_the_model_as_without_the_middleware():
+    @tool(return_direct=True)
+    def choose(day: str) -> str:
+        """Choose an hour."""
+        return f"{day} at 10:00"
+
+    both = calls(("choose", {"day": "Monday"}), ("search", {"query": "Tuesday"}))
+    models = [RoleModel([both, say("11:00")]) for _ in range(2)]
+    plain, result = (
+        create_agent(model, [choose, search], middleware=middleware).invoke(TASK)
+        for model, middleware in zip(models, ([], [ReflexionMiddleware(checks=[not_ten])]), strict=True)
+    )
+    assert [m.text for m in result["messages"]] == [m.text for m in plain["messages"]]
+    assert (result["outcome"].answer, result["outcome"].failures) == ("11:00", [])
 
 
 @pytest.mark.req("M1")

@@ -227,7 +227,9 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             choice=RequestedModel(asked, request.model),
             instructions=Instructions(request.system_message),
         )
-        parts = replace(self._parts, actor=actor, tools=self._tools_of(request.tools))
+        tools = self._tools_of(request.tools)
+        # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
+        parts = replace(self._parts, actor=actor, tools=replace(tools, direct=frozenset()))
         # A run that was over, or whose answer another middleware sent back, continues with a new decision.
         first = "observe" if node in ("tool", "direct") else "decide" if node in ("check", "finish", OVER) else node
         node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), request.messages)
@@ -236,7 +238,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
             # If a check paused here, the model would be asked again on resume. So `after_model` runs it.
             with suppress(GraphInterrupt):
                 node, state = yield from run_nodes(parts, config, checked, node, ("reflect", "decide", "finish"))
-        if node == "tool" and is_direct(state, parts.tools, asked.response):
+        if node == "tool" and is_direct(state, tools, asked.response):
             node = "direct"
         command: Command[Any] = Command(update={"reflexion": private_state(state, node, config)})
         return ExtendedModelResponse(asked.reply(state, _agent_name(config)), command)

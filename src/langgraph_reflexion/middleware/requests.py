@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain.agents.middleware import ModelRequest, ModelResponse
@@ -16,6 +16,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.models.choice import Choice, Model, plain
+from langgraph_reflexion.nodes.models.prompt import under_system
 from langgraph_reflexion.state import State
 
 
@@ -35,6 +36,25 @@ class RequestedModel(Choice):
             )
         return self._asked or self._model, plain(self._model)
         yield
+
+
+@dataclass(init=False)
+class LessonRequest(ModelRequest[Any]):
+    """A request that keeps its lessons if a later middleware replaces the system message, as `dynamic_prompt` does."""
+
+    lessons: str = ""
+
+    def __init__(self, *, lessons: str, **fields: Any) -> None:
+        super().__init__(**fields)
+        object.__setattr__(self, "lessons", lessons)
+
+    def override(self, **overrides: Any) -> ModelRequest[Any]:
+        request = super().override(**overrides)
+        system = request.system_message
+        if system is not None and self.lessons.splitlines()[0] in system.text:
+            return request
+        [joined] = under_system([system] if system is not None else [], self.lessons)
+        return replace(request, system_message=cast("SystemMessage", joined))
 
 
 class Handler(Runnable[Any, Any]):
@@ -69,10 +89,13 @@ class Handler(Runnable[Any, Any]):
 
     def _with(self, messages: Sequence[AnyMessage]) -> ModelRequest[Any]:
         """The request with this prompt. A system message that was among the messages stays there."""
-        first, theirs = messages[0] if messages else None, self._request.messages
-        if not isinstance(first, SystemMessage) or (theirs and first is theirs[0]):
+        first, system, theirs = messages[0] if messages else None, self._request.system_message, self._request.messages
+        is_theirs = system is None and bool(theirs) and isinstance(theirs[0], SystemMessage)
+        if not isinstance(first, SystemMessage) or is_theirs:
             return self._request.override(messages=list(messages))
-        return self._request.override(system_message=first, messages=list(messages[1:]))
+        lessons = first.text.removeprefix(system.text if system is not None else "").strip()
+        request = self._request.override(system_message=first, messages=list(messages[1:]))
+        return request if not lessons else LessonRequest(**vars(request), lessons=lessons)
 
     def _read(self, response: ModelResponse[Any]) -> AIMessage:
         """The reply to parse as a decision. A structured response is an answer. One that does not fit is not."""
