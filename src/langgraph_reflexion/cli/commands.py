@@ -10,24 +10,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph_reflexion.cli.interrupts import begin_work
 
 NAME = "langgraph-reflexion"
-COMMANDS = {
-    "demo": ("demo", "demo"),
-    "run": ("run", "run"),
-    "eval": ("evaluate", "evaluate"),
-    "compare": ("compare", "compare"),
-    "memory": ("memory", "memory"),
-    "notebook": ("notebook", "notebook"),
-    "profile": ("notebook", "profile"),
-}
-"""The module and function of each command."""
 ASYNC = ("run", "eval")
 MAX_TRIALS = 50
 """Maximum attempts at a task, so that the table has room for them."""
@@ -37,13 +27,12 @@ FILTERS = ("kind", "status", "topic", "tag", "origin")
 """The filters for lists of lessons."""
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 """Errors of the standard output."""
-Commands = Any
-"""What argparse's `add_subparsers` gives; its type is private."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
-    parser = build_parser()
+    argv = sys.argv[1:] if argv is None else argv
+    parser = build_parser(argv)
     sys.stdin = sys.stdin or io.StringIO()  # closed by the shell, as `<&-` does
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -52,6 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         asked = parser.parse_args(argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 2
+    if asked.version:
+        from importlib.metadata import version
+
+        print(f"{NAME} {version(NAME)}")
+        return 0
     if asked.command is None or getattr(asked, "verb", "") is None:
         getattr(asked, "parser", parser).print_help(sys.stderr)
         return 2
@@ -59,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from langgraph_reflexion.errors import ReflexionError
 
     try:
-        return _carry_out(asked, Page(sys.stderr) if asked.trace_to_stderr and asked.json else Page(sys.stdout))
+        trace_to_stderr = asked.command in ASYNC and asked.json
+        return _carry_out(asked, Page(sys.stderr if trace_to_stderr else sys.stdout))
     except (WrongUse, ReflexionError) as error:
         Page(sys.stderr).command(f"{NAME}: {error}")
         return 2 if isinstance(error, WrongUse) else 1
@@ -81,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _carry_out(asked: argparse.Namespace, page: Any) -> int:
     """Import the command's module, and call its function with the options and a page to write to."""
-    module, function = COMMANDS[asked.command]
+    module, function = COMMANDS[asked.command].place.split(".")
     command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
     if asked.command not in ASYNC:  # those import more, and begin with their event loop
         begin_work()
@@ -91,65 +86,41 @@ def _carry_out(asked: argparse.Namespace, page: Any) -> int:
 # ------------------------------------------------------------ options
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of all commands, with the options of those that are named, because adding all of them takes time."""
     parser = argparse.ArgumentParser(
         NAME,
         description="LangGraph agents that learn from their own failures.",
         epilog="Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
-    parser.set_defaults(trace_to_stderr=False)
+    parser.add_argument("--version", action="store_true", help="show the version, and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for add in (_add_demo, _add_run, _add_eval, _add_compare, _add_memory, _add_notebook, _add_profile):
-        add(commands)
+    for name, command in COMMANDS.items():
+        about = {"help": command.help, "description": command.description, "epilog": command.epilog}
+        options = commands.add_parser(name, **about, allow_abbrev=False)
+        if name in argv:
+            command.add_options(options)
     return parser
 
 
-def _add_demo(commands: Commands) -> None:
-    commands.add_parser(
-        "demo",
-        help="watch an agent fail, learn, and succeed; needs no key and no network",
-        description="Two runs of an agent with a scripted model: the first fails and learns, the second succeeds.",
-        allow_abbrev=False,
-    )
+def _add_run_options(run: argparse.ArgumentParser) -> None:
+    add = run.add_argument
+    add("task", metavar="TASK", nargs="?", help="what to do, or the answer to a thread's question")
+    add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
+    add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
+    add("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
+    add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
+    add("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
+    add("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
+    add("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
+    add("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to resume it")
+    add("--thread", metavar="ID", help="which run of --state; without TASK it continues where it stopped")
+    add("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
 
-def _add_run(commands: Commands) -> None:
-    run = commands.add_parser(
-        "run",
-        help="give a task to an agent with a real model, and watch it work",
-        description="Give a task to an agent and watch it work. The model's key is read from its own variable, "
-        "such as OPENAI_API_KEY.",
-        epilog=f'For example: {NAME} run "Which hour is free?" --model openai:gpt-4o-mini --tools office:TOOLS',
-        allow_abbrev=False,
-    )
-    run.set_defaults(trace_to_stderr=True)
-    run.add_argument("task", metavar="TASK", nargs="?", help="what to do, or the answer to a thread's question")
-    run.add_argument("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
-    run.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
-    run.add_argument("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
-    run.add_argument("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
-    run.add_argument("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
-    run.add_argument("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
-    run.add_argument("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
-    run.add_argument("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to resume it")
-    run.add_argument("--thread", metavar="ID", help="which run of --state; without TASK it continues where it stopped")
-    run.add_argument("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
-
-
-def _add_eval(commands: Commands) -> None:
-    eval_ = commands.add_parser(
-        "eval",
-        help="run set-ups on a file of tasks, and compare their accuracy",
-        description="Try set-ups on a file of tasks. Each finished task is kept at once: "
-        "repeat the command to continue after an interruption.",
-        epilog=f"For example: {NAME} eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
-        allow_abbrev=False,
-    )
+def _add_eval_options(eval_: argparse.ArgumentParser) -> None:
     add = eval_.add_argument
-    eval_.set_defaults(trace_to_stderr=True)
     add("tasks", metavar="TASKS.jsonl", help="a file of tasks in our format or HotpotQA's, or `shipped`")
     add("--setups", metavar="A,B", type=names, default=("all",), help="set-ups by name; all by default")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
@@ -184,28 +155,16 @@ def _add_eval(commands: Commands) -> None:
     add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 
-def _add_compare(commands: Commands) -> None:
-    both = commands.add_parser(
-        "compare",
-        help="compare two runs of eval, task by task",
-        description="Compare two runs of eval, paired by task, with an interval.",
-        allow_abbrev=False,
-    )
-    both.add_argument("first", metavar="A", type=Path, help="the folder of a run")
-    both.add_argument("second", metavar="B", type=Path, help="the folder of another")
-    both.add_argument("--setups", metavar="A,B", type=names, help="a set-up of the first and one of the second")
-    both.add_argument("--json", action="store_true", help="print the figures as JSON")
+def _add_compare_options(compare: argparse.ArgumentParser) -> None:
+    add = compare.add_argument
+    add("first", metavar="A", type=Path, help="the folder of a run")
+    add("second", metavar="B", type=Path, help="the folder of another")
+    add("--setups", metavar="A,B", type=names, help="a set-up of the first and one of the second")
+    add("--json", action="store_true", help="print the figures as JSON")
 
 
-def _add_memory(commands: Commands) -> None:
-    verb = _add_store_command(
-        commands,
-        "memory",
-        help="list, show, search, approve, retire, forget, export and import lessons",
-        description="Read and manage the lessons that agents save in a store.",
-        epilog="An ID may be shortened if it stays unique. "
-        "For example: langgraph-reflexion memory list --store lessons.db --status candidate",
-    )
+def _add_memory_options(memory: argparse.ArgumentParser) -> None:
+    verb = _add_store_options(memory)
     _add_filters(verb("list", "list the lessons, the oldest first"))
     verb("show", "show all that is known of a lesson", "ID")
     search = verb("search", "find the lessons most similar to a text, with any status", "TEXT")
@@ -247,13 +206,8 @@ def _add_memory(commands: Commands) -> None:
     load.add_argument("--create", action="store_true", help="create the store if there is none")
 
 
-def _add_notebook(commands: Commands) -> None:
-    verb = _add_store_command(
-        commands,
-        "notebook",
-        help="list, show and count the auditors' findings, and read the rules made from them",
-        description="Read the error notebook that auditors keep about finished runs.",
-    )
+def _add_notebook_options(notebook: argparse.ArgumentParser) -> None:
+    verb = _add_store_options(notebook)
     listing = verb("list", "list the findings, the newest first")
     listing.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
     listing.add_argument("--category", metavar="WORD", help="of this category, such as tool_misuse")
@@ -278,31 +232,23 @@ def _add_notebook(commands: Commands) -> None:
     _add_yes(verb("clear", "delete all findings permanently"))
 
 
-def _add_profile(commands: Commands) -> None:
-    verb = _add_store_command(
-        commands,
-        "profile",
-        help="read, edit and delete what is remembered about you and your project",
-        description="The named memories of a user and a project: rules, facts and preferences.",
-    )
+def _add_profile_options(profile: argparse.ArgumentParser) -> None:
+    verb = _add_store_options(profile)
     verb("list", "list what is remembered")
     verb("show", "show an entry, and what held before it", "NAME")
     verb("edit", "replace what is remembered by a text", "NAME", "TEXT")
     _add_yes(verb("forget", "delete an entry and its former values permanently", "NAME"))
 
 
-def _add_store_command(
-    commands: Commands, name: str, help: str, description: str, epilog: str | None = None
-) -> Callable[..., argparse.ArgumentParser]:
-    """Add a command on a store. Returns a function that adds verbs: name, help text, names of arguments."""
+def _add_store_options(command: argparse.ArgumentParser) -> Callable[..., argparse.ArgumentParser]:
+    """Add the options of a command on a store. Returns a function that adds verbs: name, help text, arguments."""
     # The options of a store may stand before the verb or after it.
     place = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    place.add_argument("--store", metavar="FILE", help="a store's file, or postgresql://user@host/database")
-    place.add_argument("--namespace", metavar="A/B", help="the namespace; optional if the store has only one")
-    place.add_argument("--json", action="store_true", help="print JSON")
-    command = commands.add_parser(
-        name, parents=[place], help=help, description=description, epilog=epilog, allow_abbrev=False
-    )
+    for parser in (place, command):
+        add = partial(parser.add_argument, default=argparse.SUPPRESS)
+        add("--store", metavar="FILE", help="a store's file, or postgresql://user@host/database")
+        add("--namespace", metavar="A/B", help="the namespace; optional if the store has only one")
+        add("--json", action="store_true", help="print JSON")
     command.set_defaults(parser=command)
     verbs = command.add_subparsers(dest="verb", metavar="VERB", title="verbs")
 
@@ -327,6 +273,67 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 def _add_yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation; required without a terminal")
 
+
+class Command(NamedTuple):
+    """A command: the module and function that carry it out, what its help says, and what adds its options."""
+
+    place: str
+    help: str
+    description: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    epilog: str | None = None
+
+
+COMMANDS = {
+    "demo": Command(
+        "demo.demo",
+        "watch an agent fail, learn, and succeed; needs no key and no network",
+        "Two runs of an agent with a scripted model: the first fails and learns, the second succeeds.",
+        lambda _: None,
+    ),
+    "run": Command(
+        "run.run",
+        "give a task to an agent with a real model, and watch it work",
+        "Give a task to an agent and watch it work. The model's key is read from its own variable, such as "
+        "OPENAI_API_KEY.",
+        _add_run_options,
+        f'For example: {NAME} run "Which hour is free?" --model openai:gpt-4o-mini --tools office:TOOLS',
+    ),
+    "eval": Command(
+        "evaluate.evaluate",
+        "run set-ups on a file of tasks, and compare their accuracy",
+        "Try set-ups on a file of tasks. Each finished task is kept at once: repeat the command to continue after an "
+        "interruption.",
+        _add_eval_options,
+        f"For example: {NAME} eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
+    ),
+    "compare": Command(
+        "compare.compare",
+        "compare two runs of eval, task by task",
+        "Compare two runs of eval, paired by task, with an interval.",
+        _add_compare_options,
+    ),
+    "memory": Command(
+        "memory.memory",
+        "list, show, search, approve, retire, forget, export and import lessons",
+        "Read and manage the lessons that agents save in a store.",
+        _add_memory_options,
+        "An ID may be shortened if it stays unique. "
+        f"For example: {NAME} memory list --store lessons.db --status candidate",
+    ),
+    "notebook": Command(
+        "notebook.notebook",
+        "list, show and count the auditors' findings, and read the rules made from them",
+        "Read the error notebook that auditors keep about finished runs.",
+        _add_notebook_options,
+    ),
+    "profile": Command(
+        "notebook.profile",
+        "read, edit and delete what is remembered about you and your project",
+        "The named memories of a user and a project: rules, facts and preferences.",
+        _add_profile_options,
+    ),
+}
 
 # ------------------------------------------------------------ values
 
