@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.evaluate import Counts
+from langgraph_reflexion.cli.evaluate import describe_progress
 from langgraph_reflexion.evals import SETUPS, Result, Student, load_results
 from langgraph_reflexion.evals.student import PLANS
 from langgraph_reflexion.testing import Question, call, reflection, say
@@ -136,10 +136,8 @@ def test_the_fewest_and_the_most_calls_of_a_dry_run_are_those_of_the_best_and_th
 @pytest.mark.req("L1")
 def test_the_progress_of_a_continued_run_counts_what_was_done_before():
     before = [Result(setup="cot", task=f"t{number}", solved_at=1 if number < 3 else None) for number in range(4)]
-    counts = Counts(before, (1.0, 2.0))
-    counts.add(Result(setup="cot", task="t4", solved_at=1, input=1_000_000, output=500_000))
-    assert counts.done == 5
-    assert counts.describe() == "80 % solved  1,500,000 tokens  $2.0000"
+    new = [Result(setup="cot", task="t4", solved_at=1, input=1_000_000, output=500_000)]
+    assert describe_progress(before, new, (1.0, 2.0)) == "80 % solved  1,500,000 tokens  $2.0000"
 
 
 def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str]):

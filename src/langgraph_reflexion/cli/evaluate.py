@@ -8,8 +8,8 @@ import shlex
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,7 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
     with lock_folder(folder):
         wanted = {(setup.name, task.id, repeat) for setup, task, repeat in experiment.jobs()}
         done = [r for r in flatten(load_results(folder)) if (r.setup, r.task, r.repeat) in wanted and r.error is None]
-        counts, earlier = Counts(done, asked.price), len(done)
+        new: list[Result] = []
         if done:
             page.line(f"{len(done)} of {len(wanted)} are done already, in {folder}", "dim")
 
@@ -141,16 +141,21 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
             if asked.lessons:
                 experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))
             try:
-                with progress_bar(counts, len(wanted), pace) as add:
+                with progress_bar() as bar:
+                    row = bar.add_task(
+                        describe_progress(done, new, asked.price), total=len(wanted), completed=len(done)
+                    )
+
+                    def add(result: Result) -> None:
+                        new.append(result)
+                        progress = describe_progress(done, new, asked.price, pace.refusals)
+                        bar.update(row, advance=1, description=progress)
+
                     results = await run_experiment(
                         experiment, folder, concurrency=asked.concurrency, saver=saver, pace=pace, on_result=add
                     )
             except asyncio.CancelledError:
-                page.line(
-                    f"interrupted: {counts.done - earlier} more tasks are kept in {folder}. To go on:",
-                    "yellow",
-                    mark="✗",
-                )
+                page.line(f"interrupted: {len(new)} more tasks are kept in {folder}. To go on:", "yellow", mark="✗")
                 page.command(shlex.join(["langgraph-reflexion", *sys.argv[1:]]), "bold", lead="  ")
                 return 130
             except Exception as error:
@@ -165,10 +170,10 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
         ids = {task.id for task in experiment.tasks}
         found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}
         _show_end(asked, experiment, folder, found, page)
-        if counts.done > earlier:
-            cost = format_cost(counts.input, counts.output, asked.price)
+        if new:
+            cost = format_cost(sum(r.input for r in new), sum(r.output for r in new), asked.price)
             seconds = format_seconds(time.monotonic() - began)
-            page.line(f"{counts.done - earlier} tasks in {seconds}, up to {asked.concurrency} at once. {cost}")
+            page.line(f"{len(new)} tasks in {seconds}, up to {asked.concurrency} at once. {cost}")
         return 1 if any(result.error for result in flatten(results)) else 0
 
 
@@ -210,46 +215,28 @@ def _describe_context(tasks: Sequence[Task], choice: str) -> str:
 # ------------------------------------------------------------ progress
 
 
-class Counts:
-    """The progress of an experiment. Tasks of earlier calls count as done. Tokens and cost are only of this call."""
-
-    def __init__(self, done: Sequence[Result], price: Price | None) -> None:
-        self.done, self.solved, self.broken = len(done), sum(result.solved_at is not None for result in done), 0
-        self.price, self.input, self.output = price, 0, 0
-
-    def add(self, result: Result) -> None:
-        """Count one more finished task."""
-        self.done += 1
-        self.solved += result.solved_at is not None
-        self.broken += result.error is not None
-        self.input += result.input
-        self.output += result.output
-
-    def describe(self, refusals: int = 0) -> str:
-        """The counts in a line."""
-        parts = [
-            f"{100 * self.solved / max(self.done, 1):.0f} % solved",
-            f"{self.input + self.output:,} tokens" if self.input else "",
-            format_cost(self.input, self.output, self.price),
-            f"{self.broken} broken" if self.broken else "",
-            f"slowed down {refusals} times" if refusals else "",
-        ]
-        return "  ".join(part for part in parts if part)
-
-
-@contextmanager
-def progress_bar(counts: Counts, total: int, pace: Pace) -> Iterator[Callable[[Result], None]]:
-    """A bar on standard error, if that is a terminal; what is given counts one more result."""
+def progress_bar() -> Progress:
+    """A bar on standard error, if that is a terminal."""
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
     console = Console(file=sys.stderr)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(counts.describe(), total=total, completed=counts.done)
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
-        def add(result: Result) -> None:
-            counts.add(result)
-            bar.update(task, advance=1, description=counts.describe(pace.refusals))
 
-        yield add
+def describe_progress(
+    done: Sequence[Result], new: Sequence[Result], price: Price | None = None, refusals: int = 0
+) -> str:
+    """The progress of an experiment in a line. Tokens, cost and broken tasks are only those of this call."""
+    solved = sum(result.solved_at is not None for result in (*done, *new))
+    given, got = sum(result.input for result in new), sum(result.output for result in new)
+    broken = sum(result.error is not None for result in new)
+    parts = [
+        f"{100 * solved / max(len(done) + len(new), 1):.0f} % solved",
+        f"{given + got:,} tokens" if given else "",
+        format_cost(given, got, price),
+        f"{broken} broken" if broken else "",
+        f"slowed down {refusals} times" if refusals else "",
+    ]
+    return "  ".join(part for part in parts if part)
 
 
 def format_cost(given: int, got: int, price: Price | None) -> str:
