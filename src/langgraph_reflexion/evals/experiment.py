@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO, cast
+from typing import Any, Literal, NamedTuple, cast
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -219,12 +219,8 @@ class _Run:
     async def result(self) -> Result:
         """Its result. An exception breaks only this task."""
         began = time.perf_counter()
-        about: dict[str, Any] = {
-            "setup": self.setup.name,
-            "task": self.task.id,
-            "repeat": self.repeat,
-            "digest": self.task.digest,
-        }
+        task = self.task
+        about: Any = {"setup": self.setup.name, "task": task.id, "repeat": self.repeat, "digest": task.digest}
         try:
             outcome = await self._outcome()
         except Exception as error:  # noqa: BLE001 — one task that breaks costs the others nothing
@@ -248,9 +244,8 @@ class _Run:
     async def _outcome(self) -> Outcome:
         graph = self._graph()
         file = transcript_file(self.ledger.folder, self.setup.name, self.task.id, self.repeat)
-        transcript = Transcript(file)
         config: RunnableConfig = {
-            "callbacks": [transcript],
+            "callbacks": [Transcript(file)],
             "configurable": {"thread_id": self.thread},
             "recursion_limit": 50 * self.experiment.trials + 50,
         }
@@ -266,10 +261,7 @@ class _Run:
             file.unlink(missing_ok=True)
             await self.forget()
         options: dict[str, Any] = {} if self.saver is None else {"durability": "sync"}
-        try:
-            final = await graph.ainvoke(start, config, context=TaskContext(task=self.task), **options)
-        finally:
-            transcript.close()
+        final = await graph.ainvoke(start, config, context=TaskContext(task=self.task), **options)
         return cast(Outcome, final["outcome"])
 
     async def forget(self) -> None:
@@ -343,13 +335,6 @@ class Transcript(BaseCallbackHandler):
     def __init__(self, file: Path) -> None:
         self._path = file
         self._open: dict[UUID, dict[str, Any]] = {}
-        self._file: TextIO | None = None
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
@@ -371,11 +356,9 @@ class Transcript(BaseCallbackHandler):
 
     def _write(self, run_id: UUID, name: str, value: Any) -> None:
         call = {**self._open.pop(run_id, {"who": "model", "asked": []}), name: value}
-        if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("a", encoding="utf-8")
-        self._file.write(json.dumps(call) + "\n")
-        self._file.flush()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(call) + "\n")
 
 
 def _message_data(message: BaseMessage) -> dict[str, str]:

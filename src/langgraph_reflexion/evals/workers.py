@@ -83,7 +83,7 @@ def search_tools(source: Sequence[Passage] | Path | str | Callable[[str], str]) 
     if callable(source):
         if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
             raise ValueError(f"`search_tools` takes a function that is not async, got {source!r}")
-        return [_as_tool("search", "Find what is known about a name or a few words.", _cached(source))]
+        return [_as_tool("search", "Find what is known about a name or a few words.", source)]
     given = _read_folder(Path(source)) if isinstance(source, (str, Path)) else source
     passages = list(given) if isinstance(given, Iterable) else []
     if not isinstance(given, Iterable) or not all(isinstance(passage, Passage) for passage in passages):
@@ -92,29 +92,18 @@ def search_tools(source: Sequence[Passage] | Path | str | Callable[[str], str]) 
         _as_tool(
             "search",
             "Find the passage that fits a name or a few words best.",
-            _cached(lambda query: _best_passage(passages, query)),
+            lambda query: _best_passage(passages, query),
         ),
-        _as_tool(
-            "lookup",
-            "Find the sentences that hold exactly this text.",
-            _cached(lambda text: _sentences(passages, text)),
-        ),
+        _as_tool("lookup", "Find the sentences that hold exactly this text.", lambda text: _sentences(passages, text)),
     ]
 
 
-def _as_tool(name: str, description: str, function: Callable[[str], str]) -> BaseTool:
-    @tool(name, description=description)
-    def search(query: str) -> str:
-        return function(query)
-
-    return search
-
-
-def _cached(search: Callable[[str], str]) -> Callable[[str], str]:
-    """The same search, run once per query. Case, spaces and punctuation do not matter."""
+def _as_tool(name: str, description: str, search: Callable[[str], str]) -> BaseTool:
+    """A tool that searches once per query. Case, spaces and punctuation do not matter."""
     results: dict[str, Future[str]] = {}
     lock = Lock()
 
+    @tool(name, description=description)
     def cached(query: str) -> str:
         key = " ".join(_words(query)) or query
         with lock:
