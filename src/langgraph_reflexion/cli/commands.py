@@ -97,8 +97,9 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="show the version, and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, command in COMMANDS.items():
-        about = {"help": command.help, "description": command.description, "epilog": command.epilog}
-        options = commands.add_parser(name, **about, allow_abbrev=False)
+        options = commands.add_parser(
+            name, help=command.help, description=command.description, epilog=command.epilog, allow_abbrev=False
+        )
         if name in argv:
             command.add_options(options)
     return parser
