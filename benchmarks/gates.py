@@ -38,30 +38,12 @@ DEEDS = (
     "merge the branch", "quote the price", "move the funds", "close the ticket", "confirm the visit",
 )  # fmt: skip
 THINGS_CHINESE = (
-    "发票号码",
-    "收货地址",
-    "登机口",
-    "汇率",
-    "病人的过敏史",
-    "许可证文件",
-    "房间容量",
-    "样本数量",
-    "合同期限",
+    "发票号码", "收货地址", "登机口", "汇率", "病人的过敏史", "许可证文件", "房间容量", "样本数量", "合同期限",
     "库存数量",
-)
+)  # fmt: skip
 DEEDS_CHINESE = (
-    "发送订单",
-    "预订场地",
-    "发布表格",
-    "签署表格",
-    "启动水泵",
-    "打印标签",
-    "转移资金",
-    "关闭工单",
-    "确认拜访",
-)
-
-
+    "发送订单", "预订场地", "发布表格", "签署表格", "启动水泵", "打印标签", "转移资金", "关闭工单", "确认拜访",
+)  # fmt: skip
 LITERAL = ("literal", "answer", "slot")
 """Labels of reflections that name a detail of their task; a `slot` would hold for others without it."""
 

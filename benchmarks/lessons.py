@@ -24,25 +24,14 @@ from types import FunctionType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from stream.memories import (
-    Everything,
-    KnowsAll,
-    Last,
-    LastOfKind,
-    LastThree,
-    LastThreeOfKind,
-    Memory,
-    NewestThatFits,
-    Ours,
-    RandomThree,
-)
+from stream.memories import SIMPLE, Memory, Ours, knowing_all
 from stream.world import Odds, World
 
 USUAL = Odds("usual")
 HARMFUL = replace(USUAL, right=0.15, harmful=0.6, broad=0.05)
 WORLDS = {
-    one.name: one
-    for one in (
+    world.name: world
+    for world in (
         USUAL,
         replace(USUAL, name="usual, weighs", student="weigh"),
         replace(USUAL, name="usual, votes", student="vote"),
@@ -77,16 +66,6 @@ READERS = frozenset(
 )
 """Functions of texts alone. The same few texts come thousands of times here, so what is read in them is kept."""
 
-SIMPLE: Sequence[type[Memory]] = (
-    Last,
-    LastThree,
-    LastOfKind,
-    LastThreeOfKind,
-    RandomThree,
-    Everything,
-    NewestThatFits,
-)
-
 
 def keep_what_is_read() -> None:
     """Read each text once, wherever it comes: half of the time, and the same figures."""
@@ -98,19 +77,19 @@ def keep_what_is_read() -> None:
                 setattr(module, reader, kept.setdefault(function, functools.cache(function)))
 
 
-def play(made: type[Memory], odds: Odds, seed: int, tasks: int) -> float:
+def play(make: Callable[[World], Memory], odds: Odds, seed: int, tasks: int) -> float:
     """The share of a stream's tasks that are solved, in points."""
     world = World(odds, seed, tasks)
-    memory = made(world)
+    memory = make(world)
     total = 0.0
     for task in world.tasks:
         world.begin(task)
         share, accepted = world.run(task, memory.shown(task))
         total += share
         memory.finish(task, accepted)
-        said = None if accepted else world.reflect(task)
-        if said is not None:
-            memory.learn(task, said)
+        advice = None if accepted else world.reflect(task)
+        if advice is not None:
+            memory.learn(task, advice)
     return 100 * total / tasks
 
 
@@ -132,23 +111,23 @@ def main() -> int:
     if given.short:
         names, seeds, tasks = names[:1], range(1), 150
     print(f"A simulation without a model: {tasks} tasks, {len(seeds)} seeds. Points above no memory.\n")
-    print(f"{'':24}alone   ours          best simple memory           difference   perfect    closed")
+    print(f"{'':24}alone   ours          best simple memory               difference   perfect    closed")
     keep_what_is_read()
     worst = math.inf
-    for name in names:
-        began, odds = time.perf_counter(), WORLDS[name]
+    for world in names:
+        began, odds = time.perf_counter(), WORLDS[world]
         alone = [play(Memory, odds, seed, tasks) for seed in seeds]
-        found = {made.__name__: [play(made, odds, seed, tasks) for seed in seeds] for made in SIMPLE}
+        found = {name: [play(make, odds, seed, tasks) for seed in seeds] for name, make in SIMPLE.items()}
         ours = [play(Ours, odds, seed, tasks) for seed in seeds]
-        most = fmean(play(KnowsAll, odds, seed, tasks) for seed in seeds) - fmean(alone)
-        best = max(found, key=lambda one: fmean(found[one]))
+        most = fmean(play(knowing_all, odds, seed, tasks) for seed in seeds) - fmean(alone)
+        best = max(found, key=lambda memory: fmean(found[memory]))
         gain, half = difference(ours, alone)
         theirs, other = difference(found[best], alone)
         apart, between = difference(ours, found[best])
         worst = min(worst, gain)
-        mark = "" if name in SHOWN else "set"
+        mark = "" if world in SHOWN else "set"
         print(
-            f"{name:24}{fmean(alone):5.1f}  {gain:+5.1f} ± {half:3.1f}   {theirs:+5.1f} ± {other:3.1f} {best:16} "
+            f"{world:24}{fmean(alone):5.1f}  {gain:+5.1f} ± {half:3.1f}   {theirs:+5.1f} ± {other:3.1f} {best:20} "
             f"{apart:+5.1f} ± {between:3.1f}  {most:+7.1f}  {100 * gain / most:5.0f}%  {mark:4}"
             f"{time.perf_counter() - began:5.0f} s",
             flush=True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 
 from langgraph.store.memory import InMemoryStore
@@ -13,13 +15,14 @@ from langgraph_reflexion.schemas import Trigger
 from langgraph_reflexion.text.literals import fingerprint
 from stream.world import Advice, Task, World
 
+Choose = Callable[[list[Advice], Task], list[Advice]]
+
 
 class Memory:
-    """No memory. `world` is looked into by `KnowsAll` alone."""
+    """No memory."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.notes: list[Advice] = []
 
     def shown(self, task: Task) -> list[Advice]:
         """What a run is shown at its start."""
@@ -27,66 +30,46 @@ class Memory:
 
     def learn(self, task: Task, advice: Advice) -> None:
         """Keep what the reflector said."""
-        self.notes.append(advice)
 
     def finish(self, task: Task, accepted: bool) -> None:
         """The run is over, with what the check said."""
 
-    def of_kind(self, task: Task) -> list[Advice]:
-        """The notes for this kind of task, the newest first. To be so well sorted is given to the simple memories."""
-        return [one for one in reversed(self.notes) if one.kind in (None, task.kind)]
 
+class Notes(Memory):
+    """Every reflection, the newest first, of which `choose` shows some."""
 
-class Last(Memory):
-    """The latest reflection, whatever task it was made on."""
-
-    def shown(self, task: Task) -> list[Advice]:
-        return self.notes[:-2:-1]
-
-
-class LastThree(Memory):
-    """The latest three."""
+    def __init__(self, world: World, choose: Choose) -> None:
+        super().__init__(world)
+        self.choose = choose
+        self.notes: list[Advice] = []
 
     def shown(self, task: Task) -> list[Advice]:
-        return self.notes[:-4:-1]
+        return self.choose(self.notes, task)
+
+    def learn(self, task: Task, advice: Advice) -> None:
+        self.notes.insert(0, advice)
 
 
-class LastOfKind(Memory):
-    """The latest one of the kind."""
-
-    def shown(self, task: Task) -> list[Advice]:
-        return self.of_kind(task)[:1]
+def of_kind(notes: list[Advice], task: Task) -> list[Advice]:
+    """The notes for this kind of task. To be so well sorted is given to the simple memories."""
+    return [note for note in notes if note.kind in (None, task.kind)]
 
 
-class LastThreeOfKind(Memory):
-    """The latest three of the kind."""
-
-    def shown(self, task: Task) -> list[Advice]:
-        return self.of_kind(task)[:3]
-
-
-class RandomThree(Memory):
-    """Three of the kind by lot."""
-
-    def shown(self, task: Task) -> list[Advice]:
-        found = list(dict.fromkeys(self.of_kind(task)))
-        return Random(f"{task.number}").sample(found, min(3, len(found)))
+def three_at_random(notes: list[Advice], task: Task) -> list[Advice]:
+    """Three of the kind."""
+    found = list(dict.fromkeys(of_kind(notes, task)))
+    return Random(f"{task.number}").sample(found, min(3, len(found)))
 
 
-class Everything(Memory):
-    """All of the kind, as far as a prompt reaches."""
-
-    def shown(self, task: Task) -> list[Advice]:
-        return self.of_kind(task)[:60]
-
-
-class KnowsAll(Memory):
+def knowing_all(world: World) -> Notes:
     """No memory but a bound: it knows the effect of each note, and shows the best one if it helps."""
 
-    def shown(self, task: Task) -> list[Advice]:
-        alone = self.world.share_solved(task, [])
-        found = [(self.world.effect(task.kind, one, alone), -i, one) for i, one in enumerate(self.of_kind(task))]
+    def choose(notes: list[Advice], task: Task) -> list[Advice]:
+        alone = world.share_solved(task, [])
+        found = [(world.effect(task.kind, note, alone), -i, note) for i, note in enumerate(of_kind(notes, task))]
         return [max(found)[2]] if found and max(found)[0] > alone else []
+
+    return Notes(world, choose)
 
 
 class NewestThatFits(Memory):
@@ -100,8 +83,8 @@ class NewestThatFits(Memory):
 
     def shown(self, task: Task) -> list[Advice]:
         self.clock += timedelta(minutes=1)
-        found = sorted(self.book.recall(task.text), key=lambda one: str(one.created_at), reverse=True)
-        return [self.meant[one.text] for one in found[:1]]
+        found = sorted(self.book.recall(task.text), key=lambda lesson: str(lesson.created_at), reverse=True)
+        return [self.meant[lesson.text] for lesson in found[:1]]
 
     def learn(self, task: Task, advice: Advice) -> None:
         self.meant[advice.text] = advice
@@ -123,10 +106,10 @@ class Ours(NewestThatFits):
         self.clock += timedelta(minutes=1)
         found = self.book.recall(task.text)
         run, share = f"run-{task.number}", self.book.policy.control_share
-        self.with_ids = [one.id for one in found if not withheld(one, run, share)]
+        self.with_ids = [lesson.id for lesson in found if not withheld(lesson, run, share)]
         held = getattr(found, "held", None)
-        self.without = [one.id for one in found if one.id not in self.with_ids] + ([held.id] if held else [])
-        return [self.meant[one.text] for one in found if one.id in self.with_ids]
+        self.without = [lesson.id for lesson in (*found, *([held] if held else [])) if lesson.id not in self.with_ids]
+        return [self.meant[lesson.text] for lesson in found if lesson.id in self.with_ids]
 
     def finish(self, task: Task, accepted: bool) -> None:
         evidence = self.world.evidence(task)
@@ -144,3 +127,15 @@ class Ours(NewestThatFits):
                 stop_reason="accepted" if accepted else "max_attempts",
             )
         )
+
+
+SIMPLE: dict[str, Callable[[World], Memory]] = {
+    "the last one": partial(Notes, choose=lambda notes, _: notes[:1]),
+    "the last three": partial(Notes, choose=lambda notes, _: notes[:3]),
+    "the last of the kind": partial(Notes, choose=lambda notes, task: of_kind(notes, task)[:1]),
+    "three of the kind": partial(Notes, choose=lambda notes, task: of_kind(notes, task)[:3]),
+    "three at random": partial(Notes, choose=three_at_random),
+    "everything": partial(Notes, choose=lambda notes, task: of_kind(notes, task)[:60]),  # as far as a prompt reaches
+    "the newest that fits": NewestThatFits,
+}
+"""The simple memories. All but the first two are given the kind of each task, or find it by the book's recall."""

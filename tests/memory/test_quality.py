@@ -83,10 +83,7 @@ def test_a_reflection_that_names_a_detail_of_its_task_is_refused() -> None:
 def test_in_a_simulation_the_book_is_worth_more_than_random_lessons_and_far_more_than_none() -> None:
     """A short stream of `benchmarks/lessons.py`: the first 400 tasks of the usual world."""
     lessons = benchmark("lessons")
-    share = {
-        memory.__name__: lessons.play(memory, lessons.USUAL, 21, 400)
-        for memory in (lessons.Memory, lessons.RandomThree, lessons.Ours, lessons.KnowsAll)
-    }
-    assert share["Ours"] > share["Memory"] + 10
-    assert share["Ours"] > share["RandomThree"]
-    assert share["Ours"] < share["KnowsAll"]
+    made = (lessons.Memory, lessons.SIMPLE["three at random"], lessons.Ours, lessons.knowing_all)
+    none, random, ours, best = (lessons.play(make, lessons.USUAL, 21, 400) for make in made)
+    assert ours > none + 10
+    assert random < ours < best
