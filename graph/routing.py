@@ -29,8 +29,6 @@ class Routes:
     """The first node of a run after `begin`."""
     remembering: str = "remember"
     """The node after a reflection. Without memory, both are the node that produces an answer."""
-    judged: bool = False
-    """Whether `attempt` runs the checks itself."""
     only_unexplained: bool = False
     """Whether a reflection only names the mistakes of an answer that the checks rejected without a reason."""
 
@@ -112,8 +110,6 @@ class Routes:
         waiting = waiting_in(state)
         if waiting is not None and waiting["action"] == "ask_user":
             return "finish"
-        if waiting is not None and self.judged:
-            return self.after_check(state)
         if waiting is not None or edited_in(state) is not None:
             return "check"
         if self.budget.exhausted(state):

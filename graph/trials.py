@@ -25,7 +25,7 @@ from langgraph_reflexion.graph.parts import (
     warn_of_unused_score,
 )
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial, attempt_and_check
+from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
@@ -153,15 +153,12 @@ def _compile(
     # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.
     remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
     start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
-    in_place = bool(evaluator.checks) and all(check.in_place for check in evaluator.checks)
-    routes = Routes(budget, parts.tools, "attempt", start, after_reflection, in_place, only_unexplained)
+    routes = Routes(budget, parts.tools, "attempt", start, after_reflection, only_unexplained)
     on_error = partial(emit_outcome_of_error, evaluator, budget)
     nodes = (
         Step("begin", begin, actor, memory, budget),
         *((Step("recall", recall, memory, tools, budget),) if remembers else ()),
-        Step("attempt", attempt_and_check, trial, evaluator, actor, budget)
-        if in_place
-        else Step("attempt", attempt_node, trial, actor, budget),
+        Step("attempt", attempt_node, trial, actor, budget),
         Step("check", check, evaluator, actor, budget),
         Step("reflect", reflect, parts.reflector, actor, tools, memory, budget),
         *((Step("remember", remember, memory, evaluator, tools, budget),) if remembers else ()),
@@ -182,11 +179,11 @@ def _compile(
             "attempt",
             routes.after_attempt,
             {
-                "check": "edited answer" if in_place else "answer",
-                "reflect": "rejected, failed" if in_place else "failed",
+                "check": "answer",
+                "reflect": "failed",
                 "attempt": "failed, no reflection left",
                 "wrap_up": spent,
-                "finish": "accepted, question" if in_place else "question",
+                "finish": "question",
             },
         ),
         (

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, pause
 from langgraph_reflexion.nodes.budget import Budget, new_failure, tokens_in
-from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import (
     as_sentence,
@@ -28,7 +27,7 @@ from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spe
 from langgraph_reflexion.nodes.models.prompt import older_memos, shown_reflection
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
-from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, mistakes
+from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure
@@ -97,17 +96,6 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
     message = _with_unique_id(state, work)
     waiting = Waiting(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
     return update | {"decision": waiting}
-
-
-def attempt_and_check(
-    trial: Trial, evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig
-) -> Waits[Update]:
-    """One call of the worker and the verdicts on its answer, for checks that do not need a separate step."""
-    update = yield from attempt(trial, actor, budget, state, config)
-    waiting = update.get("decision")
-    if waiting is None or waiting["action"] == "ask_user":
-        return update
-    return update | (yield from check(evaluator, actor, budget, cast("State", {**state, **update}), config))
 
 
 def _prompt(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> tuple[list[AnyMessage], str]:

@@ -1,8 +1,7 @@
 """Checks: how a callable of (answer, run) is called, and how verdicts are combined.
 
-A check may have five attributes: `asks_model` (it is expensive and runs last), `wants_model` (it uses the agent's model
-in `run.model`), `asks_person`, `in_place` (it is so fast that it needs no separate graph step), and `acall`, its async
-twin.
+A check may have four attributes: `asks_model` (it is expensive and runs last), `wants_model` (it uses the agent's model
+in `run.model`), `asks_person`, and `acall`, its async twin.
 """
 
 from __future__ import annotations
@@ -69,11 +68,6 @@ class NamedCheck:
     def origin(self) -> Origin:
         """The origin of a lesson learned from its verdicts."""
         return "judged" if self.asks_model else "told" if self.asks_person else "verified"
-
-    @property
-    def in_place(self) -> bool:
-        """Whether a trial runs it in the same step as the attempt."""
-        return bool(getattr(self.function, "in_place", False))
 
     def verdict(self, answer: Any, run: Run | ToolCall, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """Its verdict. An exception or a timeout rejects the answer, with the error as evidence."""

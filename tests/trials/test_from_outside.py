@@ -133,28 +133,6 @@ def test_a_trial_without_memory_has_no_steps_of_it(made, student, thinker, is_it
     assert steps == ["begin", "attempt", "check", "reflect", "attempt", "check", "finish"]
 
 
-@pytest.mark.req("G1", "L4")
-@pytest.mark.parametrize("said", [False, "Not yet.", None])
-def test_a_check_in_place_is_asked_in_the_step_that_made_the_answer(made, student, is_it_so, said):
-    class Compared:
-        in_place = True
-
-        def __call__(self, answer, _run):
-            return None if "yes" in answer else said
-
-    def graph(check):
-        return made(student("no", "yes"), [check], strategy="last_trial", memory={"read": False, "write": False})
-
-    parts = list(graph(Compared()).stream(is_it_so, stream_mode=["updates", "values"]))
-    steps = [name for mode, part in parts if mode == "updates" for name in part]
-    assert steps == ["begin", *["attempt"] * (1 if said is None else 2), "finish"]
-    plain = graph(lambda answer, run: Compared()(answer, run)).invoke(is_it_so)["outcome"]
-    told = parts[-1][1]["outcome"]
-    assert [one.answer for one in told.attempts] == [one.answer for one in plain.attempts]
-    assert len(told.failures) == len(plain.failures) == (0 if said is None else 1)
-    assert (told.status, told.stop_reason) == (plain.status, plain.stop_reason) == ("success", "accepted")
-
-
 @pytest.mark.req("I7")
 def test_an_answer_edited_by_a_person_is_judged_in_its_place(made, student, scores, is_it_so, thread):
     check = scores(False, True)

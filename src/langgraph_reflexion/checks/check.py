@@ -178,8 +178,6 @@ class Check:
     """Whether it uses the agent's model, `run.model`."""
     asks_person: bool = False
     """Whether a person gives its verdicts."""
-    in_place: bool = False
-    """Whether a trial calls it in the same step as the attempt."""
 
     def __call__(self, answer: Any, run: Run | None = None) -> Verdict:
         """Judge the answer."""
