@@ -53,7 +53,7 @@ LEAST_WORDS = 3
 """Words, function words too, that a task must have to say what it asks: `go ahead` may follow any request, while
 `Who invented the telephone?` says what it asks."""
 
-_SPACED = re.compile(rf"[^\W{UNSPACED}]+")
+_SPACED = re.compile(rf"[^\W{UNSPACED}]+(?:['’][^\W{UNSPACED}]+)*")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 MOST_WORDS = 60

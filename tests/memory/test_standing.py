@@ -414,7 +414,7 @@ def test_a_short_question_that_comes_again_finds_the_lesson_that_it_taught(book:
     assert [one.id for one in book.recall(task)] == [lesson.id]
 
 
-@pytest.mark.parametrize("follow_up", ["Go ahead.", "Yes, please do it.", "好的，请继续。"])
+@pytest.mark.parametrize("follow_up", ["Go ahead.", "D’accord, continue.", "Yes, please do it.", "好的，请继续。"])
 def test_a_follow_up_that_says_nothing_of_its_request_finds_no_lesson(
     book: LessonBook, clock: Any, follow_up: str
 ) -> None:
