@@ -254,6 +254,8 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         if ops or after:
             beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
             ops += change_ops(shelf, found, None, "merged", by="writer", run=run, after=after, beside=beside)
+        if "name" in update:
+            ops += yield from replaced_by(shelf, kept.model_copy(update={"name": new.name}), run)
     elif (
         old.status == "retired"
         and not doubt

@@ -168,6 +168,17 @@ def test_a_name_has_one_live_value_after_learning_it_again_or_undoing(book_on: A
     assert [lesson.id for lesson in book.profile()] == [second]
 
 
+@pytest.mark.req("D16", "D20")
+def test_a_name_that_a_known_lesson_gets_has_no_other_live_value(book: LessonBook) -> None:
+    short = added(book, rule("The user prefers short answers.", "r1", kind="preference", name="answers"))
+    long = rule("The user prefers long answers.", "r2", kind="preference")
+    known = added(book, long)
+    assert added(book, long.model_copy(update={"sources": ["r3"], "name": "answers"})) == known
+    assert [lesson.id for lesson in book.profile()] == [known]
+    book.undo("r3")
+    assert [lesson.id for lesson in book.profile()] == [short]
+
+
 @pytest.mark.req("D15")
 def test_undoing_a_run_that_agreed_with_others_keeps_what_the_others_wrote(book: LessonBook) -> None:
     id = added(book, rule(SLOT, "r1"))
