@@ -52,7 +52,9 @@ def after_run(
         must_be(notebook, ErrorNotebook, "notebook")
     given = dict(limits) if isinstance(limits, Mapping) else {"errors": limits}
     if not given or set(given) - set(TURNS) or not all(isinstance(value, Limits) for value in given.values()):
-        raise ValueError(f"`limits` must be a Limits, or a mapping of 'errors' and 'memories' to one, got {limits!r}")
+        raise ValueError(
+            f"`limits` must be a Limits, or a mapping of 'errors' and 'memories' to Limits, got {limits!r}"
+        )
     must_be(background, bool, "background")
     if on_done is not None and (not callable(on_done) or not accepts(on_done, {})):
         raise ValueError(f"`on_done` must be a function of the result, got {on_done!r}")

@@ -152,11 +152,11 @@ def create_reflexion_agent(
     if not isinstance(self_reflection, AfterRun):
         must_be_one_of(self_reflection, MODES, "self_reflection")
     if prompt is not None and system_prompt is not None:
-        raise ValueError("`system_prompt` is another name for `prompt`: give one of them")
+        raise ValueError("`system_prompt` is another name for `prompt`: pass only one of them")
     if middleware is not None:
         raise ValueError(
-            "`middleware` is for langchain's `create_agent`: give it yours with `ReflexionMiddleware(...)` first, "
-            f"which does there what this agent does, got {middleware!r}"
+            "`middleware` is not supported here: use LangChain's `create_agent`, with `ReflexionMiddleware(...)` first "
+            f"in its `middleware`, got {middleware!r}"
         )
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be(hold_answers, bool, "hold_answers")

@@ -76,11 +76,11 @@ def create_distill_graph(
     def distill(state: Any, config: RunnableConfig) -> Waits[DistillOutput]:
         agent = str(state.get("agent") or "")
         if memory.namespace is None and not agent.strip():
-            raise ValueError('say whose lessons: {"agent": NAME}, the name of an agent')
+            raise ValueError('There is no agent name: pass {"agent": NAME}')
         home = AgentMemory(memory, agent, store, ticking, fallback)
         place = home.namespace_for(config)
         if place is None:
-            raise ValueError(f"the context does not fill every field of the namespace {memory.namespace}")
+            raise ValueError(f"A field of the namespace {memory.namespace} has no value: set it in the context")
         book, words = home.book_at(place, config), _chosen(model, state, config)
         made = yield either(book.distill, book.adistill, words)
         return {"patterns": [Pattern(id=lesson.id, text=lesson.text, speaks_for=lesson.supersedes) for lesson in made]}

@@ -188,7 +188,7 @@ def with_messages(schema: type | None) -> type | None:
     if "messages" in fields or not is_object:
         return schema
     if not issubclass(schema, BaseModel):
-        raise ValueError(f"`state_schema` needs `messages` to be a state: {schema!r}")
+        raise ValueError(f"`state_schema` needs the field `messages`, got {schema!r}")
     return create_model(schema.__name__, __base__=schema, messages=(list[AnyMessage], ...))
 
 
@@ -199,7 +199,7 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
     if not fields:
         raise ValueError(f"`state_schema` declares no fields: {schema!r}")
     if taken := sorted(set(fields) & (HELD | set(get_type_hints(Named)) | {"outcome", "feedback", "run"})):
-        raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent keeps for itself; rename it")
+        raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent itself uses: rename it")
     if "remaining_steps" in fields:  # schemas of prebuilt agents declare it as a number; LangGraph fills it
         fields["remaining_steps"] = RemainingSteps
     return {name: hint for name, hint in fields.items() if name != "messages" or _has_own_reducer(hint)}

@@ -115,7 +115,7 @@ def controls_of(controls: Any) -> tuple[str, ...] | None:
     is_list = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
     names = tuple(controls) if is_list else (controls,)
     if not is_list or any(name not in tuple(CONTROLS) for name in names):
-        raise ValueError(f"`controls` may hold only {', '.join(CONTROLS)}, got {controls!r}")
+        raise ValueError(f"`controls` may contain only {', '.join(CONTROLS)}, got {controls!r}")
     return names
 
 
@@ -126,14 +126,14 @@ def protocol_for(
     allowed = tuple(CONTROLS) if controls is None else tuple(controls)
     if callable(protocol):
         if is_async(protocol):
-            raise ValueError(f"A reader given as `protocol` must not be async, got {protocol!r}")
+            raise ValueError(f"A parser given as `protocol` must not be async, got {protocol!r}")
         if isinstance(protocol, type) or not accepts(protocol, None):
             raise ValueError(
-                f"A reader given as `protocol` takes an AIMessage and returns a Decision, and {protocol!r} does not"
+                f"A parser given as `protocol` must take an AIMessage and return a Decision, got {protocol!r}"
             )
         return Reader(protocol, allowed)
     if protocol not in ("auto", "tools", "json"):
-        raise ValueError(f"`protocol` must be 'auto', 'tools', 'json' or a reader of your own, got {protocol!r}")
+        raise ValueError(f"`protocol` must be 'auto', 'tools', 'json' or your own parser, got {protocol!r}")
     automatic = protocol == "auto"
     if automatic:
         example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
@@ -145,12 +145,13 @@ def protocol_for(
     for choice in model.values() if isinstance(model, Mapping) else [model]:
         if isinstance(choice, Runnable) and (names := bound_names(choice)):
             raise ValueError(
-                f"The model is bound to {', '.join(sorted(names))}, and protocol='json' asks without bound tools"
+                f"The model is bound to {', '.join(sorted(names))}, but protocol='json' sends no bound tools: "
+                "pass an unbound model"
             )
     toolbox.check_names(allowed)
     described = [tool for tool in toolbox.offered if tool_name(tool) in toolbox.names]
     if builtin := [tool for tool in toolbox.offered if tool_name(tool) not in toolbox.names]:
-        raise ValueError(f"`tools` holds a provider's own, which only protocol='tools' can offer: {builtin[0]!r}")
+        raise ValueError(f"A provider's built-in tool in `tools` needs protocol='tools', got {builtin[0]!r}")
     return Json(allowed, described, texts, plain_words=automatic and not described)
 
 

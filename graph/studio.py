@@ -60,6 +60,6 @@ def _configured_model(_state: Any, _runtime: Any) -> Any:
     name = os.environ.get(MODEL, DEFAULT_MODEL)
     if name.startswith("openai:") and not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
         raise ModelError(
-            f"Set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server, to run {name!r}; {MODEL} names another"
+            f"Set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server, to run {name!r}; or set {MODEL} to another"
         )
     return model_named(name)

@@ -102,15 +102,15 @@ def create_trial_graph(
     must_be_one_of(attempt, get_args(Style), "attempt")
     must_be_one_of(reflection, ("structured", "free"), "reflection")
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-        raise ValueError(f"`retries` must be a number of 0 or more, got {retries!r}")
+        raise ValueError(f"`retries` must be 0 or more, got {retries!r}")
     trial = Trial(worker_of(worker, input, output), strategy, attempt, retries, limits.max_steps)
     model = model_for(reflector, "reflector") or trial.worker.model
     if strategy == "reflexion" and model is None:
-        raise ValueError("`strategy='reflexion'` needs a model to reflect: give `reflector=`")
+        raise ValueError("`strategy='reflexion'` needs a model that reflects: pass `reflector=`")
     evaluator = Evaluator(named(checks))
     if model is None and (asking := [check.name for check in evaluator.checks if check.wants_model]):
         raise ValueError(
-            f"The check {asking[0]!r} has no model, and the worker is not one: give it one, or `reflector=`"
+            f"The check {asking[0]!r} needs a model, and the worker is not one: pass it a model, or pass `reflector=`"
         )
     warn_of_unused_score(limits, checks)
     # Under `last_trial`, a `reflector` names the mistakes if the checks reject without a reason.

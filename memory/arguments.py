@@ -73,12 +73,12 @@ def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Nam
     for part in namespace:
         if not isinstance(part, str) or not part or "." in part:
             raise ValueError(
-                f"`namespace` must hold labels without dots and none empty, got {part!r}; "
-                "give such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
+                f"the labels of `namespace` must be non-empty text without dots, got {part!r}; "
+                "pass such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
             )
     filled = filled_in(namespace, context)
     if filled is None:
-        raise ValueError(f"`namespace` has a field that `context` does not fill: {tuple(namespace)!r}")
+        raise ValueError(f"`context` has no value for a field of `namespace`, got {tuple(namespace)!r}")
     return filled
 
 
@@ -114,7 +114,7 @@ def check_text(value: V, name: str, *, optional: bool = False) -> V:
 def check_id(value: str, name: str = "id") -> str:
     """A lesson's or a run's id."""
     if isinstance(value, Lesson):
-        raise ValueError(f"`{name}` must be a string, got a lesson: give its `.id`, {value.id!r}")
+        raise ValueError(f"`{name}` must be a string, got a lesson: pass its `.id`, {value.id!r}")
     return check_text(value, name)
 
 
@@ -127,7 +127,8 @@ def check_names(values: Iterable[str], name: str) -> set[str]:
         if not isinstance(value, str):
             own: Any = getattr(value, "name", None)
             raise ValueError(
-                f"`{name}` must hold strings, got {value!r}" + (f": give {own!r}" if isinstance(own, str) else "")
+                f"`{name}` must contain only strings, got {value!r}"
+                + (f": pass {own!r}" if isinstance(own, str) else "")
             )
         found.add(value)
     return found
@@ -144,7 +145,7 @@ def check_instance(kind: type[T], value: T, name: str) -> T:
 def check_count(value: int, name: str) -> int:
     """A whole number from 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"`{name}` must be a whole number from 0, got {value!r}")
+        raise ValueError(f"`{name}` must be a whole number of 0 or more, got {value!r}")
     return value
 
 

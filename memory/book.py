@@ -305,7 +305,7 @@ class LessonBook:
         `observed` and without a record. With `update`, lessons with a known id get the text in the file.
         """
         if update and untrusted:
-            raise ValueError("`update` and `untrusted` exclude each other: an untrusted file changes no known lesson")
+            raise ValueError("Pass `update` or `untrusted`, not both: an untrusted file cannot change a known lesson")
         return (yield from exchange.load(self._shelf, check_place(path_or_file), strict, update, untrusted))
 
     load, aload = both(_load)
@@ -314,7 +314,7 @@ class LessonBook:
 def _check_filters(filters: Filters) -> Filters:
     """The filters. An impossible value is refused, because an empty result would look like an empty book."""
     if unknown := sorted(set(filters) - set(FILTERS)):
-        raise TypeError(f"there is no filter {unknown[0]!r}; there are {', '.join(FILTERS)}")
+        raise TypeError(f"there is no filter {unknown[0]!r}; the filters are {', '.join(FILTERS)}")
     for name, allowed in FILTERS.items():
         wanted = cast(Wanted, filters.get(name))
         for word in [] if wanted is None else [wanted] if isinstance(wanted, str) else check_names(wanted, name):

@@ -217,7 +217,7 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     if reason is not None:
         raise ValueError(reason)
     if lesson.id and not may_be_an_id(lesson.id):
-        raise ValueError(f"its id {lesson.id!r} is not made of letters, digits, - and _")
+        raise ValueError(f"its id {lesson.id!r} may contain only letters, digits, - and _")
     if wrong := out_of_bounds(lesson):
         raise ValueError(wrong)
     if untrusted:
@@ -251,7 +251,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object in a line. A duplicate key is refused, because one of its values would be lost."""
     names = [name for name, _ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"it gives {twice[0]!r} twice")
+        raise ValueError(f"it has the key {twice[0]!r} twice")
     return dict(pairs)
 
 

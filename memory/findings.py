@@ -38,7 +38,7 @@ SEVERITIES: tuple[str, ...] = get_args(Severity)
 def finding_of(given: Any) -> Finding:
     """The cleaned fields of an auditor's finding. An invalid finding is a `ValueError` that says why."""
     if not isinstance(given, Mapping):
-        raise ValueError(f"a finding is a dictionary of the auditor's form, got {given!r:.200}")
+        raise ValueError(f"a finding must be a dictionary in the auditor's format, got {given!r:.200}")
     category, severity = given.get("category"), given.get("severity") or "medium"
     if category not in CATEGORIES:
         raise ValueError(f"`category` must be one of {', '.join(CATEGORIES)}, got {category!r:.200}")
@@ -46,7 +46,7 @@ def finding_of(given: Any) -> Finding:
         raise ValueError(f"`severity` must be one of {', '.join(SEVERITIES)}, got {severity!r:.200}")
     texts = {name: _one_line(given.get(name)) for name in TEXTS}
     if not texts["description"]:
-        raise ValueError(f"`description` says what went wrong, got {given.get('description')!r:.200}")
+        raise ValueError(f"`description` must say what went wrong, got {given.get('description')!r:.200}")
     evidence, tool = given.get("evidence"), given.get("tool")
     ids = [id[:MAX_ID] for id in evidence if isinstance(id, str) and id] if isinstance(evidence, list) else []
     return {

@@ -266,7 +266,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     was taken back before is left alone, so doing it twice is doing it once.
     """
     if (what is None) == (since is None):
-        raise ValueError("`undo` takes a change's id, a run's id, or `since`: one of them")
+        raise ValueError("`undo` takes exactly one of: the id of a change, the id of a run, or `since`")
     if since is not None and since.tzinfo is None:
         raise ValueError(f"`since` needs a time zone, got {since.isoformat()}")
     if what is not None and (lesson := lesson_of_change(what)) is not None:
@@ -326,7 +326,7 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
     if change is None:
         raise KeyError(id)
     if change.action == "undone":
-        raise ValueError(f"{id} takes a change back itself: approve, retire or restore {found.lesson.id} instead")
+        raise ValueError(f"{id} is itself an undo: approve, retire or restore {found.lesson.id} instead")
     standing = found.evidence.standing
     rested = _brought_by(change, found) if change in standing else []
     meant = [known for known in standing if known == change]

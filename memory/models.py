@@ -91,5 +91,5 @@ def _reason(reply: Any) -> str | None:
     if reply is None:
         return None
     if not isinstance(reply, str) or not reply.strip():
-        raise ValueError(f"`guard` gives None or the reason to set a lesson aside, got {reply!r}")
+        raise ValueError(f"`guard` must return None or the reason to quarantine a lesson, got {reply!r}")
     return f"the guard objects: {reply.strip()}"

@@ -34,12 +34,12 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     feedback = bounded(feedback.strip(), LONGEST_FEEDBACK)
     was_paired = is_paired(given)
     if not feedback and not (given if was_paired else paired(given)):  # answers without calls are not a conversation
-        raise ValueError("There are no messages: give {'messages': [('user', 'what to do')]}")
+        raise ValueError("There are no messages: pass {'messages': [('user', 'what to do')]}")
     if actor.choice.example is not None:
         actor.choice.named_in(runtime_of(config).context)  # refuse an unknown model name before any call
     if not given:
         raise ValueError(
-            "`feedback` is about an earlier answer, and this thread has no messages: give its `thread_id` or messages"
+            "`feedback` is about an earlier answer, but there are no messages: pass its `thread_id` or messages"
         )
     actor.view.select({**state, "messages": given})  # refuse what does not fit the caller's schema before any call
     now, run = budget.now(), run_id(config)

@@ -144,10 +144,10 @@ def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck,
             raise ValueError(f"`checks[{i}]` must be a function of (answer, run), got {check!r}")
         if inspect.isfunction(check) and (check.__module__ or "").startswith(READY_MADE):
             raise ValueError(
-                f"`checks[{i}]` is `{check.__name__}` itself, which makes a check: `{check.__name__}(...)`"
+                f"`checks[{i}]` is `{check.__name__}` itself, which returns a check: call `{check.__name__}(...)`"
             )
         if not accepts(check, None, None):
-            raise ValueError(f"`checks[{i}]` must take (answer, run), and {check!r} does not")
+            raise ValueError(f"`checks[{i}]` must take (answer, run), got {check!r}")
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
         made.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
     return tuple(made if as_given else sorted(made, key=lambda check: check.asks_model))
@@ -173,7 +173,7 @@ def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, N
     for name, check in checks.items():
         if tools is not None and name not in tools:
             known = ", ".join(sorted(tools)) or "none"
-            raise ValueError(f"`tool_checks` names {name!r}, and the tools are: {known}")
+            raise ValueError(f"`tool_checks` names {name!r}, which is not a tool; the tools are: {known}")
         if not callable(check) or not accepts(check, None, None):
             raise ValueError(f"`tool_checks[{name!r}]` must be a function of (result, call), got {check!r}")
     return {name: NamedCheck(f"the check of {name}", check) for name, check in checks.items()}

@@ -231,7 +231,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
         if mapper is not None and (not callable(mapper) or not accepts(mapper, *given_to)):
             raise ValueError(f"`{name}` must be a function of ({', '.join(given_to)}), got {mapper!r}")
     if isinstance(given, StateGraph):
-        raise ValueError(f"`worker` is a graph that is not compiled: give `graph.compile()`, got {given!r}")
+        raise ValueError(f"`worker` is a graph that is not compiled: pass `graph.compile()`, got {given!r}")
     if isinstance(given, str):
         given = model_named(given)
     if isinstance(given, Runnable):
@@ -241,7 +241,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
             f"`worker` must be a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
         )
     if not accepts(given, "prompt", besides=INJECTED):
-        raise ValueError(f"`worker` as a function takes one prompt, and {given!r} does not")
+        raise ValueError(f"A function given as `worker` must take one prompt, got {given!r}")
     name = str(getattr(given, "__name__", type(given).__name__))
     only_async = is_async(given)
     return Worker(name, _runnable(given, name, only_async=only_async), "text", only_async, input, output)
@@ -266,7 +266,7 @@ def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal[
             return "state"
         if hasattr(core, "builder") and (input is None or output is None):
             raise ValueError(
-                "The worker's state has no `messages`: say with `input=` what it takes, and with `output=` what its "
+                "The worker's state has no `messages`: set `input=` to what it takes, and `output=` to what its "
                 f"answer is; its fields are {', '.join(sorted(core.builder.channels))}"
             )
         return "text"
@@ -295,4 +295,4 @@ def _text_of(given: Any, name: str) -> str:
     if isinstance(given, (bool, int, float)):
         return str(given)
     what = f"a dict of {', '.join(map(str, given))}" if isinstance(given, Mapping) else repr(given)[:200]
-    raise ValueError(f"The worker {name!r} returned {what}: say with `output=` what its answer is")
+    raise ValueError(f"The worker {name!r} returned {what}: set `output=` to a function that returns its answer")

@@ -91,7 +91,7 @@ def copy_store(
         if missing := keys.difference(item.key for item in present):
             raise StoreError(
                 f"{len(missing)} of {len(keys)} items of the namespace {'/'.join(namespace)!r} are not in the target: "
-                "somebody removed them meanwhile, or it did not keep them. Copy again"
+                "they were removed meanwhile or not saved. Run the copy again"
             )
         if is_evidence and (new or stale):
             gone = {item.key for item in stale}

@@ -247,7 +247,7 @@ class Database:
             raise StoreError(f"the store {self.path!r} is closed")
         if self._file is not None and self._find_file() != self._file:
             raise StoreError(
-                f"the store {self.path!r} was removed or replaced while it was open: open its path again to go on with "
+                f"the store {self.path!r} was removed or replaced while it was open: open its path again to use "
                 "what is there now"
             )
 

@@ -170,7 +170,7 @@ class FaissStore(BaseStore):
         return f"FaissStore({self._database.path!r})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self!r} is neither pickled nor copied: open its path once more, or share the store itself")
+        raise TypeError(f"{self!r} cannot be pickled or copied: open its path again, or share the store itself")
 
     def _batch(self, ops: Sequence[Op]) -> Waits[list[Result]]:
         if len(ops) <= CHECKED_ON_LOOP:

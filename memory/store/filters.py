@@ -31,7 +31,7 @@ def check_filter(condition: Any) -> None:
         if not isinstance(key, str):
             raise ValueError(f"a filter's keys must be strings, got {key!r}")
         if key in OPERATORS:
-            raise ValueError(f"the operator {key} needs a key above it: {{key: {{{key!r}: ...}}}}")
+            raise ValueError(f"the operator {key} must be inside a key: {{key: {{{key!r}: ...}}}}")
         _check_wanted(wanted)
 
 
@@ -149,4 +149,4 @@ def _check_wanted(wanted: Any) -> None:
                 raise ValueError(f"a filter mixes operators with the key {name!r}: {wanted!r}")
             _check_wanted(against)
         elif name not in OPERATORS:
-            raise ValueError(f"there is no filter operator {name!r}; there are {', '.join(OPERATORS)}")
+            raise ValueError(f"there is no filter operator {name!r}; the operators are {', '.join(OPERATORS)}")

@@ -15,10 +15,9 @@ from langgraph_reflexion.text.tokens import tokens
 class NgramEmbeddings(Embeddings):
     """A LangChain `Embeddings` that needs no model, no download and no network.
 
-    A text becomes its words and their letter trigrams, hashed into `dims` numbers. Texts that share spellings are near
-    each other: forms of a word, misspellings, identifiers, Chinese. Synonyms and translations are not; for them use a
-    model. `learned_from` counts how common each word and trigram is in texts like yours: what many texts hold then
-    weighs less.
+    A text becomes its words and their letter trigrams, hashed into `dims` numbers. Texts with similar spelling are
+    similar: forms of a word, misspellings, identifiers, Chinese. For synonyms and translations, use an embedding model.
+    `learned_from` counts how common each word and trigram is in your texts, so that common ones count less.
     """
 
     spelling_only = True
@@ -33,7 +32,7 @@ class NgramEmbeddings(Embeddings):
 
     @classmethod
     def learned_from(cls, texts: Iterable[str], dims: int = 512) -> NgramEmbeddings:
-        """Embeddings that weigh words and trigrams by how few of these texts hold them."""
+        """Embeddings in which words and trigrams that are rare in these texts count more."""
         frequencies: Counter[str] = Counter()
         documents = 0
         for text in texts:

@@ -115,7 +115,7 @@ def _check_put(op: PutOp, settings: Settings) -> Put:
     if not op.namespace:
         raise InvalidNamespaceError("Namespace cannot be empty.")
     if any("\0" in label for label in op.namespace):  # LangGraph before 4.3.2 of its checkpoints does not check this
-        raise InvalidNamespaceError(f"a label of a namespace holds no NUL, got {op.namespace!r}")
+        raise InvalidNamespaceError(f"a label of a namespace cannot contain NUL, got {op.namespace!r}")
     check_characters(*op.namespace, op.key)
     namespace, key = ".".join(op.namespace), str(op.key)
     if op.value is None:
@@ -149,7 +149,7 @@ def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
         for condition in op.match_conditions or ():
             _check_namespace(condition.path)
             if condition.match_type not in ("prefix", "suffix"):
-                raise ValueError(f"a match must be a prefix or a suffix, got {condition.match_type!r}")
+                raise ValueError(f"a match type must be 'prefix' or 'suffix', got {condition.match_type!r}")
     validate_op_namespace(op)
     if isinstance(op, GetOp):
         check_characters(*op.namespace, op.key)
@@ -167,7 +167,7 @@ def check_characters(*texts: object) -> None:
     """Refuse half of a character (a lone surrogate), which no file can hold."""
     for text in texts:
         if isinstance(text, str) and not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
-            raise ValueError(f"a key or a label of a namespace cannot hold half of a character, got {text!r}")
+            raise ValueError(f"a key or a label of a namespace cannot contain a lone surrogate, got {text!r}")
 
 
 def _check_namespace(namespace: object) -> None:
@@ -179,7 +179,7 @@ def _check_namespace(namespace: object) -> None:
 def _encode(value: Any) -> str:
     """The value as JSON; what JSON cannot hold is a `TypeError` or `ValueError` that says so."""
     if not isinstance(value, Mapping):
-        raise TypeError(f"a value must be a mapping with strings for keys, got {type(value).__name__}")
+        raise TypeError(f"a value must be a mapping with string keys, got {type(value).__name__}")
     try:
         text = _ENCODER.encode(value if isinstance(value, dict) else dict(value))
         _check_keys(value)

@@ -62,12 +62,12 @@ def read_index(index: Mapping[str, Any] | None) -> Settings:
     if embed is not None and not isinstance(embed, (str, Embeddings)) and not callable(embed):
         raise ValueError(f"`embed` must be an Embeddings, its name or a function of texts, got {embed!r}")
     if embed is None and dims is not None:
-        raise ValueError(f"`index` has `dims` ({dims}) but no `embed`")
+        raise ValueError(f"`index` has `dims` ({dims}) but no `embed`: add an embedding model or remove `dims`")
     if embed is not None and (not isinstance(dims, int) or isinstance(dims, bool) or dims < 1):
         raise ValueError(f"`dims` must be a whole number above 0, got {dims!r}")
     rank = check_choice("rank", index.get("rank", "fused" if embed is None else "vectors"), Rank)
     if rank == "vectors" and embed is None:
-        raise ValueError("`rank` is 'vectors', but `index` has no `embed`")
+        raise ValueError("`rank` is 'vectors', but `index` has no `embed`: add an embedding model, or rank by 'words'")
     fields = _index_fields(index)
     return Settings(
         rank,
@@ -99,7 +99,7 @@ def check_minutes(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-        raise ValueError(f"`{name}` must be minutes above 0, got {value!r}")
+        raise ValueError(f"`{name}` must be a number of minutes above 0, got {value!r}")
     return float(value)
 
 

@@ -33,13 +33,13 @@ class Choice:
         self._models: dict[str, Model] = {}
         if isinstance(model, Mapping):
             if not model:
-                raise ValueError("`model` names no model: {}")
+                raise ValueError("`model` must name at least one model, got {}")
             self._models = {str(name): _made(given) for name, given in model.items()}
         elif isinstance(model, (str, Runnable)):
             self._models = {"": _made(model)}
         elif callable(model) and not isinstance(model, type):
             if not accepts(model, None, None):
-                raise ValueError(f"`model` as a function must take (state, runtime), and {model!r} does not")
+                raise ValueError(f"A function given as `model` must take (state, runtime), got {model!r}")
             self._function = model
         else:
             raise ValueError(
@@ -66,7 +66,7 @@ class Choice:
             return next(iter(self._models))
         if not isinstance(name, str) or name not in self._models:
             known = ", ".join(repr(known) for known in self._models if known) or "none is named"
-            raise ValueError(f"`Context.model` is {name!r}, and the agent's models are: {known}")
+            raise ValueError(f"`Context.model` is {name!r}, which is not a model of the agent; its models are: {known}")
         return name
 
     def binds_form(self, model: Model) -> bool:
@@ -106,7 +106,7 @@ def _made(model: Any) -> Model:
     if isinstance(model, str):
         return model_named(model)
     if not isinstance(model, Runnable):
-        raise ValueError(f"`model` must hold chat models or their names, got {model!r}")
+        raise ValueError(f"`model` must contain chat models or their names, got {model!r}")
     return model
 
 
@@ -245,16 +245,16 @@ def _bound(model: Model, tools: Offer, more: dict[str, Any]) -> Model:
     except (NotImplementedError, AttributeError):
         if _binds_tools(model):
             raise
-        raise ValueError(
-            f"{type(model).__name__} cannot bind tools: give another model, or use protocol='json'"
-        ) from None
+        raise ValueError(f"{type(model).__name__} cannot bind tools: use another model or protocol='json'") from None
 
 
 def _check_bound(already: set[str], wanted: set[str], known: set[str]) -> None:
     if missing := wanted - already:
-        raise ValueError(f"The model is already bound, and not to {', '.join(sorted(missing))}; bind it to all tools")
+        raise ValueError(
+            f"The model is already bound to tools, but not to {', '.join(sorted(missing))}: bind it to all tools"
+        )
     if unknown := already - known:
-        raise ValueError(f"The model is bound to {', '.join(sorted(unknown))}, which `tools` does not name")
+        raise ValueError(f"The model is bound to {', '.join(sorted(unknown))}: add it to `tools` too")
 
 
 def plain(model: Model) -> Model:

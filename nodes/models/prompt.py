@@ -49,7 +49,7 @@ class Instructions:
             self._runnable, self._waits = prompt, True
         elif callable(prompt) and not isinstance(prompt, type):
             if not accepts(prompt, None, besides=INJECTED):
-                raise ValueError(f"`prompt` as a function must take the state, and {prompt!r} does not")
+                raise ValueError(f"A function given as `prompt` must take the state, got {prompt!r}")
             self._waits = is_async(prompt)
             functions: Any = (None, prompt) if self._waits else (prompt, None)
             self._runnable = RunnableCallable(*functions, name="Prompt", trace=False)

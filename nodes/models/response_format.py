@@ -35,7 +35,7 @@ class ResponseForm:
         self.prompt: str | None = None
         if isinstance(given, tuple):
             if len(given) != 2 or not isinstance(given[0], str):
-                raise ValueError(f"`response_format` as a pair is (prompt, schema), got {given!r}")
+                raise ValueError(f"A pair given as `response_format` must be (prompt, schema), got {given!r}")
             self.prompt, given = given
         strategy = type(given).__name__
         self.forced, self.is_tool = strategy == "ProviderStrategy", strategy == "ToolStrategy"

@@ -96,8 +96,8 @@ class Toolbox:
             is_there = field is None or (field in state if isinstance(state, dict) else hasattr(state, field))
             if not is_there and argument not in injected._optional_state_args:
                 raise ValueError(
-                    f"The tool {name!r} asks for {field!r} of the state, and this run has none: "
-                    "name it in `state_schema`, and give it beside the messages"
+                    f"The tool {name!r} needs {field!r} from the state, and this run has no such field: "
+                    "add it to `state_schema`, and pass it together with the messages"
                 )
 
     def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
@@ -180,18 +180,16 @@ def _tool_of(thing: Any) -> BaseTool:
         raise ValueError(f"A tool must be a function, a BaseTool or a provider's dict, got {thing!r}")
     name = getattr(thing, "__name__", None)
     if name is None:
-        raise ValueError(
-            f"A tool must have a name, and {thing!r} has none: make it a tool with `StructuredTool.from_function`"
-        )
+        raise ValueError(f"A tool must have a name, got {thing!r}: make it a tool with `StructuredTool.from_function`")
     if not (getattr(thing, "__doc__", None) or "").strip():
-        raise ValueError(f"The tool {name!r} has no docstring: the model reads there what it is for")
+        raise ValueError(f"The tool {name!r} has no docstring: add one that tells the model what it is for")
     return tool_from_function(cast("Callable[..., Any]", thing))
 
 
 def _refuse_twice(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"Two tools are called {name!r}; give one of them another name")
+            raise ValueError(f"Two tools are named {name!r}: rename one of them")
 
 
 def _known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
@@ -201,7 +199,9 @@ def _known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
     given = list(names)
     for name in given:
         if name not in known:
-            raise ValueError(f"`{setting}` names {name!r}, and the tools are: {', '.join(sorted(known)) or 'none'}")
+            raise ValueError(
+                f"`{setting}` names {name!r}, which is not a tool; the tools are: {', '.join(sorted(known)) or 'none'}"
+            )
     return given
 
 
@@ -225,7 +225,7 @@ def _approval(name: str, settings: Any) -> Approval:
         )
     allowed = settings.get("allowed_decisions", DECISIONS)
     if isinstance(allowed, str) or not isinstance(allowed, Sequence) or not allowed or set(allowed) - set(DECISIONS):
-        raise ValueError(f"`allowed_decisions` of {name!r} may hold only {', '.join(DECISIONS)}, got {allowed!r}")
+        raise ValueError(f"`allowed_decisions` of {name!r} may contain only {', '.join(DECISIONS)}, got {allowed!r}")
     return Approval(tuple(allowed), settings.get("description"), settings.get("when"))
 
 

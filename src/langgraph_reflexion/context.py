@@ -33,7 +33,7 @@ class _Settings(BaseModel):
 
 
 class Limits(_Settings):
-    """Limits of a run. A run never exceeds them by a step, attempt or reflection."""
+    """Limits of a run. A step, attempt or reflection that would exceed one never starts."""
 
     max_steps: int = Field(default=25, ge=1, description="Decisions in a run.")
     max_attempts: int = Field(default=3, ge=1, description="Answers that the checks may judge in a run.")
@@ -48,7 +48,7 @@ class Limits(_Settings):
         default=1, ge=0, description="How often a model call is retried after a lost connection."
     )
     tool_timeout: float | None = Field(default=None, gt=0, description="Seconds for one tool call.")
-    loop_threshold: int = Field(default=2, ge=2, description="How many times in a row the same call makes a loop.")
+    loop_threshold: int = Field(default=2, ge=2, description="The same call this many times in a row is a loop.")
     success_score: float = Field(
         default=80, ge=0, le=100, description="The lowest accepted score, if a verdict has only a score."
     )
@@ -69,7 +69,9 @@ class Limits(_Settings):
         default=5, ge=1, description="Steps between two self-checks with `self_reflection='inline'`."
     )
     history_tokens: int | None = Field(
-        default=None, ge=1, description="If the prompt has more tokens, old tool results in it are shortened."
+        default=None,
+        ge=1,
+        description="The most tokens of conversation in a prompt. Beyond that, old tool results in it are shortened.",
     )
     token_budget: int | None = Field(
         default=None,
@@ -95,7 +97,7 @@ class MemoryPolicy(_Settings):
     max_lessons: int = Field(default=3, ge=0, description="Lessons shown at a time.")
     lesson_tokens: int = Field(default=400, ge=0, description="Tokens the shown lessons may take.")
     min_confidence: float = Field(
-        default=70, ge=0, le=100, description="A lesson with lower confidence is used only in its own run."
+        default=70, ge=0, le=100, description="A lesson with lower confidence is used only in the run that wrote it."
     )
     max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
     expires_after: timedelta | None = Field(default=None, description="The age at which a lesson expires.")
@@ -104,27 +106,27 @@ class MemoryPolicy(_Settings):
     )
     topics: Callable[[str], str] | None = Field(
         default=None,
-        description="A function that returns the topic of a task as one word, instead of the built-in one.",
+        description="A function that returns the topic of a task as one word. It replaces the built-in classifier.",
     )
     keep_runs: int = Field(
         default=10_000, ge=1, description="Episodes kept in a namespace. The oldest are deleted first."
     )
     guard: Any = Field(
         default=None,
-        description="A chat model, its name, or a function of a new lesson's text that returns None, or the reason to "
-        "set the lesson aside.",
+        description="A chat model, its name, or a function of a lesson's text. It judges each new lesson and returns "
+        "None, or the reason to quarantine it.",
     )
     approve: bool = Field(default=False, description="Show a lesson only after a person has approved it.")
     trusted_tools: tuple[str, ...] = Field(
         default=(),
-        description="Tools whose words a lesson may repeat; a lesson that copies another tool is quarantined.",
+        description="Names of tools whose output may be copied into lessons.",
     )
     read: bool = Field(default=True, description="Show lessons.")
     write: bool = Field(default=True, description="Keep lessons, episodes and records.")
     by_user: bool = Field(
         default=False,
-        description="A namespace below this one for each user: whom the server authenticates, else the `user_id` "
-        "of the context, else that of the config's `configurable`.",
+        description="Give each user a namespace below this one. The user is the one that the server authenticated, "
+        "else `user_id` in the context, else `user_id` in the config's `configurable`.",
     )
 
     @field_validator("namespace", mode="before")
@@ -133,7 +135,7 @@ class MemoryPolicy(_Settings):
         if value is None or isinstance(value, tuple):
             return value
         if isinstance(value, str):
-            raise ValueError(f"is a tuple of labels, got the text {value!r}; write ({value!r},)")
+            raise ValueError(f"must be a tuple of labels, got the text {value!r}; write ({value!r},)")
         return tuple(value) if isinstance(value, list) else value
 
     @field_validator("guard")
@@ -150,14 +152,14 @@ class MemoryPolicy(_Settings):
             raise ValueError(f"must be a collection of tool names, got {value!r}; write ({value!r},)")
         names = tuple(value)
         if not all(isinstance(name, str) and name for name in names):
-            raise ValueError(f"holds names of tools, got {value!r}")
+            raise ValueError(f"must contain names of tools, got {value!r}")
         return names
 
     @field_validator("expires_after")
     @classmethod
     def _later(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and value <= timedelta(0):
-            raise ValueError(f"must be a time after the writing, got {value}")
+            raise ValueError(f"must be more than zero, got {value}")
         return value
 
     @model_validator(mode="after")
@@ -167,12 +169,14 @@ class MemoryPolicy(_Settings):
                 raise ValueError("`namespace` needs at least one label, got ()")
             for label in self.namespace:
                 if not label or "." in label:
-                    raise ValueError(f"`namespace` must hold labels without dots and none empty, got {label!r}")
+                    raise ValueError(f"the labels of `namespace` must be non-empty text without dots, got {label!r}")
                 # Otherwise a misspelt field would make all users share one memory.
                 if set("{}") & set(FIELD.sub("", label)):
-                    raise ValueError(f"`namespace` has fields such as {{user_id}}, a name in braces, got {label!r}")
+                    raise ValueError(
+                        f"a field of `namespace` must be a name in braces, such as {{user_id}}, got {label!r}"
+                    )
             if self.namespace[0] == "langgraph":
-                raise ValueError("`namespace` may not begin with 'langgraph': no store takes that label there")
+                raise ValueError("`namespace` must not begin with 'langgraph': stores reserve that label")
         return self
 
 

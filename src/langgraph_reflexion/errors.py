@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ReflexionError(Exception):
-    """Base class of the errors below."""
+    """Base class of the errors that this package raises for a person to fix."""
 
 
 class PromptError(ReflexionError, ValueError):

@@ -104,12 +104,18 @@ class Failure(Value):
     """A signal with its evidence: text that a person can verify."""
 
     signal: Signal
+    """The kind of failure."""
     evidence: str
+    """The text that shows it: an error, the repeated call, a check's feedback."""
     step: int = 0
+    """The step in which it happened."""
     tool: str | None = None
+    """The tool that failed, if it was a tool."""
     error_class: ErrorClass | None = None
+    """The kind of error, for a `tool_error`."""
     fingerprint: str = Field(default="", description="The same for the same mistake on another instance.")
     repeats: int = 1
+    """How often this mistake has now happened in the run."""
 
 
 class Dimension(Value):
@@ -123,10 +129,15 @@ class Verdict(Value):
     """A check's judgement of an answer. If `passed` is not set, the score decides."""
 
     passed: bool | None = None
+    """Whether the answer is accepted. `None` leaves that to the score."""
     score: float | None = None
+    """From 0 to 100."""
     issues: list[str] = Field(default_factory=list)
+    """What is wrong, point by point."""
     dimensions: dict[str, Dimension] = Field(default_factory=dict)
+    """Scores of single aspects, by name."""
     feedback: str = ""
+    """What the next attempt should know."""
     check: str = Field(default="", description="The name of the check.")
     edited: str | None = Field(default=None, description="The answer as edited by a person, if it was.")
 
@@ -161,11 +172,17 @@ class Run(Value):
     """What a check gets in addition to the answer."""
 
     task: str
+    """The last thing the user said."""
     messages: SkipValidation[Sequence[AnyMessage]] = ()
+    """The conversation."""
     observations: Sequence[str] = ()
+    """The results of the tools, as text."""
     step: int = 0
+    """The number of the step that gave the answer."""
     attempt: int = 1
+    """The number of the attempt, from 1."""
     context: Any = None
+    """The run's context."""
     success_score: float = 80.0
     """The lowest accepted score, for a verdict without `passed`."""
     model: Any = Field(default=None, repr=False)
@@ -206,13 +223,21 @@ class Reflection(Value):
     """The analysis of one failure: its cause, a plan, and what to remember."""
 
     failure_signal: str
+    """The signal of the failure."""
     root_cause: RootCause
+    """The kind of cause."""
     explanation: str = ""
+    """The cause in a sentence."""
     fix_strategy: list[Fix]
+    """Ways to fix the cause."""
     patch_prompt: str
+    """The patch: what to do differently next."""
     memory_to_write: list[Memo] = Field(default_factory=list)
+    """What to remember."""
     confidence: float | None = Field(default=None, ge=0, le=100)
+    """How sure the model is of the cause, from 0 to 100."""
     depth: Depth = "normal"
+    """How deep the model was asked to look."""
     diagnosis: Diagnosis | None = Field(default=None, description="Between trials: what sort of error it was.")
     lessons: list[str] = Field(default_factory=list, description="Between trials: what it teaches about this task.")
 
@@ -254,35 +279,54 @@ class Attempt(Value):
     """The work up to one proposed answer."""
 
     answer: str | None = None
+    """The proposed answer. `None` if there was none."""
     score: float | None = None
+    """The mean score of the checks."""
     verdicts: list[Verdict] = Field(default_factory=list)
+    """What the checks said."""
     failures: list[Failure] = Field(default_factory=list)
+    """The failures of this attempt."""
     seconds: float = 0.0
+    """How long it took."""
     usage: Usage = Usage()
+    """Its tokens and model calls."""
 
 
 class Outcome(Value):
     """How a run ended."""
 
     run_id: str
+    """LangGraph's run id, if there is one."""
     status: Status
+    """Whether the checks accepted the answer."""
     stop_reason: StopReason
+    """Why the run ended, as a word."""
     answer: str | None = None
+    """The answer as text: the accepted one, else the fallback's or the best attempt's."""
     structured: Any = None
+    """The value of `response_format` as plain JSON data."""
     score: float | None = None
+    """Its score, if it was judged."""
     reason: str = Field(default="", description="Why the run stopped, in a sentence.")
     attempts: list[Attempt] = Field(default_factory=list)
+    """All attempts, in order."""
     failures: list[Failure] = Field(default_factory=list)
+    """All failures, in order."""
     reflections: list[Reflection] = Field(default_factory=list)
+    """All reflections, in order."""
     lessons_used: list[str] = Field(default_factory=list)
+    """Ids of the lessons that the run was shown."""
     lessons_written: list[str] = Field(default_factory=list)
+    """Ids of the lessons that it wrote."""
     memory: str = Field(default="", description="Why all matching lessons were held back, if they were.")
     usage: Spending = Spending()
+    """Tokens and model calls. Those of reflections are only in `usage.reflection`."""
     seconds: float = 0.0
+    """How long the run took, without the time spent waiting for a person."""
 
     @property
     def best(self) -> Attempt | None:
-        """The accepted attempt, else the one with an answer and the highest score. Of equal ones, the later."""
+        """The accepted attempt, else the one with an answer and the highest score (the latest of several)."""
         return self.last if self.stop_reason in ("accepted", "unchecked") else best_of(self.attempts) or self.last
 
     @property
@@ -315,30 +359,50 @@ class Lesson(Value):
     """What is saved of a reflection, with its record since."""
 
     kind: Kind
+    """What kind of advice it is."""
     text: str
+    """The advice: one idea in at most 300 characters."""
     id: str = ""
+    """Given by `LessonBook.add`."""
     when: str = ""
+    """The kind of task it is for, in the words that users use."""
     when_not: str = ""
+    """The kind of task it is not for."""
     why: str = ""
+    """The reason for it."""
     topic: str | None = None
+    """The topic of its tasks. `None` is any topic."""
     tags: list[str] = Field(default_factory=list)
+    """Your own labels, for filters."""
     trigger: Trigger | None = None
+    """The failure and the tool that it is bound to."""
     origin: Origin = "judged"
+    """What it is based on. `verified` is trusted most, `observed` least."""
     status: LessonStatus = "candidate"
+    """Whether it is new, active, held back or set aside."""
     confidence: float | None = Field(default=None, ge=0, le=100)
+    """How sure the reflection was, from 0 to 100."""
     sources: list[str] = Field(default_factory=list, description="Ids of the episodes it is based on.")
     shown: int = 0
+    """How many finished runs were shown it."""
     wins: int = 0
+    """Runs won with it."""
     losses: int = 0
+    """Runs lost with it."""
     withheld_wins: int = 0
+    """Runs won while it was withheld."""
     withheld_losses: int = 0
+    """Runs lost while it was withheld."""
     supersedes: list[str] = Field(default_factory=list)
+    """Ids of the lessons that it replaces or summarizes."""
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last_used_at: datetime | None = None
     expires_at: datetime | None = None
     version: int = 1
+    """Rises with each update."""
     name: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
+    """A slug, such as `file-names`, for a named entry."""
 
     @field_validator("supersedes", mode="before")
     @classmethod
@@ -357,9 +421,13 @@ class Episode(Value):
 
     id: str
     task: str
+    """The last thing the user said."""
     topic: str | None = None
+    """The topic of the task."""
     success: bool | None = None
+    """Whether the answer was accepted. `None` if nothing judged it."""
     score: float | None = None
+    """The score of the answer."""
     shown: list[str] = Field(default_factory=list, description="Ids of the lessons the run was shown.")
     withheld: list[str] = Field(default_factory=list, description="Ids of the lessons withheld from the run.")
     written: list[str] = Field(default_factory=list, description="Ids of the lessons it wrote and then used.")
@@ -371,8 +439,13 @@ class Episode(Value):
     )
     memory: str = Field(default="", description="Why all matching lessons were held back, if they were.")
     failures: list[Failure] = Field(default_factory=list)
+    """What failed in the run."""
     reflections: list[Reflection] = Field(default_factory=list)
+    """What the model made of it."""
     created_at: datetime | None = None
     seconds: float = 0.0
+    """How long the run took."""
     status: Status = "unverified"
+    """The outcome's status."""
     stop_reason: StopReason = "unchecked"
+    """The outcome's stop reason."""

@@ -87,7 +87,7 @@ async def test_a_check_of_a_tool_may_be_async():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"look_up": no_error}, "names 'look_up', and the tools are: query"),
+        ({"look_up": no_error}, "names 'look_up', which is not a tool; the tools are: query"),
         ({"query": "no error"}, r"`tool_checks\['query'\]` must be a function of \(result, call\), got 'no error'"),
         ({"query": lambda _result: True}, r"must be a function of \(result, call\)"),
         ([no_error], "must map names of tools to functions"),

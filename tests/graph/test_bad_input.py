@@ -39,7 +39,7 @@ def make(**settings: Any) -> Any:
 
 
 def test_feedback_on_a_thread_without_messages_is_refused() -> None:
-    with pytest.raises(ValueError, match="this thread has no messages: give its `thread_id`"):
+    with pytest.raises(ValueError, match="there are no messages: pass its `thread_id`"):
         make().invoke({"messages": [], "feedback": "That was wrong."})
 
 
@@ -70,7 +70,7 @@ def test_tools_may_be_none_or_an_iterator(tools: Any) -> None:
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="Two tools are called 'search'"):
+    with pytest.raises(ValueError, match="Two tools are named 'search'"):
         make(tools=[search, search])
 
 
@@ -96,11 +96,11 @@ def test_anything_but_tools_is_refused(tools: Any) -> None:
 @pytest.mark.req("K8")
 @pytest.mark.parametrize("setting", ["approve", "deny"])
 def test_names_of_tools_that_do_not_exist_are_refused(setting: str) -> None:
-    with pytest.raises(ValueError, match=f"`{setting}` names 'serach', and the tools are: search"):
+    with pytest.raises(ValueError, match=f"`{setting}` names 'serach', which is not a tool; the tools are: search"):
         make(**{setting: ["serach"]})
     with pytest.raises(ValueError, match=f"`{setting}` must be a list of tool names, got 'search'"):
         make(**{setting: "search"})
-    with pytest.raises(ValueError, match=f"`{setting}` names .*, and the tools are: search"):
+    with pytest.raises(ValueError, match=f"`{setting}` names .*, which is not a tool; the tools are: search"):
         make(**{setting: [search]})
     with pytest.raises(ValueError, match=f"`{setting}` must be a list of tool names, got None"):
         make(**{setting: None})
@@ -125,7 +125,7 @@ def test_names_may_come_from_an_iterator() -> None:
 
 @pytest.mark.parametrize("controls", [["think"], "replan", ["replan", "finish"], [7], 7, True, [[]], b"replan", ""])
 def test_controls_that_do_not_exist_are_refused(controls: Any) -> None:
-    with pytest.raises(ValueError, match=r"`controls` may hold only replan, ask_user"):
+    with pytest.raises(ValueError, match=r"`controls` may contain only replan, ask_user"):
         make(controls=controls)
 
 
@@ -230,9 +230,9 @@ def test_a_clock_that_returns_no_aware_time_is_refused_before_any_call(told: Any
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("model", r"`model` as a function must take \(state, runtime\), and <function print_three"),
-        ("prompt", "`prompt` as a function must take the state, and <function print_three"),
-        ("protocol", "`protocol` takes an AIMessage and returns a Decision, and <function print_three"),
+        ("model", r"A function given as `model` must take \(state, runtime\), got <function print_three"),
+        ("prompt", "A function given as `prompt` must take the state, got <function print_three"),
+        ("protocol", "`protocol` must take an AIMessage and return a Decision, got <function print_three"),
         ("clock", "`clock` must be a function of no arguments .*, got <function print_three"),
     ],
 )
@@ -251,7 +251,7 @@ def test_an_async_reader_is_refused() -> None:
     async def read(message: Any) -> Any:
         return message
 
-    with pytest.raises(ValueError, match="A reader given as `protocol` must not be async"):
+    with pytest.raises(ValueError, match="A parser given as `protocol` must not be async"):
         make(protocol=read)
 
 
@@ -275,7 +275,7 @@ def test_an_unknown_mode_of_self_reflection_is_refused(value: Any) -> None:
 
 def test_a_providers_own_tool_that_would_never_be_offered_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"`tools` holds a provider's own, which only protocol='tools' can offer.*web_search"
+        ValueError, match=r"A provider's built-in tool in `tools` needs protocol='tools', got .*web_search"
     ):
         make(tools=[search, {"type": "web_search"}], protocol="json")
 

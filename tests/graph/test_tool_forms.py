@@ -153,7 +153,9 @@ async def test_a_class_whose_sync_method_says_that_there_is_none_is_distinguishe
 
 
 def test_a_tool_without_a_name_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ValueError, match=r"has none: make it a tool with `StructuredTool\.from_function`"):
+    with pytest.raises(
+        ValueError, match=r"must have a name, got .*: make it a tool with `StructuredTool\.from_function`"
+    ):
         create_reflexion_agent(RoleModel(["done"]), [partial(print, "x")])
 
 

@@ -239,7 +239,7 @@ def test_an_untrusted_file_gives_new_candidates_without_a_record(book: LessonBoo
     for lesson in book.lessons():
         assert (lesson.status, lesson.origin, lesson.wins, lesson.shown) == ("candidate", "observed", 0, 0)
     assert book.recall("Compose a lullaby.") == [], "a stranger's wish holds for no task by its own word"
-    with pytest.raises(ValueError, match="exclude each other"):
+    with pytest.raises(ValueError, match="`update` or `untrusted`, not both"):
         book.load(file, untrusted=True, update=True)
 
 

@@ -94,7 +94,7 @@ def test_a_book_by_user_is_that_of_the_contexts_user() -> None:
 
 
 def test_a_book_with_an_invalid_namespace_is_refused() -> None:
-    with pytest.raises(ValueError, match="`context` does not fill"):
+    with pytest.raises(ValueError, match="`context` has no value for a field"):
         LessonBook(InMemoryStore(), namespace=("team", "{user_id}"))
     with pytest.raises(ValueError, match=r"without dots.*'ada\.b'.*as a field"):
         LessonBook(InMemoryStore(), namespace=("team", "ada.b"))

@@ -123,7 +123,7 @@ def test_lessons_are_listed_by_what_they_are(book: LessonBook) -> None:
         assert [one.lesson.id for one in book.search("slot page", **filters)] == [other.id], filters
     assert len(book.lessons(status="candidate")) == 2
     assert book.lessons(tag="calendar", kind="pattern") == []
-    with pytest.raises(TypeError, match="no filter 'colour'; there are kind, status, topic, tag, origin"):
+    with pytest.raises(TypeError, match="no filter 'colour'; the filters are kind, status, topic, tag, origin"):
         book.lessons(colour="red")  # type: ignore[call-arg]
 
 

@@ -90,7 +90,7 @@ def test_approved_lessons_are_shown_and_others_say_why_not(looked_into: str, cli
         ("GET", "/lessons?limit=many", 422, "'many'"),
         ("GET", "/lessons?kind=poem", 422, "'poem'"),
         ("GET", "/lessons?knid=rule", 422, "'knid'"),
-        ("GET", "/statistics?user_id=ada", 422, "'user_id' is not a parameter here; the parameters are user"),
+        ("GET", "/statistics?user_id=ada", 422, "there is no parameter 'user_id' here; the parameters are user"),
     ],
 )
 def test_an_impossible_request_gets_an_error_in_a_sentence(

@@ -353,7 +353,7 @@ def test_an_answer_that_nobody_can_read_is_reported_with_the_way_out(made):
     graph = made(lambda _prompt: {"reply": "yes"}, [right], limits={"max_attempts": 1})
     outcome = graph.invoke({"messages": [("user", "?")]})["outcome"]
     assert outcome.stop_reason == "model_error"
-    assert "a dict of reply: say with `output=`" in outcome.reason
+    assert "a dict of reply: set `output=`" in outcome.reason
 
 
 @pytest.mark.req("L4")

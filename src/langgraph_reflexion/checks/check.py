@@ -76,7 +76,7 @@ def _matches_pattern(form: str | re.Pattern[str]) -> Check:
     try:
         pattern = re.compile(form)
     except re.error as fault:
-        raise ValueError(f"`matches` takes a regular expression, and {form!r} is not one: {fault}") from None
+        raise ValueError(f"`matches` takes a valid regular expression, got {form!r}: {fault}") from None
     if not isinstance(pattern.pattern, str):
         raise ValueError(f"`matches` takes a regular expression of text, got {form!r}")
 
@@ -204,7 +204,7 @@ def sync_check(name: str, judge: Callable[[Any, Run], Any], *, asks_person: bool
 def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
     """The checks that the check `name` combines, with those that ask a model last unless `as_given`."""
     if not checks:
-        raise ValueError(f"`{name}` needs one check or more, got none")
+        raise ValueError(f"`{name}` needs at least one check, got none")
     try:
         return named(list(checks), as_given=as_given)
     except ValueError as fault:

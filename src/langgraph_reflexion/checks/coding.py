@@ -26,19 +26,19 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: int = 512) -> Check:  # noqa: PT028
-    """Runs the answer's Python code on expressions and their expected values: `[("add(1, 2)", 3), …]`.
+    """Run the answer's Python code on expressions and their expected values: `[("add(1, 2)", 3), …]`.
 
     Each case runs in its own process with limits on time and memory (see `sandbox.py` for other restrictions). A value
     must equal the expected one and have the same type. The score is the share of cases that pass, and the answer is
     accepted only if all pass.
     """
     if isinstance(cases, (str, bytes)) or not isinstance(cases, Sequence) or not cases:
-        raise ValueError(f"`test_cases` takes a list of (expression, value), one or more; got {cases!r}")
+        raise ValueError(f"`test_cases` takes a list of one or more (expression, value), got {cases!r}")
     wanted = [_case(case) for case in cases]
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 86_400:
         raise ValueError(f"`timeout` must be a number of seconds above 0, got {timeout!r}")
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 64:
-        raise ValueError(f"`memory_mb` must be a number of megabytes from 64 on, got {memory_mb!r}")
+        raise ValueError(f"`memory_mb` must be 64 or more, got {memory_mb!r}")
 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
         code, issues = code_in(text_of(answer)), []
@@ -69,9 +69,11 @@ def _case(case: Any) -> tuple[str, Any]:
     except (SyntaxError, ValueError) as fault:
         raise ValueError(f"the expression of a test case cannot be read: {expression!r}: {fault}") from None
     if not body or not isinstance(body[-1], ast.Expr):
-        raise ValueError(f"a test case ends with an expression, and {expression!r} does not")
+        raise ValueError(f"a test case must end with an expression, got {expression!r}")
     if not _is_plain(expected):
-        raise ValueError(f"the value of a test case is plain data (numbers, text, lists, dicts …), got {expected!r}")
+        raise ValueError(
+            f"the value of a test case must be plain data (numbers, text, lists, dicts …), got {expected!r}"
+        )
     return expression.strip(), expected
 
 

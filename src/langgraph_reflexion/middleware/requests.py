@@ -31,8 +31,8 @@ class RequestedModel(Choice):
     def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
         if self._model is None:
             raise ModelError(
-                "A check asks the agent's own model where no model call is at hand: give the check a model of its own, "
-                "or give `ReflexionMiddleware` a `reflector`"
+                "A check needs the agent's model, which is not available here: pass a model to the check, "
+                "or a `reflector` to `ReflexionMiddleware`"
             )
         return self._asked or self._model, plain(self._model)
         yield

@@ -143,13 +143,13 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
         _refuse_other_sites(request)
     known = (*known, "user")
     if unknown := set(request.query_params) - set(known):
-        raise HTTPException(422, f"{min(unknown)!r} is not a parameter here; the parameters are {', '.join(known)}")
+        raise HTTPException(422, f"there is no parameter {min(unknown)!r} here; the parameters are {', '.join(known)}")
     book = getattr(request.app.state, "memory", None)  # of a store's file, on the command line
     if isinstance(book, LessonBook):
         return book
     user, named = user_of(request), request.query_params.get("user")
     if named is not None and (user is not None or authenticates()):
-        raise HTTPException(403, "`user` is for a server that authenticates nobody; here it says whose memory this is")
+        raise HTTPException(403, "`user` works only without authentication; here the server knows the user")
     user = user or named
     namespace = ("reflexion", request.path_params["agent"], *([label(user)] if user else []))
     try:
@@ -192,13 +192,13 @@ async def _body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError) as fault:
         raise HTTPException(422, f"the body is not JSON: {fault}") from fault
     if not isinstance(found, dict):
-        raise HTTPException(422, "the body is a JSON object")
+        raise HTTPException(422, "the body must be a JSON object")
     return cast("dict[str, Any]", found)
 
 
 def _number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= MOST**2):
-        raise HTTPException(422, f"`{name}` must be a whole number from 0, got {text[:40]!r}")
+        raise HTTPException(422, f"`{name}` must be a whole number of 0 or more, got {text[:40]!r}")
     return min(int(text), MOST) if name == "limit" else int(text)
 
 
@@ -253,7 +253,7 @@ def _refuse_other_sites(request: Request) -> None:
         raise HTTPException(403, f"a page of {origin} may not change memory here; use the page of this server")
     sent = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if sent != "application/json":
-        raise HTTPException(415, f"the body is JSON with `Content-Type: application/json`, got {sent!r}")
+        raise HTTPException(415, f"the body must be JSON with `Content-Type: application/json`, got {sent!r}")
 
 
 # ------------------------------------------------------------ the app

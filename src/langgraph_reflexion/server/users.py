@@ -56,7 +56,7 @@ def own_memory(*namespaces: tuple[str, ...]) -> Callable[[Any, Any], Awaitable[b
     patterns = namespaces or (BY_USER,)
     for pattern in patterns:
         if "{user_id}" not in pattern:
-            raise ValueError(f"a namespace of `own_memory` has a label '{{user_id}}', got {pattern!r}")
+            raise ValueError(f"a namespace of `own_memory` must have a label '{{user_id}}', got {pattern!r}")
 
     async def handler(ctx: Any, value: Any) -> bool:
         wanted = tuple(value.get("namespace") or ())
