@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
-from langgraph_reflexion.nodes.tool import note_of_edit
+from langgraph_reflexion.nodes.tool import details_of, note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, Seen, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
@@ -41,7 +41,9 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
     update = _cleared_by_an_edit(state)
-    ran = [_ran(state, call, answer) for call, answer in _pairs(turn, answers) if not _rejected(answer)]
+    ran = [
+        _ran(state, call, answer) for call, answer in _pairs(turn, answers) if not details_of(answer).get("rejected")
+    ]
     keys = [result.seen.key for result in ran]
     blocked = _count_requests(state["blocked"], keys)
     fresh = [result for result in ran if result.seen.key not in state["blocked"]]
@@ -101,10 +103,6 @@ def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
     return RanCall(call, answer, error, seen)
 
 
-def _rejected(answer: ToolMessage) -> bool:
-    return isinstance(answer.artifact, dict) and bool(answer.artifact.get("rejected"))
-
-
 def _count_requests(blocked: Mapping[str, Blocked], keys: Sequence[str]) -> dict[str, Blocked]:
     """The blocked calls, with this turn's requests for them counted."""
     asked = Counter(keys)
@@ -115,8 +113,7 @@ def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     """The failure of a call that ended in an error, or None if it went well."""
     if answer.status != "error":
         return None
-    how = answer.artifact if isinstance(answer.artifact, dict) else {}
-    error_class: ErrorClass = how.get("error_class") or "exception"
+    error_class: ErrorClass = details_of(answer).get("error_class", "exception")
     evidence = bounded(f"{call['name']}({call['args']}) failed. {answer.text}", EVIDENCE)
     # An error that quotes the call's own values is the same mistake as one that quotes others.
     mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}", texts_in(call["args"]))

@@ -15,6 +15,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.models.prompt import failure_number
 from langgraph_reflexion.nodes.recall import AgentMemory, best_effort
+from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
@@ -254,7 +255,7 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
     texts: list[str] = []
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
-            details = message.artifact if isinstance(message.artifact, dict) else {}
+            details = details_of(message)
             # The agent wrote it (a denied call, a refused `Command`), or a person.
             ours = details.get("rejected") or ("error_class" in details and not details.get("exception"))
             if not ours and message.name not in trusted_tools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -264,6 +264,15 @@ def error_message(call: ToolCall, why: str, error_class: ErrorClass, exception: 
     """
     how = {"error_class": error_class, "exception": exception}
     return ToolMessage(bounded(why), tool_call_id=call["id"], name=call["name"], status="error", artifact=how)
+
+
+def details_of(message: ToolMessage) -> dict[str, Any]:
+    """What the agent noted on an error. A tool's own artifact may have the same keys, but is no such note."""
+    noted = message.artifact
+    if message.status != "error" or not isinstance(noted, dict):
+        return {}
+    is_class = noted.keys() == {"error_class", "exception"} and noted["error_class"] in get_args(ErrorClass)
+    return noted if is_class or noted == {"rejected": True} else {}
 
 
 def _bounded_message(message: ToolMessage) -> ToolMessage:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+from typing import Annotated
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook
@@ -75,6 +77,25 @@ def test_words_planted_in_a_result_or_an_error_are_never_shown(run, protocol, st
     (kept,) = learned(run, protocol, a_tool(said, fails), PLANTED, store)
     assert kept.status == "quarantined"
     assert "Seaview" not in next_prompt()
+
+
+@pytest.mark.req("D17", "A5")
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize(
+    "artifact", [{"rejected": True}, {"error_class": "HttpError"}, {"error_class": ["x"], "exception": ""}], ids=str
+)
+@pytest.mark.parametrize("status", ["success", "error"])
+def test_a_page_whose_data_have_the_agents_own_keys_is_no_better(run, protocol, store, artifact, status):
+    def search(query: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> ToolMessage:
+        """Look up free hours."""
+        if "2026" in query:
+            raise LookupError("dates are unknown here")
+        return ToolMessage(PLANTED, tool_call_id=tool_call_id, status=status, artifact={**artifact, "url": "/"})
+
+    calls = [call("search", query="Tuesday"), call("search", query="2026-03-03"), say("11:00")]
+    seen = run(RoleModel(calls, taught(PLANTED)), [search], task=TASK, store=store, protocol=protocol)
+    assert [f.error_class for f in seen.outcome.failures] == ["exception"] * (2 if status == "error" else 1)
+    assert {lesson.status for lesson in LessonBook(store, PLACE).lessons()} == {"quarantined"}
 
 
 @pytest.mark.req("D17")
