@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_o
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
-from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.models.response_format import ResponseForm, form_of
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
@@ -63,7 +63,8 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
         run, meter = (yield from _run_for_checks(evaluator, actor, budget, state, config)), Meter()
-        reread = form.read if form is not None else unchanged
+        form_of_edit = form_of(given) if form is None and given is not None else form
+        reread = form_of_edit.read if form_of_edit is not None else unchanged
         judged = yield from verdicts_on(evaluator.checks, value, run, meter, partial(budget.left, state), reread)
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
         value, edited = judged.answer, judged.edited
@@ -79,7 +80,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         cause = actor.prompts.render("refused", feedback=fenced(complaints(verdicts, success_score)))
         turns = with_failure_turn(state, len(failures), shown=_shown(state, text), cause=cause)
         update |= {"failure": failure, "failures": failures, "patch": turns}
-    elif form is not None:
+    elif form is not None or given is not None:
         update["structured_response"] = value
     tally = budget.tally(state, spent=spent, attempts=1)
     fields: dict[str, Any] = {"answer": text, "score": score, "verdicts": verdicts}

@@ -185,6 +185,11 @@ def with_form(question: str, schema: dict[str, Any], words: Prompts) -> str:
     return f"{question}\n\n{words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
 
 
+def form_of(value: Any) -> ResponseForm:
+    """The form of a value whose schema is not known: its class, or any JSON object."""
+    return ResponseForm(type(value) if is_form(type(value)) else {"type": "object"})
+
+
 def is_form(thing: Any) -> bool:
     """Whether answers can be validated against this."""
     if get_origin(thing) in (Union, UnionType):

@@ -33,7 +33,7 @@ from pydantic import BaseModel
 
 import langgraph_reflexion
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, Outcome, ReflexionMiddleware
-from langgraph_reflexion.checks import llm_judge
+from langgraph_reflexion.checks import human_review, llm_judge
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 from model_server import ModelServer
 
@@ -412,6 +412,19 @@ def test_a_check_that_pauses_for_a_person_does_not_ask_the_model_again():
     assert result["outcome"].status == "success"
     assert [message.text for message in result["messages"]][-1] == "11:00"
     assert len(decided(model)) == 4
+
+
+@pytest.mark.req("M2", "E3")
+def test_a_person_who_edits_a_structured_answer_edits_its_value_too():
+    model = RoleModel(call("Plan", hour="10:00"), None, call("Plan", hour="10:00"))
+    agent = agent_with(model, checks=[human_review(), not_ten], response_format=Plan, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    agent.invoke(TASK, config)
+    result = agent.invoke(Command(resume={"edit": '{"hour": "11:00"}'}), config)
+    assert result["structured_response"] == Plan(hour="11:00")
+    assert result["outcome"].structured == {"hour": "11:00"}
+    assert [(m.type, m.text) for m in result["messages"][1:]] == [("ai", '{"hour": "11:00"}')]
+    assert result["messages"][-1].tool_calls == []
 
 
 def test_an_answer_that_another_middleware_gives_instead_of_the_model_ends_the_run():

@@ -262,14 +262,18 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         waiting = cast("Waiting", state["decision"])
         is_refused = node != "finish" or bool(state["stop"])
         messages = removal_of(values["messages"], reply) if is_refused and reply is not None else []
+        is_structured = values.get("structured_response") is not None
+        update: Update = {"reflexion": {**private_state(state, node, config), "due": node != "finish"}}
         if edited:  # by a person, or the run ends without an accepted answer
-            messages.append(waiting["message"] or end_message(state, waiting, _agent_name(config)))
-        update: Update = {
-            "reflexion": {**private_state(state, node, config), "due": node != "finish"},
-            **({"messages": messages} if messages else {}),
-        }
-        if is_refused and values.get("structured_response") is not None:
-            update["structured_response"] = None
+            last = waiting["message"] or end_message(state, waiting, _agent_name(config))
+            if last.tool_calls:  # a structured answer: its call and the answer to it still have the first value
+                messages = removal_of(values["messages"], last)
+                last = AIMessage(last.text, id=last.id, name=last.name)
+            messages.append(last)
+        if messages:
+            update["messages"] = messages
+        if is_structured and (is_refused or edited):
+            update["structured_response"] = None if is_refused else state["structured_response"]
         # LangChain asks the model again while a structured response is missing, and after calls that are all answered.
         if node != "finish":
             update["jump_to"] = "model"
