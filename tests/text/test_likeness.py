@@ -87,11 +87,20 @@ def test_a_word_in_anothers_place_makes_another_lesson_and_no_opposite(one: str,
 
 
 @pytest.mark.req("F6")
-def test_a_letter_beside_an_accent_stands_for_nothing() -> None:
-    assert same(
-        "Prüfe für jede Buchung die Zeitzone, wenn Räume fehlen.",
-        "Wenn Räume fehlen, prüfe für jede Buchung die Zeitzone.",
-    )
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "Prüfe für jede Buchung die Zeitzone, wenn Räume fehlen.",
+            "Wenn Räume fehlen, prüfe für jede Buchung die Zeitzone.",
+        ),
+        ("Revisa el calendario y la sala antes de reservar.", "Revisa el calendario, la sala antes de reservar."),
+        ("O título e as unidades: leia primeiro.", "As unidades, o título: leia primeiro."),
+        ("Sprawdź dane w pliku, potem zapisz z datą.", "Potem zapisz z datą, sprawdź dane w pliku."),
+    ],
+)
+def test_a_letter_beside_an_accent_or_that_is_a_word_stands_for_nothing(one: str, other: str) -> None:
+    assert same(one, other)
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
