@@ -71,7 +71,7 @@ async def experiment(count: int) -> None:
     asked = Experiment(tasks, find_setups(["cot+reflexion"]), scripted)
     with tempfile.TemporaryDirectory() as folder:
         found = (await run_experiment(asked, folder, concurrency=AT_ONCE))["cot+reflexion"]
-    assert {one.task: one.solved_at for one in found} == {task.id: 3 for task in tasks}
+    assert {result.task: result.solved_at for result in found} == {task.id: 3 for task in tasks}
     assert len(scripted.asked) == CALLS * count
 
 
@@ -89,7 +89,7 @@ async def trials(count: int) -> None:
     limits, memory = Limits(max_attempts=CALLS, stalled_attempts=CALLS + 1), MemoryPolicy(read=False, write=False)
     graph = create_trial_graph(work, [refuse], strategy="last_trial", limits=limits, memory=memory)
     ended = await together(count, lambda: graph.ainvoke(TASK))
-    assert [len(one["outcome"].attempts) for one in ended] == [CALLS] * count
+    assert [len(result["outcome"].attempts) for result in ended] == [CALLS] * count
 
 
 async def bare(count: int) -> None:
@@ -106,18 +106,18 @@ async def bare(count: int) -> None:
 
     graph = StateGraph(MessagesState).add_node("call", call).add_node("look", look)
     ready = graph.add_edge(START, "call").add_edge("call", "look").add_conditional_edges("look", after).compile()
-    assert {len(one["messages"]) for one in await together(count, lambda: ready.ainvoke(TASK))} == {CALLS + 1}
+    assert {len(result["messages"]) for result in await together(count, lambda: ready.ainvoke(TASK))} == {CALLS + 1}
 
 
-async def together(count: int, one: Callable[[], Awaitable[Any]]) -> list[Any]:
+async def together(count: int, run: Callable[[], Awaitable[Any]]) -> list[Any]:
     """So many runs, twenty at once."""
     left, ended = iter(range(count)), []
 
-    async def hand() -> None:
+    async def worker() -> None:
         for _ in left:
-            ended.append(await one())
+            ended.append(await run())
 
-    await asyncio.gather(*(hand() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
     return ended
 
 

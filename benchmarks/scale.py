@@ -94,16 +94,16 @@ class Script(BaseChatModel):
         if self.reflects:
             rule = {"kind": "rule", "text": f"Check the {task.split()[-1]} twice, then {task}.", "when": task}
             reflection = {"patch_prompt": "Try the second door.", "memory_to_write": [rule], "confidence": 90}
-            return _said(AIMessage(json.dumps(reflection)))
+            return _result(AIMessage(json.dumps(reflection)))
         results = [message.text for message in messages if message.type == "tool"]
         opened = sum("opened" in result for result in results)
         if opened >= self.calls:
-            return _said(AIMessage("done"))
+            return _result(AIMessage("done"))
         door = {"door": 1 + len(results), "task": task}
-        return _said(AIMessage("", tool_calls=[{"name": "open_door", "args": door, "id": str(uuid4())}]))
+        return _result(AIMessage("", tool_calls=[{"name": "open_door", "args": door, "id": str(uuid4())}]))
 
 
-def _said(message: AIMessage) -> ChatResult:
+def _result(message: AIMessage) -> ChatResult:
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
@@ -318,7 +318,7 @@ def crew(dsn: str, memory: bool, setting: Setting) -> tuple[dict[str, float], se
     return each, {rest for kind, rest in lines if kind == "run"}
 
 
-def sure(store: BaseStore, namespaces: int, finished: set[str]) -> int:
+def check_counts(store: BaseStore, namespaces: int, finished: set[str]) -> int:
     """Every finished run is in its episode and in the counts of its lessons once; how many runs there are."""
     known: set[str] = set()
     for name in range(namespaces):
@@ -330,17 +330,16 @@ def sure(store: BaseStore, namespaces: int, finished: set[str]) -> int:
             continue
         known |= {episode.id for episode in episodes}
         lessons = LessonBook(store, place).lessons()
+        shown = sum(len(episode.shown) for episode in episodes)
+        withheld = sum(len(episode.withheld) for episode in episodes)
         pairs = {
-            "shown": (sum(len(one.shown) for one in episodes), sum(one.shown for one in lessons)),
-            "won or lost": (sum(len(one.shown) for one in episodes), sum(one.wins + one.losses for one in lessons)),
-            "withheld": (
-                sum(len(one.withheld) for one in episodes),
-                sum(one.withheld_wins + one.withheld_losses for one in lessons),
-            ),
+            "shown": (shown, sum(lesson.shown for lesson in lessons)),
+            "won or lost": (shown, sum(lesson.wins + lesson.losses for lesson in lessons)),
+            "withheld": (withheld, sum(lesson.withheld_wins + lesson.withheld_losses for lesson in lessons)),
         }
         if wrong := {what: pair for what, pair in pairs.items() if pair[0] != pair[1]}:
             raise SystemExit(f"u{name} has wrong counts (by episodes, by lessons): {wrong}")
-        live = [one.text for one in lessons if one.status in ("candidate", "active", "probation")]
+        live = [lesson.text for lesson in lessons if lesson.status in ("candidate", "active", "probation")]
         if len(set(live)) < len(live):
             raise SystemExit(f"u{name} has a lesson twice")
     if lost := finished - known:
@@ -372,7 +371,7 @@ def recalls(dsn: str, namespaces: int, many: int = 200) -> dict[str, float]:
     return {"first": first, "p50": statistics.median(times), "p95": statistics.quantiles(times, n=20)[-1], **most}
 
 
-def measure(one: Setting) -> None:
+def measure(setting: Setting) -> None:
     """Print one row: the same with memory and without."""
     from langgraph.store.postgres import PostgresStore
 
@@ -380,19 +379,20 @@ def measure(one: Setting) -> None:
     for memory in (False, True):
         with new_database() as dsn, connected(dsn) as connection:
             store = PostgresStore(connection)
-            for name in range(one.namespaces if memory else 0):
-                fill(store, ("scale", f"u{name}"), one.lessons)
+            for name in range(setting.namespaces if memory else 0):
+                fill(store, ("scale", f"u{name}"), setting.lessons)
             connection.execute("ANALYZE")
-            costs[memory], finished = crew(dsn, memory, one)
+            costs[memory], finished = crew(dsn, memory, setting)
             if memory:
                 size = size_of(connection)
-                counted = sure(store, one.namespaces, finished)
-                found = recalls(dsn, one.namespaces)
+                counted = check_counts(store, setting.namespaces, finished)
+                found = recalls(dsn, setting.namespaces)
     ours, plain = costs[True], costs[False]
     added = {name: ours[name] - plain[name] for name in plain}
     busy = [1000 * (cost["worker"] + cost["server"]) for cost in (ours, plain)]
     cells = [
-        f"{one.lessons:>7,} {one.namespaces:>6,} {one.workers:>2} {one.calls:>5} {one.delay:>5.1f}  |",
+        f"{setting.lessons:>7,} {setting.namespaces:>6,} {setting.workers:>2} ",
+        f"{setting.calls:>4} {setting.delay:>5.1f}  |",
         f"{added['queries']:>7.1f} {added['rows']:>5.1f} {added['bytes'] / 1000:>5.1f} |",
         f"{1000 * added['server']:>5.1f} {1000 * added['worker']:>5.1f} |",
         f"{busy[0]:>6.1f} {busy[1]:>7.1f} {busy[0] / busy[1]:>4.2f} |",
@@ -434,13 +434,18 @@ def year(store: BaseStore, runs: int, size: Callable[[], float]) -> None:
                 past = (
                     Episode(id=id, task=f"Please {task_of(start)}.", success=True, created_at=now) for id in ids_of_runs
                 )
-                store.batch([PutOp((*place, "episodes"), one.id, one.model_dump(mode="json"), False) for one in past])
+                store.batch(
+                    [
+                        PutOp((*place, "episodes"), episode.id, episode.model_dump(mode="json"), False)
+                        for episode in past
+                    ]
+                )
         for half in ("first", "second"):
             took: dict[str, list[float]] = {"recall": [], "credit": []}
             for i in range(500):
                 task = f"Please {VERBS[RANDOM.randrange(200)]} the {NOUNS[0]}."
                 began = time.perf_counter()
-                shown = [one.id for one in book.recall(task)] or ids[i % 200 :][:1]
+                shown = [lesson.id for lesson in book.recall(task)] or ids[i % 200 :][:1]
                 between = time.perf_counter()
                 book.credit(Episode(id=str(uuid4()), task=task, topic="general", success=i % 4 > 0, shown=shown))
                 took["recall"].append(between - began)
@@ -498,8 +503,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     print(*HEAD, sep="\n")
     parts = ["short"] if given.short else [given.only] if given.only else [name for name in rows if name != "short"]
-    for setting in (one for part in parts for one in rows[part]):
-        measure(setting)
+    for part in parts:
+        for setting in rows[part]:
+            measure(setting)
     return 0
 
 

@@ -9,7 +9,7 @@ from random import Random
 
 
 def _listed(text: str) -> list[str]:
-    return [" ".join(one.split()) for one in text.split(",")]
+    return [" ".join(part.split()) for part in text.split(",")]
 
 
 NOUNS = _listed(
@@ -136,15 +136,15 @@ class World:
         """How probable it is that the student solves a task with this advice."""
         odds = self.odds
         alone = max(self.solved_alone[task.kind] - odds.fades * task.number / len(self.tasks), 0.02)
-        about = [one for one in shown if one.kind in (None, task.kind)]
+        about = [advice for advice in shown if advice.kind in (None, task.kind)]
         if not about:
             return alone
         if odds.student == "one":
             about = about[:1]
         elif odds.student == "vote":
-            votes = Counter(one.move for one in about)
-            about = [one for one in about if votes[one.move] == max(votes.values())]
-        effects = [self.effect(task.kind, one, alone) for one in about]
+            votes = Counter(advice.move for advice in about)
+            about = [advice for advice in about if votes[advice.move] == max(votes.values())]
+        effects = [self.effect(task.kind, advice, alone) for advice in about]
         followed = 1 - (1 - odds.follow) ** (1 if odds.student == "one" else min(len(about), 3))
         return followed * sum(effects) / len(effects) + (1 - followed) * alone
 
