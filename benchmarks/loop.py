@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import sqlite3
 import statistics
 import tempfile
 import time
+import tracemalloc
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing, nullcontext
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -46,6 +48,7 @@ class Reader(BaseChatModel):
     """A script, no language model: reads so many pages, one a turn, then answers. It knows its turn from the prompt."""
 
     pages: int
+    delay: float = 0.0
 
     @property
     def _llm_type(self) -> str:
@@ -60,6 +63,8 @@ class Reader(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage("" if calls else "read", tool_calls=calls))])
 
     async def _agenerate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        if self.delay:
+            await asyncio.sleep(self.delay)
         return self._generate(messages)
 
 
@@ -130,6 +135,17 @@ PEERS: dict[str, Callable[[BaseChatModel, Any, str], Any]] = {
 }
 
 
+def plain_loop(steps: int) -> float:
+    """The seconds of a step in a plain Python loop, which show how the model and the messages grow by themselves."""
+    model = Reader(pages=steps)
+    messages: Any = [HumanMessage("Read.")]
+    began = time.perf_counter()
+    while (reply := model.invoke(messages)).tool_calls:
+        results = [_ran(call, look.invoke(call["args"])) for call in reply.tool_calls]
+        messages = add_messages(add_messages(messages, [reply]), results)
+    return (time.perf_counter() - began) / steps
+
+
 def saver_of(kind: str, file: Path) -> Any:
     """No checkpointer, one in memory, or one in a file."""
     if kind == "none":
@@ -139,7 +155,10 @@ def saver_of(kind: str, file: Path) -> Any:
     return SqliteSaver(sqlite3.connect(file, check_same_thread=False))
 
 
-def config(turn: int) -> dict[str, Any]:
+TASK = {"messages": [("user", "Read.")]}
+
+
+def config(turn: int) -> Any:
     """A new thread for each run."""
     return {"configurable": {"thread_id": str(turn)}, "recursion_limit": ENOUGH}
 
@@ -160,7 +179,7 @@ def sync_rounds(kind: str, steps: int, rounds: int, folder: Path) -> dict[str, l
     for turn in range(rounds + 1):
         for name, agent in agents.items():
             began = time.perf_counter()
-            result = agent.invoke({"messages": [("user", "Read.")]}, config(turn))
+            result = agent.invoke(TASK, config(turn))
             times[name].append(time.perf_counter() - began)
             check_result(result, steps)
     return {name: own[1:] for name, own in times.items()}
@@ -179,7 +198,7 @@ async def async_rounds(kind: str, steps: int, rounds: int, folder: Path) -> dict
         for turn in range(rounds + 1):
             for name, agent in agents.items():
                 began = time.perf_counter()
-                result = await agent.ainvoke({"messages": [("user", "Read.")]}, config(turn))
+                result = await agent.ainvoke(TASK, config(turn))
                 times[name].append(time.perf_counter() - began)
                 check_result(result, steps)
     return {name: own[1:] for name, own in times.items()}
@@ -197,8 +216,62 @@ def stored(folder: Path, steps: int) -> dict[str, int]:
     return sizes
 
 
+def peaks(steps: int) -> dict[str, int]:
+    """Peak bytes that one run allocates, without a checkpointer."""
+    sizes = {}
+    for name, make in PEERS.items():
+        agent = make(Reader(pages=steps), None, "sync")
+        agent.invoke(TASK, config(0))
+        tracemalloc.start()
+        agent.invoke(TASK, config(1))
+        sizes[name] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return sizes
+
+
+async def crowd(runs: int, delay: float, rounds: int) -> dict[str, dict[str, list[float]]]:
+    """Many runs of four steps at once with a model that sleeps, each peer once a round, after one not counted.
+
+    Returns the seconds until the last one ends, the processor's seconds, and the worst lateness of the event loop.
+    """
+
+    async def watch(late: list[float]) -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.005)
+            late.append(time.perf_counter() - began - 0.005)
+
+    agents = {name: make(Reader(pages=4, delay=delay), None, "async") for name, make in PEERS.items()}
+    figures: dict[str, dict[str, list[float]]] = {name: {"seconds": [], "cpu": [], "late": []} for name in PEERS}
+    for turn in range(rounds + 1):
+        for name, agent in agents.items():
+            gc.collect()
+            late = [0.0]
+            watching = asyncio.create_task(watch(late))
+            began, busy = time.perf_counter(), time.process_time()
+            results = await asyncio.gather(*(agent.ainvoke(TASK, config(turn * runs + i)) for i in range(runs)))
+            now = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - busy, "late": max(late)}
+            watching.cancel()
+            for result in results:
+                check_result(result, 4)
+            for kind, value in now.items() if turn else ():
+                figures[name][kind].append(value)
+    return figures
+
+
+def ratios(times: dict[str, list[float]]) -> dict[str, float]:
+    """Each peer against the bare loop of the same round: the median."""
+    base = times["bare loop"]
+    return {name: statistics.median(a / b for a, b in zip(own, base, strict=True)) for name, own in times.items()}
+
+
+def beside(sizes: dict[str, int]) -> str:
+    """Sizes with their ratios to that of the bare loop."""
+    return ", ".join(f"{name} {size / 1e3:.0f} kB ({size / sizes['bare loop']:.2f} x)" for name, size in sizes.items())
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="few rounds, for CI")
     parser.add_argument("--steps", type=int, nargs="+")
@@ -216,14 +289,24 @@ def main() -> None:
                     rounds = given.rounds or (3 if given.short else max(3, 400 // steps))
                     asked = kind, steps, rounds, folder
                     times = sync_rounds(*asked) if door == "sync" else asyncio.run(async_rounds(*asked))
-                    row = ""
-                    for own in times.values():
-                        ratio = statistics.median(a / b for a, b in zip(own, times["bare loop"], strict=True))
-                        row += f"{statistics.median(own) / steps * 1e3:12.2f} {ratio:6.2f} x "
+                    each = {name: statistics.median(own) / steps * 1e3 for name, own in times.items()}
+                    row = "".join(f"{each[name]:12.2f} {ratio:6.2f} x " for name, ratio in ratios(times).items())
                     print(f"{kind:12}{door:7}{steps:>6}{row}", flush=True)
-        sizes = stored(Path(tempfile.mkdtemp(dir=place)), steps_of[-1])
-    beside = (f"{name} {size / 1e3:.0f} kB ({size / sizes['bare loop']:.2f} x)" for name, size in sizes.items())
-    print(f"\nSQLite bytes of a run of {steps_of[-1]} steps: {', '.join(beside)}")
+        first, last = steps_of[0], steps_of[-1]
+        print(f"\nSQLite bytes of a run of {last} steps: {beside(stored(Path(tempfile.mkdtemp(dir=place)), last))}")
+    print(f"peak memory of a run of {min(last, 50)} steps: {beside(peaks(min(last, 50)))}")
+    growth = min(plain_loop(last) for _ in range(3)) / min(plain_loop(first) for _ in range(3))
+    print(f"growth of a step from {first} to {last} steps in a plain Python loop: {growth:.2f} x")
+    runs, turns = (20, 1) if given.short else (100, given.rounds or 10)
+    print(f"\n{runs} runs at once of 4 steps, the model sleeping 50 ms; medians of {turns}")
+    figures = asyncio.run(crowd(runs, 0.05, turns))
+    seconds, cpu = (ratios({name: own[kind] for name, own in figures.items()}) for kind in ("seconds", "cpu"))
+    for name, own in figures.items():
+        middle = {kind: statistics.median(values) for kind, values in own.items()}
+        print(
+            f"{name:20}{middle['seconds']:.2f} s ({seconds[name]:.2f} x), processor {middle['cpu']:.2f} s "
+            f"({cpu[name]:.2f} x), the event loop at most {middle['late'] * 1e3:.0f} ms late"
+        )
 
 
 if __name__ == "__main__":
