@@ -199,7 +199,7 @@ class AfterRun(RunnableCallable):
     def around(self, graph: Graph) -> Graph:
         """A graph that runs this graph, with its checkpointer and its store, and then audits the run."""
         if not isinstance(graph, CompiledStateGraph):
-            raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()` gives, got {graph!r}")
+            raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()`, got {graph!r}")
         theirs = graph.builder
         outer = StateGraph(
             theirs.state_schema,

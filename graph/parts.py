@@ -105,7 +105,7 @@ def model_for(model: Any, role: str) -> Model | None:
 def warn_of_unused_score(limits: Limits, checks: Sequence[Any]) -> None:
     """Warn the factory's caller of a `success_score` that no check can reach."""
     if "success_score" in limits.model_fields_set and not checks:
-        warnings.warn("`success_score` is set and there is no check to give a score", UserWarning, stacklevel=3)
+        warnings.warn("`success_score` is set, but there is no check that gives a score", UserWarning, stacklevel=3)
 
 
 def controls_of(controls: Any) -> tuple[str, ...] | None:

@@ -97,8 +97,8 @@ def store_hint(value: Any) -> str:
     if not isinstance(value, (str, PathLike)):
         return ""
     if is_address(str(value)):
-        return ": for a database give the store that `PostgresStore.from_conn_string` opens"
-    return f": for a file give FaissStore({hide_password(repr(str(value)))})"
+        return ": for a database, pass the store that `PostgresStore.from_conn_string` opens"
+    return f": for a file, pass FaissStore({hide_password(repr(str(value)))})"
 
 
 # ---------------------------------------------------------------- checks

@@ -275,7 +275,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
     if is_due(present.evidence, now):
         yield from fold_runs(shelf, old.id)
     if old.status == "quarantined":
-        return Written("quarantined", merged, doubt or "it was set aside before")
+        return Written("quarantined", merged, doubt or "it was quarantined before")
     reason = ("" if ops else "it is known") if merged.status in LIVE else f"it is known and {merged.status}"
     return Written("merged" if ops else "unchanged", merged, reason)
 

@@ -210,7 +210,7 @@ def _default_recursion_limit() -> int:
     except ImportError as error:
         raise ReflexionError(
             f"LangGraph {version('langgraph')} does not say its default `recursion_limit` where LangGraph 1.2 does: "
-            "give one in the run's config, or install another version of langgraph"
+            "set one in the run's config, or install another version of langgraph"
         ) from error
     return DEFAULT_RECURSION_LIMIT
 

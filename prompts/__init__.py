@@ -59,15 +59,15 @@ def _replacements(given: str | Path, ours: Texts) -> Texts:
     replaced: Texts = {}
     for file in sorted(folder.glob("*.md")):
         if file.stem not in ours:
-            raise PromptError(f"No prompt is called {file.stem!r}; there are {', '.join(sorted(ours))}")
+            raise PromptError(f"No prompt is named {file.stem!r}; the prompts are {', '.join(sorted(ours))}")
         try:
             text = Template(file.read_text(encoding="utf-8"))
         except UnicodeDecodeError as fault:
-            raise PromptError(f"Prompt {str(file)!r} is no UTF-8 text: {fault}") from fault
+            raise PromptError(f"Prompt {str(file)!r} is not UTF-8 text: {fault}") from fault
         if not text.is_valid():
-            raise PromptError(f"Prompt {str(file)!r} has a `$` that names nothing; write `$$` for a plain one")
+            raise PromptError(f"Prompt {str(file)!r} has a `$` without a name; write `$$` for a plain one")
         if unknown := set(text.get_identifiers()) - set(ours[file.stem].get_identifiers()):
-            raise PromptError(f"Prompt {str(file)!r} asks for ${min(unknown)}, which nobody gives")
+            raise PromptError(f"Prompt {str(file)!r} has the unknown placeholder ${min(unknown)}")
         if file.stem in JUDGES and not {"task", "answer"} & set(text.get_identifiers()):
             raise PromptError(f"Prompt {str(file)!r} names neither $task nor $answer, so there is nothing to judge")
         replaced[file.stem] = text

@@ -57,10 +57,10 @@ def as_messages(given: Any) -> list[AnyMessage]:
     if isinstance(given, BaseMessage):
         given = [given]
     if given and not isinstance(given, (str, Iterable)):
-        raise ValueError(f"A transcript is the messages of a run, got {given!r}")
+        raise ValueError(f"A transcript must be the messages of a run, got {given!r}")
     messages = cast("list[AnyMessage]", list(convert_to_messages(given)) if given else [])
     if not messages:
-        raise ValueError("There is no transcript: give the messages of a run")
+        raise ValueError("There is no transcript: pass the messages of a run")
     return messages
 
 

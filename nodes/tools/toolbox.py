@@ -76,7 +76,7 @@ class Toolbox:
         for control in controls:
             if self.has(control) or control in self.client:
                 raise ValueError(
-                    f"The tool {control!r} has the name of a control; rename it, or leave it out of `controls`"
+                    f"The tool {control!r} has the name of a control: rename the tool, or change `controls`"
                 )
 
     def needs_state(self, name: str) -> bool:
@@ -91,7 +91,7 @@ class Toolbox:
         if injected is None:
             return
         if injected.store and runtime_of(config).store is None:
-            raise ValueError(f"The tool {name!r} asks for a store, and this run has none: give the agent one, `store=`")
+            raise ValueError(f"The tool {name!r} needs a store, and this run has none: pass `store=` to the agent")
         for argument, field in injected.state.items():
             is_there = field is None or (field in state if isinstance(state, dict) else hasattr(state, field))
             if not is_there and argument not in injected._optional_state_args:

@@ -64,7 +64,7 @@ def test_actor_judge_and_reflector_may_be_on_different_servers(capsys: pytest.Ca
         assert [len(server.requests) for server in (actor, judge, reflector)] == [4, 4, 2]
         assert {request["temperature"] for request in actor.requests} == {0.5}
     words = ["towns.jsonl", "--model", "openai:a", "--base-url", "http://127.0.0.1:9", "--judge"]
-    assert "--judge-base-url goes with openai" in run_cli(
+    assert "--judge-base-url works only with openai" in run_cli(
         capsys, *words, "anthropic:b", "--judge-base-url", "http://127.0.0.1:9", status=2
     )
 
@@ -271,7 +271,7 @@ def test_a_check_of_your_own_grades_every_answer(
         (["--check", "towns"], "--check is module:name, such as office:is_free, got 'towns'"),
         (["--check", "json:dumps"], "--check json:dumps must take (answer, run)"),
         (["--check", "json:nothing"], "--check json:nothing: AttributeError"),
-        (["--check", "json:dumps", "--judge", "simulated"], "give one of the two"),
+        (["--check", "json:dumps", "--judge", "simulated"], "pass only one of the two"),
     ],
 )
 def test_a_check_that_cannot_be_asked_is_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], printed: str):
@@ -326,7 +326,7 @@ def test_an_experiment_that_is_stopped_continues_to_the_table_of_an_undisturbed_
             written = "".join(process.communicate(timeout=60))
             if how == signal.SIGINT:
                 assert process.returncode == 130
-                assert "To go on:" in written
+                assert "To continue:" in written
         most[0] = 10_000
         out, _ = started(server, "--out", "rough").communicate(timeout=100)
         # At most the calls that were not answered, two at once, are paid for again.

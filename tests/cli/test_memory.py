@@ -246,7 +246,7 @@ def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused)
     assert change in run_cli("undo", change[:-1])
     assert status_of(ids[0]) == "candidate"
     assert "there is no change or run 'friday'" in refused("undo", "friday")
-    assert "give what to undo" in refused("undo")
+    assert "say what to undo" in refused("undo")
     run_cli("undo", "--since", "2001-01-01")
     assert {one["status"] for one in run_cli("list", "--json")} == {"retired"}
 
@@ -366,7 +366,7 @@ def test_a_known_lesson_that_was_edited_in_the_file_changes_only_if_asked_to(ids
     edited = Path("all.jsonl").read_text("utf-8").replace("one unit", "metres")
     Path("all.jsonl").write_text(edited, "utf-8")
     assert main(["memory", "import", "all.jsonl", "--store", "lessons.db"]) == 0
-    assert "1 lesson in all.jsonl with other words than here" in capsys.readouterr().err
+    assert "1 lesson with another text in all.jsonl" in capsys.readouterr().err
     assert run_cli("show", ids[1], "--json")["text"] == LENGTHS
 
     assert run_cli("import", "all.jsonl", "--update") == "0 lessons added to team/ada, 1 reworded, 2 known already\n"
@@ -533,7 +533,7 @@ class Twice:
     ("argv", "output"),
     [
         (["memory"], "usage: langgraph-reflexion memory"),
-        (["memory", "list"], "give a store, as --store"),
+        (["memory", "list"], "name a store: --store"),
         (["memory", "dance"], "invalid choice: 'dance'"),
         (["memory", "list", "--store", "lessons.db", "--kind", "poem"], "poem"),
         (["memory", "show", "--store", "lessons.db"], "the following arguments are required: ID"),
@@ -582,7 +582,7 @@ def test_a_model_may_word_what_is_distilled(run_cli: Any, refused: Any) -> None:
         for i, which in enumerate(("busy times of the team's calendar", "busy times of each guest's calendar")):
             text = f"Check a meeting slot against {which}."
             book.add(Lesson(kind="rule", text=text, origin="told", sources=[f"e{i}"]))
-    assert "--base-url goes with --model" in refused("distill", "--base-url", "http://localhost:1")
+    assert "--base-url needs --model" in refused("distill", "--base-url", "http://localhost:1")
     assert "provider:name" in refused("distill", "--model", "openai:")
     with ModelServer(RoleModel(say(words))) as server:
         output = run_cli("distill", "--model", "openai:small", "--base-url", server.url)

@@ -185,7 +185,7 @@ def test_a_question_is_answered_by_the_next_command(capsys, tmp_path):
     assert "run 'YOUR ANSWER' --model openai:any" in err
     assert "--thread monday" in err
     assert main(["run", *MODEL, "--base-url", "http://127.0.0.1:9", *kept]) == 2
-    assert "waits for an answer, give it as the task: Which day?" in capsys.readouterr().err
+    assert "waits for an answer: pass it as the task. The question: Which day?" in capsys.readouterr().err
     assert asked(lambda question: say(f"Yes: {question.last.text}"), "Monday.", *kept) == 0
     out = capsys.readouterr().out
     assert out.startswith("      ? Which day?")

@@ -212,8 +212,8 @@ def test_an_invalid_store_clock_or_name_is_refused(setting: str, value: object) 
         ("checkpointer", InMemorySaver, r"make one, InMemorySaver"),
         ("checkpointer", SqliteSaver.from_conn_string(":memory:"), "open it first, `with ... as checkpointer:`"),
         ("limits", Limits, "make one, Limits"),
-        ("store", "lessons.db", r"for a file give FaissStore\('lessons.db'\)"),
-        ("store", "postgresql://host/db", "for a database give the store that `PostgresStore.from_conn_string` opens"),
+        ("store", "lessons.db", r"for a file, pass FaissStore\('lessons.db'\)"),
+        ("store", "postgresql://host/db", "for a database, pass the store that `PostgresStore.from_conn_string` opens"),
     ],
 )
 def test_a_nearly_right_value_is_refused_with_a_hint(setting: str, value: object, way_out: str) -> None:

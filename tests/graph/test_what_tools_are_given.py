@@ -302,7 +302,7 @@ def test_a_tool_that_pauses_may_update_the_state_when_it_is_answered() -> None:
 @pytest.mark.parametrize(
     ("wanting", "said"),
     [
-        (see_store, "The tool 'see_store' asks for a store, and this run has none"),
+        (see_store, "The tool 'see_store' needs a store, and this run has none"),
         (
             see_city,
             "The tool 'see_city' needs 'city' from the state, and this run has no such field: add it to `state_schema`",

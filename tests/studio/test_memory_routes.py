@@ -86,7 +86,7 @@ def test_approved_lessons_are_shown_and_others_say_why_not(looked_into: str, cli
         ("DELETE", "/lessons/nobody", 404, "'nobody'"),
         ("GET", "/runs/nobody", 404, "'nobody'"),
         ("POST", "/lessons/nobody/retire", 422, "why"),
-        ("POST", "/undo", 422, "give what to undo"),
+        ("POST", "/undo", 422, "say what to undo"),
         ("GET", "/lessons?limit=many", 422, "'many'"),
         ("GET", "/lessons?kind=poem", 422, "'poem'"),
         ("GET", "/lessons?knid=rule", 422, "'knid'"),

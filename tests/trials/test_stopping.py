@@ -144,5 +144,5 @@ def test_a_worker_that_no_check_judges_is_unverified(tried):
 
 @pytest.mark.req("F3")
 def test_a_score_asked_for_without_a_check_warns_when_the_graph_is_built(made, student):
-    with pytest.warns(UserWarning, match="no check to give a score"):
+    with pytest.warns(UserWarning, match="no check that gives a score"):
         made(student("x"), [], limits={"success_score": 90})

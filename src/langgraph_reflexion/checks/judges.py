@@ -139,7 +139,7 @@ def _dimensions(dimensions: Any) -> tuple[str, Mapping[str, str]]:
         return ("judge_satisfaction" if chosen == "satisfaction" else "judge"), DIMENSIONS[chosen]
     names = list(dimensions) if isinstance(dimensions, (Mapping, Sequence)) else []
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
-        raise ValueError(f"`dimensions` must hold names, got {dimensions!r}")
+        raise ValueError(f"`dimensions` must contain names, got {dimensions!r}")
     return "judge", {name: str(dimensions[name]) if isinstance(dimensions, Mapping) else "" for name in names}
 
 
@@ -172,7 +172,7 @@ def _runnable(model: Any, check: str) -> Runnable[Any, Any] | None:
 def _own_or_agents(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnable[Any, Any]:
     chosen: Runnable[Any, Any] | None = model if model is not None else run.model
     if chosen is None:
-        raise ValueError(f"`{check}` has no model of its own, and there is no agent whose model it could ask")
+        raise ValueError(f"`{check}` has no model, and there is no agent whose model it could use: pass it a model")
     return chosen
 
 

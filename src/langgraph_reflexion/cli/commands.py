@@ -167,11 +167,11 @@ def _add_compare_options(compare: argparse.ArgumentParser) -> None:
 def _add_memory_options(memory: argparse.ArgumentParser) -> None:
     verb = _add_store_options(memory)
     _add_filters(verb("list", "list the lessons, the oldest first"))
-    verb("show", "show all that is known of a lesson", "ID")
+    verb("show", "show everything about a lesson", "ID")
     search = verb("search", "find the lessons most similar to a text, with any status", "TEXT")
     search.add_argument("--limit", metavar="N", type=positive, default=10, help="at most this many (10)")
     _add_filters(search)
-    verb("namespaces", "name the namespaces that hold lessons")
+    verb("namespaces", "list the namespaces that have lessons")
     verb("stats", "count the lessons, and how they did")
     verb("history", "show what happened to a lesson", "ID")
     runs = verb("runs", "list the recorded runs, the newest first: task, outcome, lessons shown and written")
@@ -191,7 +191,7 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
     distill.add_argument(
         "--model", metavar="NAME", help="a model that writes the patterns; by default the best wording is used"
     )
-    distill.add_argument("--base-url", metavar="URL", type=url, help="the address of your own openai:<name>")
+    distill.add_argument("--base-url", metavar="URL", type=url, help="the address of your own server for openai:<name>")
     verb("sweep", "compact the records of old runs and remove the oldest episodes; runs do most of this themselves")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument(
@@ -214,7 +214,7 @@ def _add_notebook_options(notebook: argparse.ArgumentParser) -> None:
     listing.add_argument("--category", metavar="WORD", help="of this category, such as tool_misuse")
     listing.add_argument("--tool", metavar="NAME", help="about this tool")
     listing.add_argument("--session", metavar="ID", help="of this run")
-    verb("show", "show all that is known of a finding", "ID")
+    verb("show", "show everything about a finding", "ID")
     verb("stats", "count the findings, and say whether runs get better")
     rules = verb("rules", "print the rules text, as a prompt is given it")
     rules.add_argument("task", metavar="TASK", nargs="?", default="", help="the task that the rules are for")

@@ -53,7 +53,7 @@ def evaluate(asked: argparse.Namespace, page: Page) -> int:
     folder = asked.out or Path(f"eval-{Path(asked.tasks).stem}")
     try:
         if asked.check is not None and asked.judge is not None:
-            raise WrongUse("answers are checked by --check or judged by --judge: give one of the two")
+            raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
         check = _load_check(asked.check)
         tasks = load_tasks(asked.tasks, checked=check is not None)[: asked.limit]
         for task in tasks if check is None else ():
@@ -80,7 +80,7 @@ def evaluate(asked: argparse.Namespace, page: Page) -> int:
         raise
     except (OSError, sqlite3.Error) as error:
         why = getattr(error, "strerror", None) or summarize(error)
-        text = f"{folder}: {why}. What is done is kept: the same command goes on"
+        text = f"{folder}: {why}. Finished tasks are saved: the same command continues"
         raise ReflexionError(text) from error
 
 
@@ -155,7 +155,7 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
                         experiment, folder, concurrency=asked.concurrency, saver=saver, pace=pace, on_result=add
                     )
             except asyncio.CancelledError:
-                page.line(f"interrupted: {len(new)} more tasks are kept in {folder}. To go on:", "yellow", mark="✗")
+                page.line(f"interrupted: {len(new)} more tasks are saved in {folder}. To continue:", "yellow", mark="✗")
                 page.command(shlex.join(["langgraph-reflexion", *sys.argv[1:]]), "bold", lead="  ")
                 return 130
             except Exception as error:

@@ -286,7 +286,7 @@ def _forget(session: BookSession) -> int:
 def _undo(session: BookSession) -> int:
     what, since = session.asked.what, session.asked.since
     if (what is None) == (since is None):
-        raise WrongUse("give what to undo: the id of a change, the id of a run, or --since TIME")
+        raise WrongUse("say what to undo: the id of a change, the id of a run, or --since TIME")
     if what is not None:
         what = session.find_run(what) or session.find_change(what)
     with wrong_values():
@@ -298,7 +298,7 @@ def _undo(session: BookSession) -> int:
 def _distill(session: BookSession) -> int:
     asked, model = session.asked, None
     if asked.base_url is not None and asked.model is None:
-        raise WrongUse("--base-url goes with --model openai:<name>")
+        raise WrongUse("--base-url needs --model openai:<name>")
     if asked.model is not None:
         from langgraph_reflexion.cli.parts import make_model
 
@@ -352,8 +352,8 @@ def _import(session: BookSession) -> int:
         raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
     counts = asdict(loaded)
     if other := counts.get("otherwise"):
-        reason = "the new words are quarantined" if asked.update else "--update takes the words of the file"
-        note(f"{count_of(other, 'lesson')} in {file} with other words than here were not changed: {reason}.")
+        reason = "the new text is quarantined" if asked.update else "--update takes the text of the file"
+        note(f"{count_of(other, 'lesson')} with another text in {file} were not changed: {reason}.")
     text = f"{count_of(loaded.added, 'lesson')} added to {session.place}"
     text += f", {counts['changed']} reworded" if counts.get("changed") else ""
     text += f", {loaded.unchanged} known already"

@@ -37,7 +37,7 @@ def make_model(
         raise WrongUse(f"{option} is provider:name, such as openai:gpt-4o-mini, got {name!r}")
     address = "--base-url" if option == "--model" else f"{option}-base-url"
     if base_url is not None and provider != "openai":
-        raise WrongUse(f"{address} goes with openai:<name>, got {option} {name}")
+        raise WrongUse(f"{address} works only with openai:<name>, got {option} {name}")
     settings: dict[str, Any] = {} if base_url is None else {"base_url": base_url}
     settings |= {} if temperature is None else {"temperature": temperature}
     if base_url is not None and not os.environ.get("OPENAI_API_KEY"):
@@ -46,7 +46,7 @@ def make_model(
         return model_named(name, **settings)
     except ModelError as error:
         if "OPENAI_API_KEY" in str(error):
-            text = f"{name} needs a key: set OPENAI_API_KEY, or give your own server with {address}"
+            text = f"{name} needs a key: set OPENAI_API_KEY, or name your own server with {address}"
             raise WrongUse(text) from error
         raise WrongUse(f"{option}: {summarize(error)}") from error
 

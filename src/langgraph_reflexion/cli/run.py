@@ -31,9 +31,9 @@ logger = logging.getLogger(__name__)
 def run(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one run."""
     if asked.thread is not None and asked.state is None:
-        raise WrongUse("--thread goes with --state FILE, where runs are kept")
+        raise WrongUse("--thread needs --state FILE, where runs are saved")
     if asked.task is None and asked.thread is None:
-        raise WrongUse("give a TASK, or a run to resume with --state FILE and --thread ID")
+        raise WrongUse("pass a TASK, or name a run to resume with --state FILE and --thread ID")
     if asked.task is not None and not asked.task.strip():
         raise WrongUse("the task is empty")
     model, tools = make_model(asked.model, asked.base_url), load_tools(asked.tools)
@@ -118,7 +118,7 @@ class _Session:
         before = await self.agent.aget_state(self.config) if self.thread is not None else None
         question = _question_in(before)
         if task is None and question is not None:
-            raise WrongUse(f"{place} waits for an answer, give it as the task: {question}")
+            raise WrongUse(f"{place} waits for an answer: pass it as the task. The question: {question}")
         if task is None and (before is None or not before.tasks):
             raise WrongUse(f"there is nothing to resume on {place}")
         if question is not None:
@@ -148,7 +148,7 @@ class _Session:
         elif not (await self.agent.aget_state(self.config)).tasks:
             page.line("Nothing of the run was kept yet.", lead=BELOW)
         else:
-            page.line(f"Its finished steps are kept in {self.asked.state}. To go on:", lead=BELOW)
+            page.line(f"Its finished steps are saved in {self.asked.state}. To continue:", lead=BELOW)
             page.command(self._resume_command(), "bold", lead=BELOW)
 
     def _show_kept(self, outcome: Outcome) -> None:

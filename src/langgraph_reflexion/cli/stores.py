@@ -37,7 +37,7 @@ def open_store(asked: argparse.Namespace, *, create: bool | None = None, option:
     """
     address: str | None = getattr(asked, option, None)
     if address is None:
-        raise WrongUse("give a store, as --store FILE or --store postgresql://…")
+        raise WrongUse("name a store: --store FILE or --store postgresql://…")
     hint = "; --create makes a store there" if create is False else ""
     if address.startswith(("postgresql://", "postgres://")):
         with _open_postgres(address, bool(create), hint) as store:

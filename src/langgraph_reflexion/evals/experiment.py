@@ -296,7 +296,7 @@ class _Run:
 
     def _paced(self, model: BaseChatModel | str | None) -> BaseChatModel:
         if not isinstance(model, BaseChatModel):
-            raise TypeError(f"a name stands for a model in a plan alone, got {model!r}")
+            raise TypeError(f"an experiment that runs needs a chat model, not a name, got {model!r}")
         return PacedModel(model.for_job(self.repeat) if isinstance(model, Student) else model, self.pace)
 
     def _repeat_first_prompt(self, prompt: str, state: Any) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
     if argument is None and task.answer is None:
         raise ValueError(f"task {task.id!r}: the check {kind!r} needs an `answer`")
     if kind == "judge" and not judged:
-        raise ValueError(f"task {task.id!r} is judged by a model: give one with --judge")
+        raise ValueError(f"task {task.id!r} is judged by a model: name one with --judge")
     return str(kind), argument
 
 

@@ -51,7 +51,7 @@ def find_setups(names: Sequence[str]) -> list[Setup]:
     names = [names] if isinstance(names, str) else names
     wanted = list(dict.fromkeys(SETUPS if "all" in names else names))
     if not wanted:
-        raise ValueError(f"no set-up is named; there are {', '.join(SETUPS)}, or all")
+        raise ValueError(f"no set-up is named; the set-ups are {', '.join(SETUPS)}, or all")
     if unknown := [name for name in wanted if name not in SETUPS]:
-        raise ValueError(f"there is no set-up {unknown[0]!r}; there are {', '.join(SETUPS)}, or all")
+        raise ValueError(f"there is no set-up {unknown[0]!r}; the set-ups are {', '.join(SETUPS)}, or all")
     return [SETUPS[name] for name in wanted]

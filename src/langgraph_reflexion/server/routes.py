@@ -83,7 +83,7 @@ async def retire(request: Request) -> Response:
     """
     why = (await _body(request)).get("why")
     if not isinstance(why, str) or not why.strip():
-        raise HTTPException(422, 'give the reason, as {"why": "..."}')
+        raise HTTPException(422, 'pass the reason, as {"why": "..."}')
     return await _after(request, lambda book, id: book.aretire(id, why))
 
 
@@ -104,7 +104,7 @@ async def undo(request: Request) -> Response:
     try:
         if set(asked) not in ({"what"}, {"since"}) or not isinstance(what or since, str):
             raise ValueError(
-                'give what to undo, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}'
+                'say what to undo, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}'
             )
         undone = await book.aundo(what, since=_time(since) if since else None)
     except KeyError:
