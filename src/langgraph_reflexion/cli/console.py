@@ -23,6 +23,8 @@ NEVER_FOLDED = 100_000
 """Columns where there is no terminal, so that a row or sentence is one line for `grep`."""
 LONGEST_ERROR = 400
 """Characters of an exception in an error message: the first paragraph of a provider's error fits."""
+LONGEST_LINE = 240
+"""Characters of a tool's result or a failure in a trace: about three lines of a terminal."""
 LEAST_FOLDED = 24
 """Columns that the last cell of a row needs beside the others: about four words."""
 INDENT = " " * 6
@@ -144,10 +146,10 @@ def clean(text: str) -> str:
     return "".join(kept)
 
 
-def shorten(text: str, longest: int = 240) -> str:
+def shorten(text: str) -> str:
     """Text in one line; where it is cut, the whole length is given."""
     line = " ".join(clean(text).split())
-    return line if len(line) <= longest else f"{line[:longest]}… ({len(text)} characters)"
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(text)} characters)"
 
 
 def format_value(value: Any) -> str:
