@@ -28,7 +28,8 @@ LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 
 _EMOTION = lazy_pattern(
     r"!{2,}|\b(?:sorry|apologi|asham|awful|disappoint|dumb|embarrass|frustrat|horribl|idiot|oops|regret|stupid|terribl"
-    r"|unfortunate)|\b(?:argh|damn|(?-i:[Ss]ad)(?! path)|ugh|what a shame)\b|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
+    r"|unfortunate)|\b(?:argh|damn|(?-i:[Ss]ad)(?![ -]path)|ugh|what a shame)\b"
+    r"|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
     re.IGNORECASE,
 )
 _CHARACTER = lazy_pattern(

@@ -61,6 +61,7 @@ GOOD = [
     "Stop at the first error.",
     "Stop and ask the user.",
     "Test the sad path, too.",
+    "Write a sad-path test, too.",
     "我真的应该先查日历，再预订会议室。",
 ]
 BAD = [
