@@ -25,7 +25,7 @@ P = ParamSpec("P")
 
 
 class OnStore(Protocol):
-    """Anything with a `store`."""
+    """An object with a `store`."""
 
     store: BaseStore
 
@@ -65,7 +65,7 @@ PAUSE_AFTER = 100
 
 
 def is_lesson(label: str) -> bool:
-    """Whether what lies below `evidence` under this label is about a lesson, and not about a topic or changes."""
+    """Whether a label below `evidence` belongs to a lesson, not to a topic or to change notes."""
     return label not in COLLECTIONS and not label.startswith("~")
 
 
@@ -119,13 +119,13 @@ def at_once(*plans: Plan[Any]) -> Plan[list[Any]]:
 
 
 def every(namespace: Namespace) -> Plan[list[Item]]:
-    """All items of exactly this namespace. A store's search also gives what lies in the ones below it."""
+    """All items of exactly this namespace. A store's search also returns those of nested namespaces."""
     found = yield from below(namespace)
     return [item for item in found if item.namespace == namespace]
 
 
 def below(namespace: Namespace) -> Plan[list[Item]]:
-    """All items of this namespace and of those below it."""
+    """All items of this namespace and of those nested in it."""
     found: dict[tuple[Namespace, str], Item] = {}
     offset = 0
     while True:
@@ -138,9 +138,9 @@ def below(namespace: Namespace) -> Plan[list[Item]]:
 
 
 def count(namespace: Namespace, known: int) -> Plan[int]:
-    """How many items this namespace and those below it have, which is `known` at least.
+    """The number of items in this namespace and those nested in it, which is at least `known`.
 
-    It asks for single items at ever larger offsets, and then between the last two: a few dozen requests for any number.
+    It asks for single items at growing offsets, then between the last two: a few dozen requests for any number.
     """
     least, most = known, 2 * known
     while (yield [SearchOp(namespace, None, 1, most)])[0]:
@@ -159,7 +159,7 @@ def read_items(namespace: Namespace, keys: list[str]) -> Plan[list[Item | None]]
 
 
 def put(namespace: Namespace, key: str, value: dict[str, Any], fields: list[str] | None = None) -> PutOp:
-    """The operation that keeps a value. Only these fields are embedded, if the store has an index."""
+    """The operation that saves a value. Only these fields are embedded, if the store has an index."""
     return PutOp(namespace, key, storable(value), fields or False)
 
 

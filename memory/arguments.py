@@ -1,5 +1,6 @@
-"""What a caller gives: checked, with an error that names the argument, its value and what to give instead; and the
-namespace of a run's memory, filled from its context or config.
+"""Check a caller's arguments, and fill the namespace of a run's memory from its context or config.
+
+An error names the argument, its value and what to pass instead.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def place_in(store: BaseStore, namespace: Namespace, context: Any = None) -> Nam
 
 
 def label(value: object) -> str:
-    """A value as a namespace label: what a store, or a path made of labels, cannot hold becomes `~` and its bytes."""
+    """A value as a namespace label. What a store, or a path of labels, cannot hold becomes `~` and its bytes."""
     text = str(value)
     if text == "langgraph":
         return f"~{ord('l'):02x}anggraph"  # No store takes that label at the root.
@@ -93,7 +94,7 @@ def label(value: object) -> str:
 
 
 def store_hint(value: Any) -> str:
-    """What to give as a store instead of a path or a database's address; empty for any other value."""
+    """What to pass as a store instead of a path or a database's address. Empty for any other value."""
     if not isinstance(value, (str, PathLike)):
         return ""
     if is_address(str(value)):
@@ -135,7 +136,7 @@ def check_names(values: Iterable[str], name: str) -> set[str]:
 
 
 def check_instance(kind: type[T], value: T, name: str) -> T:
-    """A value of this kind."""
+    """A value of this type."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise ValueError(f"`{name}` must be {article} {kind.__name__}, got {value!r}")
@@ -143,7 +144,7 @@ def check_instance(kind: type[T], value: T, name: str) -> T:
 
 
 def check_count(value: int, name: str) -> int:
-    """A whole number from 0."""
+    """A whole number of 0 or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"`{name}` must be a whole number of 0 or more, got {value!r}")
     return value

@@ -1,8 +1,8 @@
 """Changes: update a lesson's status, by evidence or by a person's decision, and record each change.
 
-What a change makes of a lesson lies in its record; the lesson's own item is written in the same batch, so that recall
-need not read the evidence of all. Two writers who read the same item overwrite each other: so each reads once more
-after writing, and the last to read sees what all have written (`read_and_correct`).
+A change is recorded in the evidence, and the lesson's own item is updated in the same batch, so that recall need not
+read all evidence. Two writers that read the same item can overwrite each other. So each reads again after writing, and
+the last to read corrects the item (`read_and_correct`).
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ ASIDE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
 
 
 def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
-    """Make a lesson active: from now on no run, cap or date moves it, and exactly these words are shown."""
+    """Make a lesson active with exactly these texts. No later run, cap or expiry date changes that."""
     found = yield from read_one(shelf, lesson)
     texts = tuple(hash_of(text) for text in shown_texts(found.lesson))
     set_aside = [
@@ -240,9 +240,9 @@ def forget_named(shelf: Shelf, name: str) -> Plan[int]:
 
 
 def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
-    """Remove these lessons in one batch, so that a crash forgets all or nothing.
+    """Remove these lessons in one batch, so that a crash forgets all or none.
 
-    Hashes of their texts are left, by which their other writers remove what they write meanwhile.
+    Hashes of their texts stay, so that what other writers still write about them can be removed.
     """
     items = {item.key: item for item in (yield from read_items(shelf.lessons, meant)) if item is not None}
     items |= yield from current_items(shelf)
@@ -278,7 +278,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
 
 
 def without_words(shelf: Shelf, episodes: Iterable[Item], words: Collection[str]) -> list[Op]:
-    """The writes that take texts with these hashes out of episodes."""
+    """The writes that remove texts with these hashes from episodes."""
     ops: list[Op] = []
     for item in episodes:
         episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None

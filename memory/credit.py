@@ -175,7 +175,7 @@ def counting(item: Item | None) -> Episode | None:
 
 
 def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | None:
-    """What a run has counted for a lesson until now: by the lesson's own list, or, if it is older, by its episode."""
+    """What a run has counted for a lesson so far, by the lesson's own list or, for an older run, by its episode."""
     listed = next((row for row in found.evidence.runs if row["run"] == run), None)
     if listed is not None or episode is None or not any(found.evidence.earlier.values()):
         return listed
@@ -185,7 +185,7 @@ def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | 
 
 
 def after_all(now: datetime, items: Iterable[Item | None], runs: Iterable[Mapping[str, Any]]) -> datetime:
-    """A time, now if possible, that is later than what was recorded in these episodes and runs: a clock may go back."""
+    """A time later than all that was recorded in these episodes and runs: now, unless a clock went back."""
     marks = [item.value.get(mark) for item in items if item is not None for mark in MARKS]
     times = filter(None, map(time_in, (*marks, *(run.get("at") for run in runs))))
     return max([now, *(time + timedelta(microseconds=1) for time in times)])
@@ -346,7 +346,7 @@ def _evidence_of(found: Mapping[str, Read]) -> dict[str, Evidence]:
 
 
 def topic_label(topic: str) -> str:
-    """The label under which the runs of a topic without lessons at the start are kept."""
+    """The label for the runs of a topic that had no lessons at their start."""
     return TOPIC + (re.sub(r"\W+", "-", topic).strip("-").lower()[:64] or "general")
 
 

@@ -103,7 +103,7 @@ class Evidence:
 
     @property
     def decisions(self) -> tuple[Change, ...]:
-        """The changes of status that a person decided. To undo one by the evidence or the cap is a decision, too."""
+        """The changes of status that a person decided. Undoing one by the evidence or the cap is a decision too."""
         by_policy = {change.id for change in self.changes if change.by in ("evidence", "policy")}
         undone = {change.undoes for change in self.changes}
         return tuple(

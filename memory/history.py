@@ -81,13 +81,12 @@ SAMPLE = 1000
 
 
 def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
-    """How many lessons and episodes there are, of what sort, and how the lessons did.
+    """The number of lessons and episodes by kind and status, and how the lessons did.
 
-    `uplift` counts the live lessons that were compared with runs without them, and those that were not: `unproven`.
-    `topics` has the runs won and lost with lessons, with such as fitted held back, and with none that fitted.
-
-    Of more than 1,000 lessons all are counted in `lessons`, and everything else is about the 1,000 that the store lists
-    first, on PostgreSQL the latest written. The result says so as `sampled`. Topics are those of these lessons and of
+    `uplift` counts the live lessons that were compared with runs without them, and `unproven` those that were not.
+    `topics` has the runs won and lost with lessons, with matching lessons held back, and without matching lessons. With
+    more than 1,000 lessons, `lessons` counts all of them, and everything else is about the 1,000 that the store lists
+    first (on PostgreSQL, the latest written). The result says so as `sampled`. Topics are those of these lessons and of
     1,000 episodes.
     """
     items, runs = yield [SearchOp(part, None, SAMPLE) for part in (shelf.lessons, shelf.episodes)]
@@ -260,10 +259,10 @@ def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
 
 
 def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Change]]:
-    """Take back a change, all changes of a run, or all since a time, in one batch. Their records are kept.
+    """Revert a change, all changes of a run, or all since a time, in one batch. Their records are kept.
 
-    Of a run, or since a time, that is also what runs counted for lessons. An unknown id is a `KeyError` with it. What
-    was taken back before is left alone, so doing it twice is doing it once.
+    For a run or a time, what the runs counted for lessons is reverted too. An unknown id is a `KeyError`. What was
+    reverted before is left alone, so a second call changes nothing.
     """
     if (what is None) == (since is None):
         raise ValueError("`undo` takes exactly one of: the id of a change, the id of a run, or `since`")
@@ -344,7 +343,7 @@ def _with_one_value(shelf: Shelf, before: Mapping[str, Read], now: Mapping[str, 
 
 
 def _brought_by(change: Change, found: Read) -> list[dict[str, Any]]:
-    """The runs that a lesson rests on only because of this merge."""
+    """The runs that count for a lesson only because of this merge."""
     others = {known.run for known in found.evidence.standing if known != change}
     alone = change.action == "merged" and change.run is not None and change.run not in others
     return [source for source in found.evidence.sources if alone and source["source"] == change.run]
@@ -371,10 +370,10 @@ def _taken_back(
     *,
     bulk: bool,
 ) -> tuple[list[Op], list[Change]]:
-    """The writes that take back changes, results and sources of one lesson, and the changes they take back.
+    """The writes that revert changes, results and sources of one lesson, and the changes they revert.
 
-    What a lesson was written by is taken back only where nothing else holds it: then it is retired. In `bulk` a run, or
-    a time, is what somebody takes back; else they overrule just this change, and that vouches for the lesson.
+    The change that added a lesson is reverted only if the lesson has no other source; it is then retired. With `bulk`,
+    a person reverts a run or a time. Otherwise they overrule just this change, and so vouch for the lesson.
     """
     item, lesson, evidence = found
     held = [source["source"] for source in evidence.sources if source["source"] and source not in rested]

@@ -76,8 +76,7 @@ ANY_IN_CHINESE = re.compile(
 
 
 class Entry(NamedTuple):
-    """A lesson's item, the words it can be found by, those of its `when` among them, and those of each task that taught
-    it."""
+    """A lesson's item, the words that find it, those of its `when`, and the words of each task that taught it."""
 
     item: Item
     words: frozenset[str]
@@ -86,7 +85,7 @@ class Entry(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What an index must take over: changed items, keys that are gone, and up to which change of the store."""
+    """What an index must read: changed items, removed keys, and the number of the last change."""
 
     items: list[Item]
     gone: Collection[str] = ()

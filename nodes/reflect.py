@@ -145,7 +145,7 @@ def _screened(
 
 
 def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocked]:
-    """The blocked calls, with the calls of a loop added, which must not run again."""
+    """The blocked calls, with the calls of a loop added. They must not run again."""
     loop = loop_in(state["trail"], budget.limits.loop_threshold) if failure.signal == "loop" else None
     return state["blocked"] if loop is None else {**state["blocked"], **to_block(state, loop)}
 

@@ -41,17 +41,17 @@ def copy_store(
     index: Callable[[Item], list[str] | Literal[False] | None] | None = None,
     progress: Callable[[Namespace, int], object] | None = None,
 ) -> Copied:
-    """Copy every item of `source` that is missing from `target`, or that is older and differs there.
+    """Copy every item of `source` that is missing from `target`, or older there.
 
-    Run it again after an interruption, or to bring over what is new: what is there already is not written again, and
-    what is newer in the target stays. So do items that the source does not have, and a lesson that was forgotten in the
-    target stays forgotten. Books that are open on the target see what arrives. Runs that both stores have summed up
-    apart are not added together: use the target once it is complete.
+    Run it again after an interruption, or to copy what is new. Items that are already there are not written again, and
+    items that are newer in the target, or missing from the source, stay. A lesson that was forgotten in the target
+    stays forgotten. Open books on the target see the new items. If both stores have summed up runs of a lesson, these
+    sums are not added together, so do not use the target before the copy is complete.
 
-    At the end of each namespace its items are counted in the target, and a `StoreError` names the namespace where some
-    are missing. `index` gives the `index` argument of an item's `put`, since a store does not tell it; by default the
-    target embeds as it is set to. `progress` is called with each namespace and its number of items. Times of creation
-    begin anew, and so does the target's own time to live.
+    At the end of each namespace its items are counted in the target, and a `StoreError` names a namespace with missing
+    items. `index` returns the `index` argument of an item's `put`, because a store does not tell it; by default the
+    target's own setting applies. `progress` is called with each namespace and its number of items. Creation times and
+    the target's time to live start anew.
     """
     namespaces, items, written = 0, 0, 0
     ttl = (target.ttl_config or {}).get("default_ttl") if target.supports_ttl else None

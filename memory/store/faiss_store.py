@@ -108,9 +108,9 @@ class FaissStore(BaseStore):
         return await run_async(self._batch(list(ops)))
 
     def changes(self, namespace: tuple[str, ...], since: int) -> Changes | None:
-        """What has changed in exactly this namespace after a write; all that it holds if that is too long ago.
+        """What was written to exactly this namespace since a write, or all of it if that write is too long ago.
 
-        `None` if items can expire: that is not recorded.
+        `None` if items can expire, because that is not recorded.
         """
         check_characters(*namespace)
         with self._database.reading() as connection:

@@ -164,14 +164,14 @@ def _check_counts(**counts: Any) -> None:
 
 
 def check_characters(*texts: object) -> None:
-    """Refuse half of a character (a lone surrogate), which no file can hold."""
+    """Refuse a lone surrogate, which no file can hold."""
     for text in texts:
         if isinstance(text, str) and not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
             raise ValueError(f"a key or a label of a namespace cannot contain a lone surrogate, got {text!r}")
 
 
 def _check_namespace(namespace: object) -> None:
-    """LangGraph's own check takes a text for its letters."""
+    """Refuse a text, which LangGraph's own check would read as its letters."""
     if isinstance(namespace, str):
         raise InvalidNamespaceError(f"a namespace is a tuple of labels such as ({namespace!r},), got {namespace!r}")
 

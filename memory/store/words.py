@@ -48,7 +48,7 @@ class WordIndex:
         self._db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, 'row')")
 
     def catch_up(self, connection: sqlite3.Connection, fields: tuple[str, ...]) -> None:
-        """Update the index with the changes in the file. These are the fields of items without their own."""
+        """Update the index with the changes in the file. `fields` are for items without fields of their own."""
         last = last_seq(connection)
         if last <= self._seq:
             return
@@ -113,7 +113,7 @@ class WordIndex:
         return 0 if row is None else int(row[0])
 
     def _near(self, word: str) -> list[str]:
-        """Terms that begin with the word, or with its first letter and are spelt much like it."""
+        """Terms that begin with the word, or that share its first letter and most of its spelling."""
         if len(word) < SHORTEST_GUESS or not word.isascii():
             return []
         rows = self._db.execute(

@@ -119,7 +119,7 @@ class FinalText:
             return ""
 
     def _moved_on(self) -> bool:
-        """Whether something was written since the last look by which the answer may open: then it is read again."""
+        """Whether the new text may open the answer, so that the reply must be read again."""
         events = [event.end() for event in _EVENT.finditer(self._text, self._looked)]
         self._looked = max([self._looked, len(self._text) - LONGEST_EVENT, *events])
         self._reads += bool(events)

@@ -116,7 +116,7 @@ class Advice:
 
     @cached_property
     def sides(self) -> dict[str, set[int]]:
-        """The pairs of opposites of which the text has a side, with these sides."""
+        """For each pair of opposites in the text, the sides that it has."""
         words = {stem(word) for word in re.findall(r"[a-z]+", self.folded)}
         found: dict[str, set[int]] = {}
         for word, pair, side in _ENGLISH_SIDES if self.folded.isascii() else _SIDES:
