@@ -95,7 +95,7 @@ def both(
         twin.__name__, twin.__qualname__ = its_name, method.__qualname__.replace(method.__name__, its_name)
         twin.__signature__ = signature.replace(return_annotation=result)
         twin.__annotations__ = {**method.__annotations__, "return": result}
-    method.__name__, method.__qualname__ = sync.__name__, sync.__qualname__  # which Python's own errors name
+    method.__name__, method.__qualname__ = sync.__name__, sync.__qualname__  # Python's own errors show these names
     return sync, later
 
 
@@ -214,7 +214,7 @@ def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
     if len(puts) < len(ops):
         if getattr(store, "ttl_config", None) is not None:
             return ops
-        # Nothing expires, so that reading need not renew it.
+        # Without expiry, reading need not renew anything.
         return [op._replace(refresh_ttl=False) if isinstance(op, GetOp | SearchOp) else op for op in ops]
     changed: dict[Namespace, list[str]] = {}
     known = {(op.namespace, op.key) for op in puts}

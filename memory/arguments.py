@@ -57,9 +57,9 @@ def filled_in(
             values["user_id"] = user
         if any(value is None or str(value) == "" for value in values.values()):
             return None
-        # Two values in one label need a border that neither can hold, or `a-b` and `c` would meet `a` and `b-c`.
+        # Two values in one label need a separator that neither can contain, or `a-b`, `c` would equal `a`, `b-c`.
         border = "~~" if len(names) > 1 else ""
-        for name, value in values.items():  # a label holds no braces, so none is filled twice
+        for name, value in values.items():  # a filled label has no braces, so none is filled twice
             pattern = pattern.replace(f"{{{name}}}", label(value) + border)
         labels.append(pattern)
     return tuple(labels)

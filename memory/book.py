@@ -259,7 +259,7 @@ class LessonBook:
     def _undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> Plan[list[Change]]:
         """Revert a change, everything a run changed, or everything since a time. The history keeps a record."""
         if change_or_run is not None and not check_id(change_or_run, "change_or_run"):
-            raise KeyError(change_or_run)  # an empty id must not mean everything
+            raise KeyError(change_or_run)  # an empty id must not mean all changes
         moment = None if since is None else check_instance(datetime, since, "since")
         return (yield from history.undo(self._shelf, change_or_run, moment))
 

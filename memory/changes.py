@@ -154,7 +154,7 @@ def retry_without_vectors(ops: list[Op]) -> Plan[None]:
         return
     try:
         yield ops
-    except StoreError:  # of the file itself, and of no embedder
+    except StoreError:  # an error of the file, not of the embedding model
         raise
     except Exception as fault:
         if not any(isinstance(op, PutOp) and op.index for op in ops):
@@ -194,7 +194,7 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     if status_now not in ASIDE:
         raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
     held = [found.evidence.born, *(change.status for change in found.evidence.standing if change.status is not None)]
-    shown_as = [status for status in held if status not in (None, *ASIDE)]  # it may be set aside several times
+    shown_as = [status for status in held if status not in (None, *ASIDE)]  # it may have been set aside several times
     status: LessonStatus = "active" if shown_as[-1:] == ["active"] else "candidate"
     ops = change_ops(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
     ops += yield from replaced_by(shelf, found.lesson)
@@ -259,13 +259,13 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
         words.update(its_words)
         ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
         ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_words}))
-    # Of a lesson with many sources only the latest are recorded: so every episode that may hold its words is read.
+    # Only the latest sources of a lesson are recorded, so every episode that may contain its words is read.
     ops += without_words(shelf, (yield from every(shelf.episodes)) if gone else [], words)
     if ops:
         yield ops
     yield from read_and_correct(shelf, gone)
     shelf.index.remove(gone)
-    # A pattern may have been made of them meanwhile.
+    # A pattern may have been made from them in the meantime.
     made = [
         key
         for key, item in (yield from current_items(shelf)).items()

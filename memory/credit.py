@@ -79,7 +79,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, episode, kept.model_dump(mode="json"))
-    if kept.reflections:  # a lesson that it wrote may have been forgotten meanwhile
+    if kept.reflections:  # a lesson that it wrote may have been forgotten since
         [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), every(shelf.forgotten))
         if ops := without_words(shelf, [item] if item else [], forgotten_words(forgotten)):
             yield ops
@@ -180,7 +180,9 @@ def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | 
     if listed is not None or episode is None or not any(found.evidence.earlier.values()):
         return listed
     created, ended = found.lesson.created_at, episode.created_at
-    is_younger = created is not None and ended is not None and created > ended  # a namesake was forgotten in between
+    is_younger = (
+        created is not None and ended is not None and created > ended
+    )  # an earlier lesson with this id was forgotten since
     return None if is_younger else count_of(episode, found.lesson)
 
 

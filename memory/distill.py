@@ -116,7 +116,7 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
     live = sum(item.value.get("status") in LIVE for item in items.values())
     made = _pattern(shelf, cluster, text)
     if made.id in items and all(pattern.lesson.id != made.id for pattern in cluster.former):
-        # A lesson of kind `pattern` has this wording, often the best of the members: it stays what it is.
+        # A lesson of kind `pattern`, often the best member, already has this wording. It stays unchanged.
         made = made.model_copy(update={"id": hash_of(made.id, 16)})
     if made.id not in items and live >= shelf.policy.max_kept:
         return None

@@ -81,7 +81,7 @@ def _write_lines(entries: Sequence[Read], place: Place) -> int:
 def _write_file(path: Path, text: str) -> None:
     """Write a file completely or, if the disk is full, not at all. A device, or a file in a read-only folder, is
     written directly."""
-    target = path.resolve()  # of a link, what it points to is replaced
+    target = path.resolve()  # if it is a link, its target is replaced
     is_device = path.exists() and not path.is_file()
     locked = target.exists() and not os.access(target, os.W_OK)
     if is_device or locked or path.absolute().parts[1] in ("dev", "proc") or not os.access(target.parent, os.W_OK):

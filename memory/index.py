@@ -39,15 +39,16 @@ ASSUMED = 100
 Set on the tuning halves of `benchmarks/recall.py`, where 50 to 200 are level."""
 
 ASSUMED_TAUGHT = 5
-"""The same for the words of the tasks that taught lessons, where a template must soon count as common. If tasks of
-`benchmarks/recall.py --long` teach its 54 lessons, 0 to 20 show no more lessons to tasks that nothing fits than there
-are without these words. At 100 a third of those tasks is shown one."""
+"""The same for the words of the tasks that taught lessons, where the words of a template must soon count as common. If
+tasks of `benchmarks/recall.py --long` teach its 54 lessons, values from 0 to 20 show no more lessons to tasks that
+none fits than recall without these words. With 100, a third of those tasks is shown one."""
 
 SHARPER = 1.5
-"""Power of the usual rarity (inverse document frequency): above 1 it takes more from common words. Set on the same."""
+"""Power of the usual rarity (inverse document frequency): above 1, common words count even less. Set on the same
+halves."""
 
 LONGEST_WORD = 40
-"""Letters of a word of a task that is kept: a longer one is an id or encoded data."""
+"""Letters of the longest word of a task that is kept: a longer one is an id or encoded data."""
 
 LEAST_WORDS = 3
 """Words, function words too, that a task must have to say what it asks: `go ahead` may follow any request, while
@@ -214,7 +215,7 @@ class Index:
     def matching(self, weights: Mapping[str, float], *, asked: bool = False) -> dict[str, float]:
         """The lessons that share words with a query, each with the sum of the weights of the shared words.
 
-        With `asked`, the words of the tasks that taught a lesson count. A word of too many of those says nothing.
+        With `asked`, the words of the tasks that taught a lesson count, without words that too many of them share.
         """
         with self.lock:
             holding = self._asking if asked else self._holding

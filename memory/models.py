@@ -31,7 +31,7 @@ def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
 
     It sees only the lesson, not the transcript that may have persuaded its author.
     """
-    from langgraph.errors import GraphBubbleUp  # as slow to import as all the rest of memory
+    from langgraph.errors import GraphBubbleUp  # takes as long to import as the rest of memory
 
     is_model = isinstance(guard, str) or hasattr(guard, "invoke")
     question = Prompts().render("guard", lesson=_as_data(lesson)) if is_model else lesson.text

@@ -159,7 +159,7 @@ def run_record(
 
 
 NOTHING: Mapping[str, Any] = MappingProxyType({"tried": True})
-"""What a run counts that is not counted for a lesson."""
+"""The counts of a run that does not count for a lesson."""
 
 
 def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:

@@ -36,13 +36,13 @@ from langgraph_reflexion.text.task import GENERAL, LONG_TASK, topic_of
 logger = logging.getLogger(__name__)
 
 NEAREST = 50
-"""Lessons that a store with an index is asked for."""
+"""Lessons that the vector search of a store is asked for."""
 
 FEW = 50
 """Lessons of a namespace up to which it is read as a whole each time, which costs no more than the notes of changes."""
 
 PAST_TASKS = 20
-"""Earlier tasks that a long one is held against."""
+"""Earlier tasks that a long one is compared with."""
 
 LATEST = 32
 """Notes of changes that a recall looks at. A database may show two writes in another order than they were made in, but

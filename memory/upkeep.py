@@ -33,7 +33,7 @@ are kept for a lesson: the first and the latest."""
 
 
 FORGOTTEN_KEPT = timedelta(days=1)
-"""How long it is known that a lesson was forgotten: longer than a run that began before takes to end."""
+"""How long the ids and hashes of a forgotten lesson are kept: longer than any run that began before takes to end."""
 
 NEIGHBOURS = 5
 """Episodes at each end of a listing that show its order, because a single one may have been rewritten."""
@@ -51,7 +51,7 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
     """Sum up old runs, and remove old episodes, sources, changes and notes of this namespace."""
     runs, end = 0, shelf.clock() - LATE
     for label, items in (yield from evidence_items(shelf)).items():
-        if may_be_an_id(label):  # what is known of a topic is bounded
+        if may_be_an_id(label):  # the records of a topic are bounded
             runs += yield from _fold(shelf, label, items, end)
         yield PAUSE
     forgotten = yield from every(shelf.forgotten)
@@ -136,7 +136,7 @@ def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
             break
         yield drop(old)
         count += len(old)
-    # The store lists them in no order that can be relied on.
+    # The order in which the store lists them is not reliable.
     items = sorted((yield from every(shelf.episodes)), key=_created)
     old = items[:-most] if len(items) > most + more else []
     if old:

@@ -230,7 +230,7 @@ def user_of(config: RunnableConfig) -> str | None:
 
 def is_bad_resume(fault: BaseException) -> bool:
     """Whether a person's reply did not fit a tool's own interrupt. The run stops and can be answered again."""
-    judge = getattr(errors, "is_invalid_resume", None)  # not in every supported version
+    judge = getattr(errors, "is_invalid_resume", None)  # some supported versions lack it
     return judge is not None and bool(judge(fault))
 
 

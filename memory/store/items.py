@@ -23,11 +23,11 @@ MINUTE = 60_000_000
 """Microseconds of a minute."""
 
 FEW_ITEMS = 250
-"""Items under a namespace up to which all are compared, in 0.5 ms. With more, the index proposes some, as fast."""
+"""A namespace with at most this many items is compared as a whole, in 0.5 ms. For others the index proposes some."""
 
 FUSED_DEPTH = 256
-"""Places of each ranking that are fused, or four, sixteen … times as many where a page lies further down. A page and
-the next are cut from the same fused ranking then."""
+"""Places of each ranking that are fused, or four, sixteen … times as many if a page is further down, so that a page and
+the next one come from the same fused ranking."""
 
 FUSED_PLACE = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""

@@ -16,7 +16,7 @@ Distance = Literal["cosine", "inner_product", "l2"]
 Durability = Literal["process", "power"]
 
 WHOLE_VALUE = ("$",)
-"""The fields of an index that names none."""
+"""The fields of an index without `fields`: the whole value."""
 
 _INDEX_KEYS = {"dims", "embed", "fields", "text_fields", "distance_type", "rank", "ann_index_config"}
 

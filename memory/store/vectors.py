@@ -107,7 +107,7 @@ class VectorIndex:
         if not ids:
             return [], sorted(rest)
         found = np.concatenate(scores)
-        order = np.lexsort((np.array(ids), -found))  # equal ones stand as they were first written
+        order = np.lexsort((np.array(ids), -found))  # equal scores keep the order of writing
         return [(ids[place], float(found[place])) for place in order], sorted(rest)
 
     def _rebuild(self, connection: sqlite3.Connection) -> None:
@@ -120,7 +120,7 @@ class VectorIndex:
             rows = self._normalize(self._matrix([data for [data] in connection.execute(sample, (json.dumps(ids),))]))
             if len(rows) >= TRAINING_ROWS // 2:
                 self._coded = True
-                # Two numbers a code; an odd count of dimensions has no such pairs.
+                # A code covers two numbers, so an odd number of dimensions has none.
                 self._faiss = self._create("SQ8" if dims % 2 else f"PQ{dims // 2}x4fs")
                 self._faiss.train(rows)
         self._read(connection, "+items.seq > ?", -1)
@@ -165,7 +165,7 @@ class VectorIndex:
         else:
             scores = np.einsum("ij,j->i", rows, query)  # on one thread, because several would wait for each other
         if self._settings.distance == "cosine":
-            scores = np.minimum(scores / _norms(rows), 1)  # only rounding says more
+            scores = np.minimum(scores / _norms(rows), 1)  # more than 1 is a rounding error
         if len(rows) == len(blobs):
             return scores
         counts = [len(blob) // (4 * self._settings.dims) for blob in blobs]

@@ -155,7 +155,7 @@ class FinalText:
         high = start
         while (char := _CHARACTER.match(self._text, at)) and char[0] != self._quote:
             at = char.end()
-            # Half a character waits for what comes next.
+            # The first half of a character waits for the second.
             high = high if _HIGH.fullmatch(char[0]) else at
         self._done = char is not None and char[0] == self._quote
         end = at if self._done else high
