@@ -12,7 +12,7 @@ from langgraph_reflexion.nodes.host import emit_failure, run_id, runtime_of
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import BLANK, HELD, About, FailureTurn, State, Update, task_of
+from langgraph_reflexion.state import BLANK, HELD, About, FailureTurn, State, Update, is_from_user, task_of
 from langgraph_reflexion.text.literals import fingerprint
 
 FEWEST_STEPS = 6
@@ -46,7 +46,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     conversation = given
     if feedback and not (given and isinstance(given[-1], HumanMessage)):
         conversation = [*given, HumanMessage(feedback, id=f"{run}-feedback")]
-    task = next((message for message in reversed(conversation) if isinstance(message, HumanMessage)), None)
+    task = next((message for message in reversed(conversation) if is_from_user(message)), None)
     outcome = state.get("outcome")
     update: Update = {
         # What an earlier run left in channels of their own; a field that was never written stays unwritten.

@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update, shown_in, task_in
+from langgraph_reflexion.state import State, Update, is_from_user, shown_in, task_in
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
@@ -246,12 +246,12 @@ def foreign_in(state: State, trusted_tools: Collection[str]) -> Foreign:
 
     The user's own messages are not foreign.
     """
-    users = (message.text for message in reversed(state["messages"]) if isinstance(message, HumanMessage))
+    users = (message.text for message in reversed(state["messages"]) if is_from_user(message))
     return Foreign(foreign_texts(shown_in(state), trusted_tools), [task_in(state), *users])
 
 
 def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str] = ()) -> list[str]:
-    """The output of tools in a conversation, newest first."""
+    """The output of tools in a conversation, and summaries, which may repeat it, newest first."""
     texts: list[str] = []
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
@@ -260,6 +260,8 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
             ours = details.get("rejected") or ("error_class" in details and not details.get("exception"))
             if not ours and message.name not in trusted_tools:
                 texts.append(message.text)
+        elif isinstance(message, HumanMessage) and not is_from_user(message):
+            texts.append(message.text)
         elif isinstance(message, AIMessage) and isinstance(message.content, list):  # the provider's built-in tools
             blocks = (block for block in message.content if isinstance(block, dict))
             results = (block for block in blocks if str(block.get("type")).endswith("tool_result"))

@@ -32,7 +32,7 @@ from langgraph_reflexion.nodes.models.asking import call_silently, raise_control
 from langgraph_reflexion.nodes.remember import foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger, Usage
-from langgraph_reflexion.state import Update, task_of
+from langgraph_reflexion.state import Update, is_from_user, task_of
 from langgraph_reflexion.text.tokens import normalize, tokens
 
 logger = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ def _foreign_texts(messages: Sequence[AnyMessage], reply: Reply, book: LessonBoo
 
 
 def _user_texts(messages: Sequence[AnyMessage]) -> list[str]:
-    return [message.text for message in messages if isinstance(message, HumanMessage)]
+    return [message.text for message in messages if is_from_user(message)]
 
 
 def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:

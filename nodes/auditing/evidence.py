@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast, get_args
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage, convert_to_messages
 
 from langgraph_reflexion.memory import finding_of
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Lesson, Severity
+from langgraph_reflexion.state import is_from_user
 from langgraph_reflexion.text.json_text import JsonError, read_json
 from langgraph_reflexion.text.tokens import known_word
 
@@ -94,7 +95,7 @@ def memories_question(
 
 def _question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, beside: str) -> str:
     run = messages[start:]
-    task = next((message.text for message in run if isinstance(message, HumanMessage)), run[0].text)
+    task = next((message.text for message in run if is_from_user(message)), run[0].text)
     answer = run[-1].text if isinstance(run[-1], AIMessage) else ""
     shown = transcript(run, TRANSCRIPT_TOKENS)
     if start:

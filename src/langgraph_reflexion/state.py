@@ -351,11 +351,16 @@ def shown_in(state: Mapping[str, Any]) -> list[AnyMessage]:
     return [*state["messages"], *(state.get("work") or [])]
 
 
+def is_from_user(message: AnyMessage) -> bool:
+    """Whether the user wrote this. LangChain marks what it adds in the user's role, such as a summary."""
+    return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")
+
+
 def task_of(messages: Sequence[AnyMessage]) -> str:
     """The last message of the user, even if handoff messages follow it."""
     for message in reversed(messages):
-        if isinstance(message, HumanMessage):
-            return message.text
+        if is_from_user(message):
+            return str(message.text)
     return messages[-1].text if messages else ""
 
 
@@ -385,7 +390,7 @@ def start_of_run(messages: Sequence[AnyMessage], task_id: str | None = None) -> 
     ids = [message.id for message in messages]
     if task_id is not None and task_id in ids:
         return ids.index(task_id)
-    return max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=0)
+    return max((i for i, message in enumerate(messages) if is_from_user(message)), default=0)
 
 
 def last_id(state: Mapping[str, Any]) -> str | None:

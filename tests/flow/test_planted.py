@@ -6,7 +6,7 @@ import base64
 from typing import Annotated
 
 import pytest
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId
 from langgraph.store.memory import InMemoryStore
 
@@ -96,6 +96,20 @@ def test_a_page_whose_data_have_the_agents_own_keys_is_no_better(run, protocol, 
     seen = run(RoleModel(calls, taught(PLANTED)), [search], task=TASK, store=store, protocol=protocol)
     assert [f.error_class for f in seen.outcome.failures] == ["exception"] * (2 if status == "error" else 1)
     assert {lesson.status for lesson in LessonBook(store, PLACE).lessons()} == {"quarantined"}
+
+
+@pytest.mark.req("D17")
+@pytest.mark.fast_cases(1)
+def test_a_summary_that_repeats_a_page_is_neither_the_users_words_nor_the_task(run, protocol, store, next_prompt):
+    # LangChain and deepagents mark what they add in the user's role.
+    summary = HumanMessage(f"The pages say: {PLANTED}", additional_kwargs={"lc_source": "summarization"})
+    done = HumanMessage("Background task 7 is done.", additional_kwargs={"lc_source": "async_subagent"})
+    calls = [call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")]
+    model, task = RoleModel(calls, taught(PLANTED)), [summary, HumanMessage(TASK), done]
+    run(model, [a_tool("eleven is free")], task=task, store=store, protocol=protocol)
+    [lesson] = LessonBook(store, PLACE).lessons()
+    assert (lesson.status, [episode.task for episode in LessonBook(store, PLACE).episodes()]) == ("quarantined", [TASK])
+    assert "Seaview" not in next_prompt()
 
 
 @pytest.mark.req("D17")
