@@ -20,6 +20,7 @@ from langgraph_reflexion.memory.changes import (
     without_words,
     write,
 )
+from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.index import is_brief, task_words, tasks_of
@@ -229,7 +230,9 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             new = [task for task in dict.fromkeys((now, then)) if task and task not in asked]
             after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and not is_full else {}
             says_what = len(set(tokens(when))) > 1 and not any(map(is_brief, tasks))
-            if says_what and not is_offered:
+            # A lesson with a `when` that is too long or suspicious would not be shown any more.
+            doubt = doubt_of(entry.lesson.model_copy(update={"when": when}), entry.evidence)
+            if says_what and not is_offered and doubt is None:
                 after["when"] = when
             if after:
                 ops += change_ops(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
