@@ -54,7 +54,7 @@ from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
-from langgraph_reflexion.nodes.models.protocols import Json, Native, Reader
+from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import AgentMemory, recall
@@ -170,7 +170,7 @@ def create_reflexion_agent(
         toolbox.check_names([form.name])
         chosen = Native(chosen.controls, {**form.json_schema, "title": form.name})
     # With the caller's own parser nothing is bound to the model.
-    offer = None if isinstance(chosen, Reader) else (*toolbox.offered, *chosen.offered()) if chosen.binds else ()
+    offer = None if isinstance(chosen, Parser) else (*toolbox.offered, *chosen.offered()) if chosen.binds else ()
     known = toolbox.node.tools_by_name
     parts = Parts(
         actor=Actor(
@@ -246,7 +246,7 @@ def _compile(
     observing = (tools, budget, actor.prompts)
     on_error = partial(emit_outcome_of_error, evaluator, budget)
     # Nodes that these settings can never reach are left out of the graph and its drawing.
-    asks = tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Reader)
+    asks = tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Parser)
     reflects = budget.limits.max_reflections > 0
     unreachable = {*(() if asks else ("ask",)), *(() if reflects else ("reflect", "remember"))}
     nodes: Sequence[Step] = (

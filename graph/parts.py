@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.models.choice import (
     calls_tools,
     tool_name,
 )
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Reader
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
@@ -131,7 +131,7 @@ def protocol_for(
             raise ValueError(
                 f"A parser given as `protocol` must take an AIMessage and return a Decision, got {protocol!r}"
             )
-        return Reader(protocol, allowed)
+        return Parser(protocol, allowed)
     if protocol not in ("auto", "tools", "json"):
         raise ValueError(f"`protocol` must be 'auto', 'tools', 'json' or your own parser, got {protocol!r}")
     automatic = protocol == "auto"

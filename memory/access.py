@@ -118,13 +118,13 @@ def at_once(*plans: Plan[Any]) -> Plan[list[Any]]:
     return results
 
 
-def every(namespace: Namespace) -> Plan[list[Item]]:
+def items_in(namespace: Namespace) -> Plan[list[Item]]:
     """All items of exactly this namespace. A store's search also returns those of nested namespaces."""
-    found = yield from below(namespace)
+    found = yield from items_below(namespace)
     return [item for item in found if item.namespace == namespace]
 
 
-def below(namespace: Namespace) -> Plan[list[Item]]:
+def items_below(namespace: Namespace) -> Plan[list[Item]]:
     """All items of this namespace and of those nested in it."""
     found: dict[tuple[Namespace, str], Item] = {}
     offset = 0

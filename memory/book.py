@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware, field_of
 from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, upkeep, writing
-from langgraph_reflexion.memory.access import Plan, both, every
+from langgraph_reflexion.memory.access import Plan, both, items_in
 from langgraph_reflexion.memory.arguments import (
     check_count,
     check_id,
@@ -157,7 +157,7 @@ class LessonBook:
     def _has(self, id_or_name: str) -> Plan[bool]:
         """Whether there is a lesson of this id or name."""
         check_id(id_or_name, "id_or_name")
-        items = yield from every(self._shelf.lessons)
+        items = yield from items_in(self._shelf.lessons)
         meant = [item for item in items if id_or_name in (item.key, item.value.get("name"))]
         return any(lesson_in(item) is not None for item in meant)
 

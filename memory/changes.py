@@ -16,7 +16,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.driver import either
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.access import Plan, at_once, drop, every, put, read_items
+from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.records import (
     ALSO,
@@ -120,7 +120,8 @@ def read_and_correct(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
         for id, item, is_forgotten in zip(wanted, kept, forgotten, strict=True):
             if is_forgotten is not None:
                 found.pop(id, None)
-                left = [item, *(yield from read_items(shelf.lessons, [id])), *(yield from every(shelf.evidence_of(id)))]
+                left = [item, *(yield from read_items(shelf.lessons, [id]))]
+                left += yield from items_in(shelf.evidence_of(id))
                 ops += drop(there for there in left if there is not None)
             elif (entry := found.get(id)) is not None:
                 right, whole = as_recorded(entry.item.value, entry.evidence), whole_record(entry.evidence)
@@ -233,7 +234,7 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
 
 def forget_named(shelf: Shelf, name: str) -> Plan[int]:
     """Delete all entries that ever had a name."""
-    items = yield from every(shelf.lessons)
+    items = yield from items_in(shelf.lessons)
     meant = [item.key for item in items if item.value.get("name") == name]
     yield from forget_all(shelf, meant)
     return len(meant)
@@ -252,7 +253,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     words: set[str] = set()
     gone = list(dict.fromkeys([*meant, *speaking]))
     for id in gone:
-        about = yield from every(shelf.evidence_of(id))
+        about = yield from items_in(shelf.evidence_of(id))
         values = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
         texts = (value.get("text") for value in values if isinstance(value, dict))
         its_words = sorted({hash_of(fold(text)) for text in texts if isinstance(text, str)})
@@ -260,7 +261,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
         ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
         ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_words}))
     # Only the latest sources of a lesson are recorded, so every episode that may contain its words is read.
-    ops += without_words(shelf, (yield from every(shelf.episodes)) if gone else [], words)
+    ops += without_words(shelf, (yield from items_in(shelf.episodes)) if gone else [], words)
     if ops:
         yield ops
     yield from read_and_correct(shelf, gone)

@@ -11,7 +11,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, every, put, read_items, storable
+from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
 from langgraph_reflexion.memory.changes import (
     LOOKS,
     MOST,
@@ -81,7 +81,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, episode, kept.model_dump(mode="json"))
     if kept.reflections:  # a lesson that it wrote may have been forgotten since
-        [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), every(shelf.forgotten))
+        [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
         if ops := without_words(shelf, [item] if item else [], forgotten_words(forgotten)):
             yield ops
     if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
@@ -114,7 +114,7 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     if before is not None:
         found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in concerned])
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
-    now = after_all(shelf.clock(), [item], rows)
+    now = later_than_all(shelf.clock(), [item], rows)
     ops: list[Op] = [put(shelf.episodes, episode.id, value if item is None else {**value, note: now.isoformat()})]
     known: dict[str, Read] = {}
     for id, entry in found.items():
@@ -187,7 +187,7 @@ def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | 
     return None if is_younger else count_of(episode, found.lesson)
 
 
-def after_all(now: datetime, items: Iterable[Item | None], runs: Iterable[Mapping[str, Any]]) -> datetime:
+def later_than_all(now: datetime, items: Iterable[Item | None], runs: Iterable[Mapping[str, Any]]) -> datetime:
     """A time later than all that was recorded in these episodes and runs: now, unless a clock went back."""
     marks = [item.value.get(mark) for item in items if item is not None for mark in MARKS]
     times = filter(None, map(time_in, (*marks, *(run.get("at") for run in runs))))

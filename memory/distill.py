@@ -16,7 +16,7 @@ from langgraph_reflexion.memory.changes import change_ops, forget_all, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
-from langgraph_reflexion.memory.models import must_answer, wording
+from langgraph_reflexion.memory.models import check_model, wording
 from langgraph_reflexion.memory.records import (
     hash_of,
     lesson_id,
@@ -55,7 +55,7 @@ class Cluster(NamedTuple):
 
 def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
     """Save a pattern for each cluster, written by the model if there is one and its text is faithful."""
-    must_answer(model)
+    check_model(model)
     made: list[Lesson] = []
     for cluster in (yield from clusters(shelf)):
         text: str | None = None

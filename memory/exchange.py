@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory.access import Plan, every, put
+from langgraph_reflexion.memory.access import Plan, items_in, put
 from langgraph_reflexion.memory.changes import MOST, read_and_correct, replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, tidy
@@ -123,7 +123,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
     lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
     rows, skipped = _parsed(shelf, lines, strict, untrusted)
     lessons = [lesson for lesson, _ in rows]
-    items = yield from every(shelf.lessons)
+    items = yield from items_in(shelf.lessons)
     here = {item.key: item.value for item in items}
     edited = {
         lesson.id: lesson

@@ -12,14 +12,14 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp, SearchOp
 
-from langgraph_reflexion.memory.access import TOPIC, Plan, count, every, put, read_items, storable
+from langgraph_reflexion.memory.access import TOPIC, Plan, count, items_in, put, read_items, storable
 from langgraph_reflexion.memory.changes import as_recorded, replaced_by, write
 from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.credit import (
-    after_all,
     count_of,
     counted,
     counting,
+    later_than_all,
     lessons_of,
     note_episodes,
     runs_of_topics,
@@ -175,7 +175,7 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
 
 def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
     """The recorded runs, the newest first."""
-    items = yield from every(shelf.episodes)
+    items = yield from items_in(shelf.episodes)
     newest = sorted(items, key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
     return [*filter(None, map(episode_in, newest))][:limit]
 
@@ -273,7 +273,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     given, what = what, storable(what)
     known = yield from read_all(shelf)
     counts = {
-        id: {str(run["run"]): run for run in found.evidence.runs if _is_meant(run, what, since)}
+        id: {str(run["run"]): run for run in found.evidence.runs if _in_scope(run, what, since)}
         for id, found in known.items()
     }
     ended = yield from _ended(shelf, what, since, {run for runs in counts.values() for run in runs})
@@ -282,12 +282,12 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         for id in lessons_of(episode) if episode is not None else ():
             if id in known and (until_now := counted(run, episode, known[id])) is not None:
                 counts[id].setdefault(run, until_now)
-    now = after_all(shelf.clock(), ended.values(), (run for runs in counts.values() for run in runs.values()))
+    now = later_than_all(shelf.clock(), ended.values(), (run for runs in counts.values() for run in runs.values()))
     ops: list[Op] = [
         put(item.namespace, item.key, taken_back(item.value, now))
         for label, items in (yield from evidence_items(shelf)).items()
         for item in items
-        if label.startswith(TOPIC) and _is_meant(item.value, what, since) and not item.value.get("undone")
+        if label.startswith(TOPIC) and _in_scope(item.value, what, since) and not item.value.get("undone")
     ]
     noted = [item for item in ended.values() if not is_undone(item)]
     ops += [put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}) for item in noted]
@@ -295,7 +295,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     for id, found in known.items():
         standing = found.evidence.standing
         meant = [change for change in standing if (what == change.run if since is None else change.at >= since)]
-        rested = [source for source in found.evidence.sources if _is_meant(source, what, since)]
+        rested = [source for source in found.evidence.sources if _in_scope(source, what, since)]
         more, changes = _taken_back(shelf, found, meant, counts[id], rested, now, bulk=True)
         ops, undone = [*ops, *more], [*undone, *changes]
     if what is not None and not ops and not ended and not _is_known(what, known.values()):
@@ -315,7 +315,7 @@ def _ended(shelf: Shelf, what: str | None, since: datetime | None, listed: Colle
     times = ("created_at", *MARKS)
     return {
         item.key: item
-        for item in (yield from every(shelf.episodes))
+        for item in (yield from items_in(shelf.episodes))
         if item.key in listed or any((at := time_in(item.value.get(name))) and since and at >= since for name in times)
     }
 
@@ -349,7 +349,7 @@ def _brought_by(change: Change, found: Read) -> list[dict[str, Any]]:
     return [source for source in found.evidence.sources if alone and source["source"] == change.run]
 
 
-def _is_meant(value: dict[str, Any], run: str | None, since: datetime | None) -> bool:
+def _in_scope(value: dict[str, Any], run: str | None, since: datetime | None) -> bool:
     """Whether this was left by the run, or since that time."""
     if since is not None:
         return datetime.fromisoformat(value["at"]) >= since

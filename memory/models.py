@@ -60,7 +60,7 @@ def wording(model: Any, lessons: Sequence[Lesson]) -> Plan[str | None]:
         return None
 
 
-def must_answer(model: Any) -> None:
+def check_model(model: Any) -> None:
     """Refuse a value that cannot write a text."""
     if model is not None and not callable(model) and not hasattr(model, "invoke"):
         raise ValueError(f"`model` must be a chat model or a function of a prompt, got {model!r}")

@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore, PutOp
 
 from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.memory import findings
-from langgraph_reflexion.memory.access import Plan, both, every, put, storable
+from langgraph_reflexion.memory.access import Plan, both, items_in, put, storable
 from langgraph_reflexion.memory.arguments import check_count, check_id, check_text, place_in
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
 from langgraph_reflexion.memory.provenance import Foreign
@@ -117,7 +117,7 @@ class ErrorNotebook:
 
     def _clear(self) -> Plan[int]:
         """Delete everything and return the number of findings."""
-        items = yield from every(self._place)
+        items = yield from items_in(self._place)
         if items:
             yield [PutOp(self._place, item.key, None) for item in items]
         return sum(is_sound(item.value) for item in items)
@@ -189,7 +189,7 @@ class ErrorNotebook:
         """All findings, oldest first, and the recorded runs. Damaged records are left out."""
         known: list[Finding] = []
         sessions: list[Mapping[str, Any]] = []
-        for item in (yield from every(self._place)):
+        for item in (yield from items_in(self._place)):
             value = item.value
             if is_sound(value) and value["id"] == item.key:
                 known.append(value.copy())

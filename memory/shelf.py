@@ -21,9 +21,9 @@ from langgraph_reflexion.memory.access import (
     TOPIC,
     Plan,
     at_once,
-    below,
-    every,
     is_lesson,
+    items_below,
+    items_in,
     read_items,
     storable,
 )
@@ -116,7 +116,7 @@ def current_items(shelf: Shelf) -> Plan[Mapping[str, Item]]:
         if not hasattr(shelf.store, "changes"):
             changed = yield from _changed(shelf, index)
         elif (news := (yield either(shelf.store.changes, shelf.store.achanges, shelf.lessons, index.seq))) is None:
-            changed = Changed((yield from every(shelf.lessons)), whole=True)  # items may expire
+            changed = Changed((yield from items_in(shelf.lessons)), whole=True)  # items may expire
         else:
             gone = () if news.keys is None else index.items.keys() - news.keys
             changed = Changed(news.items, gone, news.since < 0, news.seq)
@@ -138,10 +138,10 @@ def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
             return Changed([item for item in page if item.namespace == shelf.lessons], whole=True)
     [page] = yield [SearchOp(shelf.notes, None, LATEST)]
     if is_all := len(page) == LATEST and _is_doubtful(page, index):
-        page = yield from every(shelf.notes)
+        page = yield from items_in(shelf.notes)
     notes = {item.key: item.updated_at for item in page}
     if index.notes is None or ((index.notes or len(page) >= NOTES_KEPT) and index.notes.keys().isdisjoint(notes)):
-        return Changed((yield from every(shelf.lessons)), whole=True, notes=notes)
+        return Changed((yield from items_in(shelf.lessons)), whole=True, notes=notes)
     new = [item.value.get("lessons") for item in page if item.key not in index.notes]
     keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
     items = yield from read_items(shelf.lessons, keys)
@@ -180,7 +180,7 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
 
 def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
     """The current state of all lessons, oldest first."""
-    items = yield from every(shelf.lessons)
+    items = yield from items_in(shelf.lessons)
     evidence = {}
     for i, (label, about) in enumerate((yield from evidence_items(shelf)).items(), 1):
         evidence[label] = evidence_in(about)
@@ -228,7 +228,7 @@ def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]
     for label, page in zip(labels, pages, strict=True):
         exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(label)]
         if len(page) == PAGE:
-            exactly = yield from every(shelf.evidence_of(label))
+            exactly = yield from items_in(shelf.evidence_of(label))
         found[label] = evidence_in(exactly)
     return found
 
@@ -236,7 +236,7 @@ def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]
 def evidence_items(shelf: Shelf) -> Plan[dict[str, list[Item]]]:
     """Everything appended about the lessons and topics of this namespace, by their labels."""
     items: dict[str, list[Item]] = {}
-    for item in (yield from below(shelf.evidence)):
+    for item in (yield from items_below(shelf.evidence)):
         if item.namespace == shelf.evidence and item.key.startswith(TOPIC):
             items.setdefault(item.key.rpartition(".")[0], []).append(item)
         # A label like `evidence` may open another namespace below.

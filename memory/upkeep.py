@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, Op, SearchOp
 
-from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, every, put
+from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, put
 from langgraph_reflexion.memory.changes import forgotten_words, read_and_correct, without_words, write
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.records import evidence_in, sum_record
@@ -54,10 +54,10 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
         if may_be_an_id(label):  # the records of a topic are bounded
             runs += yield from _fold(shelf, label, items, end)
         yield PAUSE
-    forgotten = yield from every(shelf.forgotten)
+    forgotten = yield from items_in(shelf.forgotten)
     yield from read_and_correct(shelf, [item.key for item in forgotten])
     if words := forgotten_words(forgotten):
-        yield without_words(shelf, (yield from every(shelf.episodes)), words)
+        yield without_words(shelf, (yield from items_in(shelf.episodes)), words)
     return Swept(runs, *(yield from drop_old(shelf)))
 
 
@@ -75,7 +75,7 @@ def fold_runs(shelf: Shelf, lesson: str) -> Plan[int]:
     If two writers do this at once, nothing is lost: the record with the later runs wins, and it contains the other.
     """
     end = shelf.clock() - LATE
-    return (yield from _fold(shelf, lesson, (yield from every(shelf.evidence_of(lesson))), end))
+    return (yield from _fold(shelf, lesson, (yield from items_in(shelf.evidence_of(lesson))), end))
 
 
 def _fold(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Plan[int]:
@@ -105,7 +105,7 @@ def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
     episodes = yield from _drop_old_episodes(shelf)
     notes = yield from drop_old_notes(shelf)
     end = shelf.clock() - FORGOTTEN_KEPT
-    forgotten = yield from every(shelf.forgotten)
+    forgotten = yield from items_in(shelf.forgotten)
     yield drop(item for item in forgotten if (at := time_in(item.value.get("at"))) is None or at < end)
     return episodes, notes
 
@@ -113,7 +113,7 @@ def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
 def drop_old_notes(shelf: Shelf) -> Plan[int]:
     """Delete all except the latest change notes, and return the number deleted."""
     [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
-    old = sorted((yield from every(shelf.notes)) if more else [], key=lambda item: item.updated_at)[:-NOTES_KEPT]
+    old = sorted((yield from items_in(shelf.notes)) if more else [], key=lambda item: item.updated_at)[:-NOTES_KEPT]
     yield drop(old)
     return len(old)
 
@@ -137,7 +137,7 @@ def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
         yield drop(old)
         count += len(old)
     # The order in which the store lists them is not reliable.
-    items = sorted((yield from every(shelf.episodes)), key=_created)
+    items = sorted((yield from items_in(shelf.episodes)), key=_created)
     old = items[:-most] if len(items) > most + more else []
     if old:
         yield drop(old)

@@ -250,7 +250,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
     if old.status in LIVE and not doubt:
         update = _update(kept, new, now, evidence.approved)
         better = record(kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1}))
-        after = {name: better[name] for name in update} | _more(new, item.value, asked)
+        after = {name: better[name] for name in update} | _new_trigger_and_task(new, item.value, asked)
         if ops or after:
             beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
             ops += change_ops(shelf, found, None, "merged", by="writer", run=run, after=after, beside=beside)
@@ -306,7 +306,7 @@ def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str
     """The fields that a known lesson takes from a new one. A text that a person approved stays."""
     update: dict[str, Any] = {}
     if not approved:
-        if fold(old.text) != fold(new.text) and _informs(new.text) > _informs(old.text):
+        if fold(old.text) != fold(new.text) and _informativeness(new.text) > _informativeness(old.text):
             update["text"] = new.text
         for name in TEXTS:
             ours, theirs = getattr(old, name), getattr(new, name)
@@ -327,12 +327,12 @@ def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str
     return update
 
 
-def _informs(text: str) -> tuple[int, int]:
+def _informativeness(text: str) -> tuple[int, int]:
     """How informative a wording is: by its different content words, and of equal ones the shorter wins."""
     return len(set(tokens(text))), -len(text)
 
 
-def _more(new: Lesson, value: dict[str, Any], asked: str) -> dict[str, list[str]]:
+def _new_trigger_and_task(new: Lesson, value: dict[str, Any], asked: str) -> dict[str, list[str]]:
     """The failure that the new lesson is bound to, and its task, if the known item lacks them and has room for them.
 
     A task with nearly the words of a known one is found by that one already.

@@ -1,6 +1,6 @@
 """The protocols for a model: two of ours, and the caller's own. Each returns a `Decision`.
 
-`Native` uses the provider's tool calling, `Json` one object in text, `Reader` a caller's function. Each formats the
+`Native` uses the provider's tool calling, `Json` one object in text, `Parser` a caller's function. Each formats the
 conversation, parses a reply, decides what of it to keep in `messages`, and shows an invalid reply.
 """
 
@@ -219,7 +219,7 @@ class Json(InText):
         return _in_native_form(reply, decision, decision.thought, stem)
 
 
-class Reader(InText):
+class Parser(InText):
     """A caller's own parser. No rules are added, and replies are unchanged."""
 
     def __init__(self, function: Callable[[AIMessage], Decision], controls: Sequence[str]) -> None:
@@ -254,7 +254,7 @@ def _in_native_form(reply: AIMessage, decision: Decision, text: str, stem: str) 
     return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []})
 
 
-ModelProtocol = Native | Json | Reader
+ModelProtocol = Native | Json | Parser
 """How to talk to a model."""
 
 # ---------------------------------------------------------------- a conversation as text
