@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from langgraph_reflexion import ReflexionError
-from langgraph_reflexion.cli.console import Page, WrongUse
+from langgraph_reflexion.cli.console import Page, WrongUse, note
 from langgraph_reflexion.evals import Result, compare_results, format_difference, load_plan, load_results, load_times
 from langgraph_reflexion.evals.ledger import Timing
 
@@ -27,8 +26,7 @@ def compare(asked: argparse.Namespace, page: Page) -> int:
         raise WrongUse(str(error)) from error
     digests = [{result.task: result.digest for result in flatten(results)} for results in (ours, theirs)]
     if any(digests[1].get(task, digest) != digest for task, digest in digests[0].items()):
-        text = "the two runs were given different tasks under the same ids, and are compared anyway"
-        Page(sys.stderr).line(text, "dim")
+        note("the two runs were given different tasks under the same ids, and are compared anyway")
     if asked.json:
         page.data({name: asdict(gain) | {"points": gain.points, "figures": figures} for name, gain in found.items()})
         return 0

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TextIO
@@ -134,6 +135,11 @@ class Page:
             self._console.print(renderable)
         self._file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()) or "\n")
         self._file.flush()
+
+
+def note(text: str) -> None:
+    """Print a note on standard error, in addition to the output."""
+    Page(sys.stderr).line(text, "dim")
 
 
 def clean(text: str) -> str:

@@ -16,8 +16,8 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
-from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, shorten, summarize
-from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, namespaces_in, note, open_store
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, note, shorten, summarize
+from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, namespaces_in, open_store
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.store import copy_store
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import StoreError
-from langgraph_reflexion.cli.console import Page, WrongUse, count_of, summarize
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, summarize
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.memory import resolve_namespace
 from langgraph_reflexion.text.literals import hide_password
@@ -133,7 +133,7 @@ class Session:
             raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
         if len(held) > 1:
             others = [namespace for namespace in held if namespace != DEFAULT_NAMESPACE]
-            print(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}", file=sys.stderr)
+            note(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}")
         return cls(store, held[0] if len(held) == 1 else DEFAULT_NAMESPACE, page, asked)
 
     @property
@@ -204,11 +204,6 @@ def find_by_id(given: str, by_id: Mapping[str, T], thing: str) -> T | None:
 
 
 # ------------------------------------------------------------ talking to the user
-
-
-def note(text: str) -> None:
-    """Print a note in addition to the output."""
-    Page(sys.stderr).line(text, "dim")
 
 
 def may_remove(asked: argparse.Namespace, question: str, *, what: str = "") -> bool:

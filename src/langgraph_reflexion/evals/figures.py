@@ -6,12 +6,12 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean
+from statistics import NormalDist, mean
 
 from langgraph_reflexion.evals.ledger import Result
 from langgraph_reflexion.evals.setups import SETUPS
 
-Z = 1.959963984540054
+Z = NormalDist().inv_cdf(0.975)
 """Standard deviations that hold 95 of 100 values of a normal distribution."""
 RESAMPLES = 4_000
 """Enough that the ends of an interval move by less than a point between two seeds."""

@@ -47,8 +47,12 @@ def check_for(task: Task, judge: Any = None) -> Check:
         if kind == "contains_all" and not isinstance(argument, list):
             raise ValueError(f"`contains_all` is a list of texts, got {argument!r}")
         if kind in ("contains_all", "matches"):
-            return _silent(kind, getattr(checks, kind)(argument))
-        return _same_answer(str(task.answer if argument is None else argument), task.task)
+            check = getattr(checks, kind)(argument)
+            # Its feedback would reveal part of the right answer.
+            return checks.rule(lambda answer: bool(check(answer).passed), kind)
+        expected = str(task.answer if argument is None else argument)
+        exact = checks.exact(expected)
+        return checks.rule(lambda given: exact(given).passed or is_same(str(given), expected, task.task), "exact")
     except ValueError as error:
         raise ValueError(f"task {task.id!r}: {error}") from error
 
@@ -68,15 +72,6 @@ def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
     return str(kind), argument
 
 
-def _silent(name: str, check: Check) -> Check:
-    """The same check without its feedback, which would reveal part of the right answer."""
-
-    def right(answer: Any) -> bool:
-        return bool(check(answer).passed)
-
-    return checks.rule(right, name)
-
-
 def _criteria(task: Task, argument: Any) -> str:
     if argument is not None:
         return str(argument)
@@ -84,15 +79,6 @@ def _criteria(task: Task, argument: Any) -> str:
         f"The right answer is: {task.answer}\n"
         "Accept an answer that says the same in other words, and no other. Never repeat the right answer."
     )
-
-
-def _same_answer(expected: str, task: str) -> Check:
-    exact = checks.exact(expected)
-
-    def right(answer: Any) -> bool:
-        return bool(exact(answer).passed) or is_same(str(answer), expected, task)
-
-    return checks.rule(right, "exact")
 
 
 # ------------------------------------------------------------ other spellings
