@@ -356,7 +356,7 @@ class Trigger(Value):
 
 
 class Lesson(Value):
-    """What is saved of a reflection, with its record since."""
+    """Advice that is kept from a reflection, with its record since then."""
 
     kind: Kind
     """What kind of advice it is."""

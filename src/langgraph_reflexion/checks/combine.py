@@ -101,7 +101,7 @@ def _points(verdict: Verdict, success_score: float, pass_score: float) -> float 
 
 
 def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[str], Any] | str | None = None) -> Check:
-    """The check of the task's topic, else the default, else none.
+    """Use the check for the task's topic, else `default`, else no check.
 
     `topic` is a fixed word or a function of the task; without it the words of the task decide: coding, analysis,
     writing, search, maths or general.

@@ -159,7 +159,7 @@ def _add_eval_options(eval_: argparse.ArgumentParser) -> None:
 def _add_compare_options(compare: argparse.ArgumentParser) -> None:
     add = compare.add_argument
     add("first", metavar="A", type=Path, help="the folder of a run")
-    add("second", metavar="B", type=Path, help="the folder of another")
+    add("second", metavar="B", type=Path, help="the folder of another run")
     add("--setups", metavar="A,B", type=names, help="a set-up of the first and one of the second")
     add("--json", action="store_true", help="print the figures as JSON")
 
@@ -172,15 +172,15 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
     search.add_argument("--limit", metavar="N", type=positive, default=10, help="at most this many (10)")
     _add_filters(search)
     verb("namespaces", "list the namespaces that have lessons")
-    verb("stats", "count the lessons, and how they did")
+    verb("stats", "count the lessons and their results")
     verb("history", "show what happened to a lesson", "ID")
     runs = verb("runs", "list the recorded runs, the newest first: task, outcome, lessons shown and written")
     runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
     explain = verb("explain", "say which lessons a run was shown and why, what it wrote, and how it ended")
     explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id; by default the latest")
-    page = verb("page", "show lessons and runs in a browser, and decide there: on this machine alone, until Ctrl-C")
+    page = verb("page", "show lessons and runs in a browser on this machine, with buttons to decide; runs until Ctrl-C")
     page.add_argument("--port", metavar="N", type=whole(0, 65535), default=0, help="a port; by default any free one")
-    verb("approve", "make a lesson active, so that no later loss takes it back", "ID")
+    verb("approve", "make a lesson active; later losses do not change that", "ID")
     verb("retire", "stop showing a lesson, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
     verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
     _add_yes(verb("forget", "delete a lesson with its vectors, evidence and history permanently", "ID"))
@@ -200,7 +200,9 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
     _add_filters(export)
     copy = verb("copy", "copy everything into another store: namespaces, runs, evidence, history; repeat it to resume")
     copy.add_argument("--to", metavar="FILE", required=True, help="the target store, created if it is missing")
-    load = verb("import", "import the new lessons of such a file; if a line is invalid, nothing is imported", "FILE")
+    load = verb(
+        "import", "import the new lessons of an exported file; if a line is invalid, nothing is imported", "FILE"
+    )
     load.add_argument("--keep-going", action="store_true", help="skip invalid lines, and count them")
     load.add_argument("--untrusted", action="store_true", help="import all lessons as new candidates")
     load.add_argument("--update", action="store_true", help="give known lessons the text in the file")
@@ -216,7 +218,7 @@ def _add_notebook_options(notebook: argparse.ArgumentParser) -> None:
     listing.add_argument("--session", metavar="ID", help="of this run")
     verb("show", "show everything about a finding", "ID")
     verb("stats", "count the findings, and say whether runs get better")
-    rules = verb("rules", "print the rules text, as a prompt is given it")
+    rules = verb("rules", "print the rules text for a prompt")
     rules.add_argument("task", metavar="TASK", nargs="?", default="", help="the task that the rules are for")
     rules.add_argument("--limit", metavar="N", type=positive, default=10, help="maximum number of lines (10)")
     rules.add_argument(
@@ -236,8 +238,8 @@ def _add_notebook_options(notebook: argparse.ArgumentParser) -> None:
 def _add_profile_options(profile: argparse.ArgumentParser) -> None:
     verb = _add_store_options(profile)
     verb("list", "list what is remembered")
-    verb("show", "show an entry, and what held before it", "NAME")
-    verb("edit", "replace what is remembered by a text", "NAME", "TEXT")
+    verb("show", "show an entry and its former values", "NAME")
+    verb("edit", "replace the text of an entry", "NAME", "TEXT")
     _add_yes(verb("forget", "delete an entry and its former values permanently", "NAME"))
 
 

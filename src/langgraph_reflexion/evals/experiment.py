@@ -327,7 +327,7 @@ def _trial_of(attempt: Attempt) -> Trial:
 
 
 class Transcript(BaseCallbackHandler):
-    """Writes one line a model call: who asked, what was asked, what came back."""
+    """Writes one line per model call: who asked, the question, the reply."""
 
     run_inline = True
     ignore_chain = True  # the steps of a graph are many, and none of its matter
