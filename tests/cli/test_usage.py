@@ -53,6 +53,8 @@ def here(tmp_path, monkeypatch):
         (["run", "x", *MODEL, "--deadline", "-1"], "seconds above 0, got '-1'"),
         (["run", "x", *MODEL, "--deadline", "inf"], "seconds above 0, got 'inf'"),
         (["run", "x", *MODEL, "--deadline", "soon"], "seconds above 0, got 'soon'"),
+        (["run", "x", *MODEL, "--deadline", "1,5"], "seconds above 0, got '1,5'"),
+        (["memory", "undo", "--since", "0001-01-01T00:00+14:00"], "must be a time such as"),
         (["run", "x", *MODEL, "--protocol", "smoke"], "invalid choice: 'smoke'"),
         (["run", "x", *MODEL, "--tools", "cli_usage_tools"], "--tools is module:name"),
         (["run", "x", *MODEL, "--tools", "cli_usage_nowhere:LIST"], "No module named 'cli_usage_nowhere'"),

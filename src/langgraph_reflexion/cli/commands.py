@@ -358,10 +358,10 @@ positive = whole(1)
 
 def seconds(text: str) -> float:
     """A length of time."""
-    value = _numbers(text)[0]
-    if value <= 0:
+    values = _numbers(text)
+    if len(values) != 1 or values[0] <= 0:
         raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
-    return value
+    return values[0]
 
 
 def price(text: str) -> tuple[float, float]:
@@ -373,19 +373,19 @@ def price(text: str) -> tuple[float, float]:
 
 
 def _numbers(text: str) -> list[float]:
-    """Comma-separated numbers; -1 for anything else."""
+    """Comma-separated numbers; none if a part is no finite number."""
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
-        return [-1.0]
-    return values if all(math.isfinite(value) for value in values) else [-1.0]
+        return []
+    return values if all(map(math.isfinite, values)) else []
 
 
 def time(text: str) -> datetime:
     """A time. Without a zone, it is local time."""
     try:
         return datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):  # it is before the year 1 in another zone
         raise argparse.ArgumentTypeError(f"must be a time such as 2031-03-04T12:00+01:00, got {text!r}") from None
 
 
