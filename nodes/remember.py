@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update, is_from_user, shown_in, task_in
+from langgraph_reflexion.state import State, Update, is_from_user, shown_in, start_of_run, task_in
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
@@ -246,8 +246,23 @@ def foreign_in(state: State, trusted_tools: Collection[str]) -> Foreign:
 
     The user's own messages are not foreign.
     """
-    users = (message.text for message in reversed(state["messages"]) if is_from_user(message))
-    return Foreign(foreign_texts(shown_in(state), trusted_tools), [task_in(state), *users])
+    messages = state["messages"]
+    added = _added_by_tools(messages[start_of_run(messages, state["about"]["task_id"]) :], trusted_tools)
+    users = [message.text for message in reversed(messages) if is_from_user(message) and message not in added]
+    theirs = [*foreign_texts(shown_in(state), trusted_tools), *(message.text for message in added)]
+    return Foreign(theirs, [task_in(state), *users])
+
+
+def _added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str]) -> list[AnyMessage]:
+    """The messages in the user's role that follow a tool's answer in a run, because a tool's `Command` may add some."""
+    added: list[AnyMessage] = []
+    tool: ToolMessage | None = None
+    for message in run:
+        if not isinstance(message, HumanMessage):
+            tool = message if isinstance(message, ToolMessage) else None
+        elif tool is not None and tool.name not in trusted_tools:
+            added.append(message)
+    return added
 
 
 def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str] = ()) -> list[str]:

@@ -377,6 +377,17 @@ def last_turn(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[To
     return None, []
 
 
+def turn_that_ran(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
+    """The last AIMessage and the answers to its calls, even if a tool added other messages after its answer."""
+    answers: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            return message, answers[::-1]
+        if isinstance(message, ToolMessage):
+            answers.append(message)
+    return None, []
+
+
 def open_calls(turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[ToolCall]:
     """A turn's calls that have no answer yet."""
     if turn is None or not turn.tool_calls:

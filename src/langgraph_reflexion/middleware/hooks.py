@@ -82,8 +82,8 @@ from langgraph_reflexion.state import (
     Update,
     Waiting,
     last_id,
-    last_turn,
     task_of,
+    turn_that_ran,
     write_channels,
 )
 
@@ -311,7 +311,7 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         if not private or private["next"] == OVER:  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
         state, node, parts = self._read(values, config), values["reflexion"]["next"], self._parts
-        turn, answers = last_turn(state["messages"])
+        turn, answers = turn_that_ran(state["messages"])
         if node == "direct" and turn is not None and answers:
             direct = frozenset(call["name"] for call in turn.tool_calls)
             parts = replace(parts, tools=replace(parts.tools, direct=direct))
