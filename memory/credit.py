@@ -43,6 +43,7 @@ from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.json_text import map_texts
 from langgraph_reflexion.text.likeness import in_common
 from langgraph_reflexion.text.literals import mask_secrets
+from langgraph_reflexion.text.task import LONG_TASK
 from langgraph_reflexion.text.tokens import tokens
 
 LOST = 2.5
@@ -58,9 +59,6 @@ and a newer run overwrites an older one."""
 
 MENDED = 3
 """How many earlier runs won with a lesson are searched for a second failure that it fixed."""
-
-LONG = 400
-"""Characters of a task that are read to find words for a `when`."""
 
 OFFERED = "it fixed its failure in two runs of such tasks"
 
@@ -223,14 +221,14 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
             other = episode_in(item) if item is not None else None
             if other is None or not _fixed_failure(other, entry.lesson):
                 continue
-            tasks = [episode.task[:LONG], other.task[:LONG]]
-            when = in_common(tasks)
+            tasks = [episode.task, other.task]
+            when = in_common(tasks) if max(map(len, tasks)) < LONG_TASK else ""  # a long one may have a template
             now = task_words(episode.task, (yield from earlier_tasks(shelf, episode.task)))
             then = task_words(other.task, (yield from earlier_tasks(shelf, other.task)))
             new = [task for task in dict.fromkeys((now, then)) if task and task not in asked]
             after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and not is_full else {}
             says_what = len(set(tokens(when))) > 1 and not any(map(is_brief, tasks))
-            # A lesson with a `when` that is too long or suspicious would not be shown any more.
+            # A lesson with a suspicious `when` would not be shown any more.
             doubt = doubt_of(entry.lesson.model_copy(update={"when": when}), entry.evidence)
             if says_what and not is_offered and doubt is None:
                 after["when"] = when
