@@ -136,6 +136,11 @@ def test_different_answers_stay_different(expected, answer):
     assert exact(answer or "x")(expected).passed is False
 
 
+@pytest.mark.req("E7", "K5")
+def test_a_long_answer_of_plus_signs_is_compared_without_reading_it_again_for_each():
+    assert exact("C++")("C+ " * 40_000).passed is False
+
+
 @pytest.mark.req("E7")
 def test_the_expected_answer_is_never_revealed():
     assert "Paris" not in exact("Paris")("Rome").model_dump_json()

@@ -111,3 +111,8 @@ def test_nothing_need_be_forbidden():
 def test_names_that_cannot_be_are_refused_when_built(forbid):
     with pytest.raises(ValueError, match="`forbid` must be a list of names"):
         static_code(forbid=forbid)
+
+
+@pytest.mark.req("E3")
+def test_code_that_is_nested_too_deeply_to_follow_is_refused():
+    assert verdict_on("random" + ".a" * 5_000).issues == ["the code is nested too deeply"]

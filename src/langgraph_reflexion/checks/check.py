@@ -156,7 +156,7 @@ def _has_meaning(text: str, at: int) -> bool:
     if after.isdigit() and char in "-+.":
         in_exponent = char == "-" and bool(re.fullmatch(r"\de", text[max(0, at - 2) : at]))  # 1e-5
         return in_exponent or not before.isalnum()
-    if char in "+#" and re.search(r"\w[+#]*$", text[:at]):  # C++, C#
+    if char in "+#" and re.search(r"\w[+#]*$", text[max(0, at - 8) : at]):  # C++, C#
         return True
     return char in ".+*^=<>#@&" and before.isalnum() and after.isalnum()
 

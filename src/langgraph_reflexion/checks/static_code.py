@@ -65,13 +65,13 @@ def _issues(code: str, forbidden: Collection[str]) -> list[str]:
             warnings.simplefilter("ignore", SyntaxWarning)
             compile(code, "<answer>", "exec", dont_inherit=True)
             tree = ast.parse(code)
+        if not tree.body:
+            return ["there is no code in the answer"]
+        return list(dict.fromkeys(_forbidden_uses(tree, forbidden)))
     except (SyntaxError, ValueError) as fault:
         return [f"the code does not compile: {fault}"]
     except (RecursionError, MemoryError):
-        return ["the code does not compile: it is nested too deeply"]
-    if not tree.body:
-        return ["there is no code in the answer"]
-    return list(dict.fromkeys(_forbidden_uses(tree, forbidden)))
+        return ["the code is nested too deeply"]
 
 
 def _forbidden_uses(tree: ast.AST, forbidden: Collection[str]) -> Iterator[str]:
