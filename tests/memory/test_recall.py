@@ -391,6 +391,19 @@ def test_a_successor_for_any_task_is_shown_where_the_other_lessons_that_fit_are_
     assert texts(book.recall(task)) == ["Totals are in cents."]
 
 
+@pytest.mark.req("D10", "D13")
+def test_a_topic_of_your_own_finds_its_lessons_in_any_words_unless_most_lessons_have_it(book_on: Any) -> None:
+    refunds, desk = "My parcel never came, I want my money.", "Where can I park my bicycle?"
+    book = book_on(InMemoryStore(), topics=lambda task: "refunds" if "money" in task else "desk")
+    book.add(a_rule("Ask for the day of the order.", when="a customer is angry", topic="refunds"))
+    for i in range(6):
+        book.add(
+            a_rule(f"Name the floor of room {i} and its lift.", when=f"a visitor looks for room {i}", topic="desk")
+        )
+    assert texts(book.recall(refunds)) == ["Ask for the day of the order."]
+    assert book.recall(desk) == []
+
+
 @pytest.mark.req("D22", "D13")
 def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_fits(book: LessonBook):
     loop = "Handle the empty input before the loop."
