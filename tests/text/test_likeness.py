@@ -50,6 +50,8 @@ OTHER = [
     ("先试A方案。", "先试B方案。"),
     ("先试Ａ方案。", "先试Ｂ方案。"),
     ("Call A before B.", "Call B before A."),
+    ("E方案优先。", "K方案优先。"),
+    ("If unsure: E.", "If unsure: A."),
     (
         "The orders are kept in MySQL; write SQL for MySQL.",
         "The orders are kept in PostgreSQL; write SQL for PostgreSQL.",

@@ -78,12 +78,13 @@ _ENGLISH_SIDES = tuple(side for side in _SIDES if side[0].isascii())
 
 
 _CHOICE = lazy_pattern(
-    rf"(?:(?<![\w'’./])|(?<=[{UNSPACED}]))(?:[b-dfghjl-np-rtx]|(?-i:(?:(?<=\w )|(?<=[^\x00-\x7f]))[AEKOSU-WYZ]))"
+    rf"(?:(?<![\w'’./])|(?<=[{UNSPACED}]))"
+    r"(?:[b-dfghjl-np-rtx]|(?-i:(?:(?<=\w )|(?<=[^\x00-\x7f]))[AEKOSU-WYZ]|[EKOSU-WYZ](?! \w)))"
     rf"(?:(?![\w'’+#]|[./][a-z0-9_])|(?=[{UNSPACED}]))",
     re.IGNORECASE,
 )
 """A letter that stands for something (`Use option B`). The tokenizer drops single letters. Of those that are words in
-English, Spanish, Portuguese, Italian, Polish or Czech (`o calendário y la sala`), only capitals within a sentence."""
+English, Spanish, Italian, Polish or Czech (`el calendario y la sala`), only capitals within a sentence or alone."""
 
 
 class Advice:
