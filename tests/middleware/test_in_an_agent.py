@@ -17,6 +17,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
     HumanInTheLoopMiddleware,
+    after_model,
     dynamic_prompt,
     hook_config,
     wrap_model_call,
@@ -302,6 +303,20 @@ def test_a_structured_response_next_to_a_call_is_the_answer_that_is_checked():
     model = RoleModel([both, call("Plan", hour="11:00")], reflection("Take the free hour, eleven."))
     outcome = agent_with(model, response_format=Plan).invoke(TASK)["outcome"]
     assert [attempt.answer for attempt in outcome.attempts] == ['{"hour":"10:00"}', '{"hour":"11:00"}']
+
+
+@pytest.mark.req("M1")
+def test_a_call_that_another_middleware_puts_in_place_of_an_answer_is_observed():
+    @after_model
+    def search_first(state: Any, _runtime: Any) -> Any:
+        last = state["messages"][-1]
+        wanted = {"name": "search", "args": {"query": "2026-03-03"}, "id": "first", "type": "tool_call"}
+        return {"messages": [AIMessage("", id=last.id, tool_calls=[wanted])]} if last.text == "09:00" else None
+
+    model = RoleModel([say("09:00"), say("11:00")], ADVICE[0])
+    result = create_agent(model, [search], middleware=[ReflexionMiddleware(), search_first]).invoke(TASK)
+    assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
+    assert "Ask for Tuesday." in decided(model)[-1].last.text
 
 
 @pytest.mark.req("M1")

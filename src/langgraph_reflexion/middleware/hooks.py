@@ -230,8 +230,10 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
         tools = self._tools_of(request.tools)
         # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
         parts = replace(self._parts, actor=actor, tools=replace(tools, direct=frozenset()))
-        # A run that was over, or whose answer another middleware sent back, continues with a new decision.
-        first = "observe" if node in ("tool", "direct") else "decide" if node in ("check", "finish", OVER) else node
+        if node in ("check", "finish"):  # another middleware sent the answer back, or put calls in its place
+            _, answers = turn_that_ran(state["messages"])
+            node = "tool" if any(tools.has(str(answer.name)) for answer in answers) else "decide"
+        first = "observe" if node in ("tool", "direct") else "decide" if node == OVER else node
         node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), request.messages)
         if node == "check" and not self._asks_person:
             checked = cast("State", {**state, "structured_response": asked.response.structured_response})
