@@ -149,12 +149,14 @@ def _from_hotpot(record: Any) -> Any:
         return record
     context, facts = record.get("context"), record.get("supporting_facts")
     if isinstance(context, Mapping):  # as the dataset's hub writes it: two lists side by side
-        context = list(zip(context.get("title", ()), context.get("sentences", ()), strict=False))
+        lists = context.get("title", []), context.get("sentences", [])
+        context = list(zip(*lists, strict=False)) if all(isinstance(part, list) for part in lists) else context
     if isinstance(facts, Mapping):
-        facts = [[title] for title in facts.get("title", ())]
-    titles = [fact[0] for fact in facts if isinstance(fact, list) and fact] if isinstance(facts, list) else []
-    passages = [_as_passage(item) for item in context] if isinstance(context, (list, tuple)) else context
-    for passage in passages if isinstance(passages, list) else ():
+        titles = _listed(facts.get("title"))
+    else:
+        titles = [fact[0] for fact in _listed(facts) if isinstance(fact, list) and fact]
+    passages = [_as_passage(item) for item in context] if isinstance(context, list) else context
+    for passage in _listed(passages):
         if isinstance(passage, dict) and passage.get("title") in titles:
             passage["supporting"] = True
     return {
@@ -164,3 +166,7 @@ def _from_hotpot(record: Any) -> Any:
         "context": passages,
         "topic": "search",
     }
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
