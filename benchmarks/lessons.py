@@ -16,14 +16,15 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from types import FunctionType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from natural import difference
 from stream.memories import SIMPLE, Memory, Ours, knowing_all
 from stream.world import Odds, World
 
@@ -91,12 +92,6 @@ def play(make: Callable[[World], Memory], odds: Odds, seed: int, tasks: int) -> 
         if advice is not None:
             memory.learn(task, advice)
     return 100 * total / tasks
-
-
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """The mean of the paired differences, and half of its interval."""
-    apart = [a - b for a, b in zip(ours, theirs, strict=True)]
-    return fmean(apart), 1.96 * stdev(apart) / math.sqrt(len(apart)) if len(apart) > 1 else math.nan
 
 
 def main() -> int:

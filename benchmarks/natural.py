@@ -348,11 +348,11 @@ STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.
 """Student's t for 95 %, by the number of seeds."""
 
 
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """The mean of the paired differences, and half of its interval."""
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """The mean of the paired differences, and half of its 95 % interval."""
     apart = [a - b for a, b in zip(ours, theirs, strict=True)]
     half = STUDENT.get(len(apart), 2.23) * stdev(apart) / math.sqrt(len(apart)) if len(apart) > 1 else math.nan
-    return f"{fmean(apart):+5.1f} ± {half:4.1f}"
+    return fmean(apart), half
 
 
 def main() -> None:
@@ -381,9 +381,10 @@ def main() -> None:
         mean = {memory: fmean(solved) for memory, solved in rates.items()}
         best = max((memory for memory in SIMPLE if memory not in GIVEN_THE_KIND), key=mean.__getitem__)
         kind = max(GIVEN_THE_KIND, key=mean.__getitem__)
+        (gain, half), (apart, between) = (difference(ours, rates[memory]) for memory in ("none", best))
         print(
-            f"{name:9}{mean['none']:4.1f}  {fmean(ours):4.1f}  {difference(ours, rates['none'])}  "
-            f"{mean[best]:4.1f} {best:13}  {difference(ours, rates[best])}  "
+            f"{name:9}{mean['none']:4.1f}  {fmean(ours):4.1f}  {gain:+5.1f} ± {half:4.1f}  "
+            f"{mean[best]:4.1f} {best:13}  {apart:+5.1f} ± {between:4.1f}  "
             f"{fmean(ours_given):4.1f}  {mean[kind]:4.1f} {kind:17}  "
             f"{mean['knowing']:4.1f}  {time.perf_counter() - began:3.0f} s",
             flush=True,
