@@ -41,7 +41,9 @@ class Routes:
         `reflect`."""
         turn, answers = last_turn(state["messages"])
         waiting = waiting_in(state)
-        if calls := self._calls_to_run(turn, answers):
+        is_answer = waiting is not None and waiting["action"] != "ask_user"
+        # Calls of an earlier turn are open next to an answer only if an edit removed their results.
+        if (calls := self._calls_to_run(turn, answers)) and not is_answer:
             return self._towards_tools(state, calls)
         if self._waits_for_client(turn, answers):
             return "finish"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolCall
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolCall
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.nodes.models.transcript import is_paired
-from langgraph_reflexion.testing import RoleModel, ask, call, say
+from langgraph_reflexion.testing import RoleModel, ask, call, calls, say
 
 Make = Callable[..., tuple[Any, Any]]
 Thread = Callable[[], dict[str, Any]]
@@ -62,6 +62,16 @@ def test_edited_calls_run_in_place_of_the_models(make: Make, thread: Thread, pro
     assert not result["outcome"].failures
     assert len(model.asked) == 2
     assert result["outcome"].answer == "11:00"
+
+
+@pytest.mark.req("G1", "I7")
+def test_an_answer_is_checked_though_a_person_removed_a_result_before_it(make: Make, thread: Thread) -> None:
+    both = calls(("search", {"query": "Monday"}), ("search", {"query": "Tuesday"}))
+    _, agent = make([both, say("11:00")])
+    config = thread()
+    last = stopped(agent, config, "decide", times=2)
+    agent.update_state(config, {"messages": [RemoveMessage(id=last.id)]}, as_node="observe")
+    assert went_on(agent, config)["outcome"].answer == "11:00"
 
 
 @pytest.mark.req("G1", "I7")
