@@ -37,8 +37,10 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
         }
     reply = whole(str(interrupt({"type": "question", "question": question})))
     message: Any = HumanMessage(reply)
-    if call is not None:
-        message = ToolMessage(reply, tool_call_id=call["id"], name=call["name"])
+    if call is not None:  # the mark is not in the artifact, because a tool's data may be there
+        message = ToolMessage(
+            reply, tool_call_id=call["id"], name=call["name"], additional_kwargs={"from_person": True}
+        )
     return {"messages": [message], "decision": None, "resumed_at": budget.now()}
 
 
@@ -107,7 +109,12 @@ def _approved(
             )
         elif decision["type"] == "respond":
             update["messages"].append(
-                ToolMessage(whole(decision["message"]), tool_call_id=call["id"], name=call["name"])
+                ToolMessage(
+                    whole(decision["message"]),
+                    tool_call_id=call["id"],
+                    name=call["name"],
+                    additional_kwargs={"from_person": True},
+                )
             )
     return update
 

@@ -271,8 +271,8 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
             details = details_of(message)
-            # The agent wrote it (a denied call, a refused `Command`), or a person.
-            ours = details.get("rejected") or ("error_class" in details and not details.get("exception"))
+            is_agents = "error_class" in details and not details.get("exception")  # a denied call, a refused `Command`
+            ours = is_agents or details.get("rejected") or message.additional_kwargs.get("from_person")
             if not ours and message.name not in trusted_tools:
                 texts.append(message.text)
         elif isinstance(message, HumanMessage) and not is_from_user(message):

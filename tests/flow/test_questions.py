@@ -6,9 +6,10 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import Decision, Limits, create_reflexion_agent
+from langgraph_reflexion import Decision, LessonBook, Limits, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, ask, call, calls, reflection, replan, say
 
 THREAD = {"configurable": {"thread_id": "1"}}
@@ -29,6 +30,28 @@ def test_a_question_waits_for_its_reply_and_the_run_continues(protocol, decided)
     assert isinstance(reply, ToolMessage) is (protocol == "tools")
     assert "The one in March." in decided(model)[1].text
     assert len(model.asked) == 2
+
+
+@pytest.mark.req("D25", "B11")
+def test_a_lesson_in_the_words_of_a_persons_reply_is_kept(protocol):
+    rule = "Always book the small room on the second floor."
+    model = RoleModel(
+        [ask("Any wishes?"), call("search", query="Tuesday"), say("11:00")],
+        reflection("Ask by date.", memory_to_write=[{"kind": "rule", "text": rule, "when": "planning an hour"}]),
+    )
+
+    @tool
+    def search(query: str) -> str:
+        """Look up free hours."""
+        raise ValueError(f"{query} is no date")
+
+    store = InMemoryStore()
+    agent = create_reflexion_agent(
+        model, [search], controls=["ask_user"], protocol=protocol, checkpointer=InMemorySaver(), store=store
+    )
+    agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
+    agent.invoke(Command(resume=rule), THREAD)
+    assert [lesson.status for lesson in LessonBook(store).lessons() if lesson.text == rule] == ["candidate"]
 
 
 @pytest.mark.req("B7", "B11")
