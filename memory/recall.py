@@ -106,11 +106,6 @@ SAME_TOPIC = 1.4
 """What the score of a lesson of the task's own topic is multiplied by, and that of one of another topic divided by.
 Set on the tuning halves."""
 
-OWN_TOPIC = 4.0
-"""Weight of each word of a topic that is not built in: `MemoryPolicy(topics=...)` knows better than words which tasks
-are alike. In `benchmarks/natural.py` 4 and 6 are level, 2 is worse. A topic that half of the lessons have does not
-count."""
-
 VERY_FAILURE = 100.0
 """Score of a lesson that is bound to this very failure: above any other."""
 
@@ -322,9 +317,6 @@ def _for_task(
     """The lessons that fit a task, with their scores, or else those that hold for any task of its topic."""
     index = shelf.index
     near = yield from _similarities(shelf, request)
-    kind = frozenset() if topic in (*TOPICS, GENERAL) else words_of(topic)
-    if 2 * len(index.sharing(kind, len(kind))) < len(index.entries):
-        weights = {**weights, **dict.fromkeys(kind, OWN_TOPIC)}
     scores = match(index, weights, usable, near=near)
     best = max(scores.values(), default=0.0)
     for key, likeness in _taught(index, words_of(request), usable).items():
@@ -339,6 +331,9 @@ def _for_task(
             own = entry.item.value.get("topic")
             factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
             fit[key] = Fit(score * factor, max(score, 1.0))
+    for item in _of_own_topic(index, topic):
+        if item.key not in fit and usable(item) and not _fits_when_not(index, index.entries[item.key], weights):
+            fit[item.key] = Fit(1.0 + scores.get(item.key, 0.0))
     if not fit and topic != GENERAL:
         return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _of_topic(index, topic, weights, usable)}
     return fit
@@ -409,6 +404,14 @@ def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> 
 
     score = shared(words_of(against))
     return score >= 1 and score > shared(entry.when)
+
+
+def _of_own_topic(index: Index, topic: str) -> list[Item]:
+    """The lessons of a topic that is not built in. None if half of all lessons have it, because it then says little."""
+    if topic in (*TOPICS, GENERAL):
+        return []
+    found = [item for _, item in index.sharing(words_of(topic), 1) if item.value.get("topic") == topic]
+    return found if 2 * len(found) < len(index.entries) else []
 
 
 def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:

@@ -392,16 +392,22 @@ def test_a_successor_for_any_task_is_shown_where_the_other_lessons_that_fit_are_
 
 
 @pytest.mark.req("D10", "D13")
-def test_a_topic_of_your_own_finds_its_lessons_in_any_words_unless_most_lessons_have_it(book_on: Any) -> None:
-    refunds, desk = "My parcel never came, I want my money.", "Where can I park my bicycle?"
-    book = book_on(InMemoryStore(), topics=lambda task: "refunds" if "money" in task else "desk")
-    book.add(a_rule("Ask for the day of the order.", when="a customer is angry", topic="refunds"))
+def test_lessons_of_a_topic_of_your_own_fit_its_tasks_in_any_words_unless_half_of_all_have_it(book_on: Any) -> None:
+    kinds = {
+        "I want my money.": "refund request",
+        "Where can I park?": "desk",
+        "Send it again, please!": "copy request",
+    }
+    book = book_on(InMemoryStore(), topics=kinds.__getitem__)
+    refund = book.add(
+        a_rule("Ask for the day of the order.", when="a customer is angry", topic="refund request")
+    ).lesson
     for i in range(6):
         book.add(
             a_rule(f"Name the floor of room {i} and its lift.", when=f"a visitor looks for room {i}", topic="desk")
         )
-    assert texts(book.recall(refunds)) == ["Ask for the day of the order."]
-    assert book.recall(desk) == []
+    found = {task: texts(book.recall(task)) for task in kinds}
+    assert found == {"I want my money.": [refund.text], "Where can I park?": [], "Send it again, please!": []}
 
 
 @pytest.mark.req("D22", "D13")
