@@ -331,8 +331,9 @@ def _for_task(
             own = entry.item.value.get("topic")
             factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
             fit[key] = Fit(score * factor, max(score, 1.0))
-    for item in _of_own_topic(index, topic):
-        if item.key not in fit and usable(item) and not _fits_when_not(index, index.entries[item.key], weights):
+    of_topic = (item for item in _of_own_topic(index, topic, scores) if item.key not in fit and usable(item))
+    for item in islice(of_topic, CLOSE_LOOKS):
+        if not _fits_when_not(index, index.entries[item.key], weights):
             fit[item.key] = Fit(1.0 + scores.get(item.key, 0.0))
     if not fit and topic != GENERAL:
         return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _of_topic(index, topic, weights, usable)}
@@ -406,12 +407,18 @@ def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> 
     return score >= 1 and score > shared(entry.when)
 
 
-def _of_own_topic(index: Index, topic: str) -> list[Item]:
-    """The lessons of a topic that is not built in. None if half of all lessons have it, because it then says little."""
+def _of_own_topic(index: Index, topic: str, scores: Mapping[str, float]) -> list[Item]:
+    """The lessons of a topic that is not built in: those with most words of the task first, then the newest.
+
+    None if half of all lessons have the topic, because it then says little.
+    """
     if topic in (*TOPICS, GENERAL):
         return []
     found = [item for _, item in index.sharing(words_of(topic), 1) if item.value.get("topic") == topic]
-    return found if 2 * len(found) < len(index.entries) else []
+    if 2 * len(found) >= len(index.entries):
+        return []
+    found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
+    return sorted(found, key=lambda item: -scores.get(item.key, 0.0))
 
 
 def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:
