@@ -432,7 +432,8 @@ def test_a_check_that_pauses_for_a_person_does_not_ask_the_model_again():
 @pytest.mark.req("M2", "E3")
 def test_a_person_who_edits_a_structured_answer_edits_its_value_too():
     model = RoleModel(call("Plan", hour="10:00"), None, call("Plan", hour="10:00"))
-    agent = agent_with(model, checks=[human_review(), not_ten], response_format=Plan, checkpointer=InMemorySaver())
+    saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=[(Plan.__module__, Plan.__name__)]))
+    agent = agent_with(model, checks=[human_review(), not_ten], response_format=Plan, checkpointer=saver)
     config = {"configurable": {"thread_id": "t"}}
     agent.invoke(TASK, config)
     result = agent.invoke(Command(resume={"edit": '{"hour": "11:00"}'}), config)
