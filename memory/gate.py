@@ -114,9 +114,9 @@ def tidy(lesson: Lesson) -> Lesson:
     for name in TEXTS:
         value, most = getattr(lesson, name), LENGTHS.get(name, MAX_LENGTH)
         if isinstance(value, list):
-            tidied[name] = list(dict.fromkeys(filter(None, (_line(text, most) for text in value))))[:MAX_TAGS]
+            tidied[name] = list(dict.fromkeys(filter(None, (one_line(text, most) for text in value))))[:MAX_TAGS]
         elif value and (name != "text" or len(value) <= MAX_READ):  # a longer one is refused unchanged
-            tidied[name] = _line(value, most) or (None if name == "topic" else "")
+            tidied[name] = one_line(value, most) or (None if name == "topic" else "")
     return lesson.model_copy(update=tidied)
 
 
@@ -175,7 +175,7 @@ def _advises(text: str) -> bool:
     )
 
 
-def _line(text: str, most: int) -> str:
+def one_line(text: str, most: int) -> str:
     """A text on one line without secrets, cut to length."""
     text = mask_secrets(" ".join(text[:MAX_READ].split()))
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"

@@ -117,6 +117,7 @@ class Index:
         self._asking: dict[str, set[str]] = {}
         """Which lessons were taught by a task with a word."""
         self._bound: dict[str, set[str]] = {}
+        self._topics: dict[str, set[str]] = {}
         self._always: set[str] = set()
 
     def is_due(self, seconds: float) -> bool:
@@ -152,6 +153,7 @@ class Index:
                     self._asking.setdefault(word, set()).add(item.key)
                 for fingerprint in fingerprints(item.value):
                     self._bound.setdefault(fingerprint, set()).add(item.key)
+                self._topics.setdefault(_topic_of(item.value), set()).add(item.key)
 
     def finish(self, turn: int, changed: Changed, new: Iterable[Item], *, partly: bool) -> bool:
         """Take the last of the changes; false if another reader has updated the index since `turn`.
@@ -190,6 +192,11 @@ class Index:
         """The keys of the lessons that are bound to this failure."""
         with self.lock:
             return set(self._bound.get(fingerprint, ()))
+
+    def of_topic(self, topic: str) -> list[Item]:
+        """The lessons of this topic."""
+        with self.lock:
+            return [self.entries[key].item for key in self._topics.get(topic, ())]
 
     def always(self) -> list[str]:
         """The keys of the lessons that hold for any task."""
@@ -235,13 +242,20 @@ class Index:
         entry = self.entries.pop(key)
         self._always.discard(key)
         asked: frozenset[str] = frozenset().union(*entry.asked)
-        bound = fingerprints(entry.item.value)
-        for table, names in ((self._bound, bound), (self._holding, entry.words), (self._asking, asked)):
+        value = entry.item.value
+        named = ((self._bound, fingerprints(value)), (self._topics, [_topic_of(value)]))
+        for table, names in (*named, (self._holding, entry.words), (self._asking, asked)):
             for name in names:
                 keys = table.get(name, set())
                 keys.discard(key)
                 if not keys:
                     table.pop(name, None)
+
+
+def _topic_of(value: Mapping[str, Any]) -> str:
+    """The topic of a record, empty if it has none."""
+    topic = value.get("topic")
+    return topic if isinstance(topic, str) else ""
 
 
 def holds_always(value: Mapping[str, Any]) -> bool:

@@ -25,6 +25,7 @@ from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
 from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE, Evidence, folded
+from langgraph_reflexion.memory.gate import LENGTHS, one_line
 from langgraph_reflexion.memory.index import Entry, Index, words_of
 from langgraph_reflexion.memory.records import fingerprints, lesson_in
 from langgraph_reflexion.memory.shelf import (
@@ -154,7 +155,7 @@ def recall(
     )
     weights, request = yield from _asked(shelf, task)
     if failure is None:
-        scores = yield from _for_task(shelf, request, weights, usable, topic)
+        scores = yield from _for_task(shelf, request, weights, usable, one_line(topic, LENGTHS["topic"]) or GENERAL)
     else:
         scores = yield from _for_failure(shelf, weights, usable, failure)
     if not scores and not always:
@@ -408,17 +409,22 @@ def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> 
 
 
 def _of_own_topic(index: Index, topic: str, scores: Mapping[str, float]) -> list[Item]:
-    """The lessons of a topic that is not built in: those with most words of the task first, then the newest.
+    """The live lessons of a topic that is not built in: those with most words of the task first, then those that are
+    active, then the newest.
 
-    None if half of all lessons have the topic, because it then says little.
+    None if half of all live lessons have the topic, because it then says little.
     """
     if topic in (*TOPICS, GENERAL):
         return []
-    found = [item for _, item in index.sharing(words_of(topic), 1) if item.value.get("topic") == topic]
-    if 2 * len(found) >= len(index.entries):
+    found = [item for item in index.of_topic(topic) if _is_live(item)]
+    if not found or 2 * len(found) >= sum(map(_is_live, list(index.items.values()))):
         return []
     found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
-    return sorted(found, key=lambda item: -scores.get(item.key, 0.0))
+    return sorted(found, key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
+
+
+def _is_live(item: Item) -> bool:
+    return item.value.get("status") in LIVE
 
 
 def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:

@@ -410,6 +410,35 @@ def test_lessons_of_a_topic_of_your_own_fit_its_tasks_in_any_words_unless_half_o
     assert found == {"I want my money.": [refund.text], "Where can I park?": [], "Send it again, please!": []}
 
 
+@pytest.mark.req("D10", "D13")
+@pytest.mark.parametrize("topic", ["other", "how-to", " refund ", "r" * 100])
+def test_a_topic_of_a_common_word_or_one_that_is_tidied_finds_its_lessons(book_on: Any, topic: str) -> None:
+    book = book_on(InMemoryStore())
+    lesson = book.add(a_rule("Ask for the day of the order.", when="a customer is angry", topic=topic)).lesson
+    for text, when in FIVE.items():
+        book.add(a_rule(text, when=when))
+    assert book.recall("I want my money.", topic=topic) == [lesson]
+    assert [book.recall("I want my money.", topic=none) for none in ("None", " ")] == [[], []]
+
+
+@pytest.mark.req("D10", "D13")
+def test_of_a_large_topic_an_active_lesson_is_found_and_retired_ones_do_not_count(book_on: Any, clock: Any) -> None:
+    things = "violin harbour bridge candle mirror pepper saddle lemon anchor ladder pillow kettle hammer ribbon basket "
+    things = (things + "feather carpet window marble copper").split()
+    book = book_on(InMemoryStore())
+    active = book.add(a_rule("Ask for the day of the order.", when="a customer is angry", topic="refund")).lesson
+    for run in ("r1", "r2"):
+        book.credit(Episode(id=run, task="Hello!", topic="refund", success=True, shown=[active.id]))
+    for i, thing in enumerate(things):
+        clock.pass_by(minutes=1)
+        lesson = book.add(a_rule(f"Write the {thing} in the form.", when=f"a {thing} is lost", topic="refund")).lesson
+        if i >= 13:
+            book.retire(lesson.id, "it is wrong")
+    for thing in things[:15]:
+        book.add(a_rule(f"Name the floor of the {thing} and its lift.", when=f"a visitor looks for a {thing}"))
+    assert texts(book.recall("I want my money.", topic="refund"))[0] == active.text
+
+
 @pytest.mark.req("D22", "D13")
 def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_fits(book: LessonBook):
     loop = "Handle the empty input before the loop."
