@@ -34,7 +34,8 @@ class Fit(NamedTuple):
 
 
 class Selection(list[Lesson]):
-    """The lessons to show, the best first. If all that fit are held back, `held` is the best and `why` the reason.
+    """The lessons to show, the best first. If all that depend on their record are held back, `held` is the best of them
+    and `why` the reason.
 
     A run records `held` as withheld, so that runs without it are still counted.
     """
@@ -57,26 +58,27 @@ def choose(
 ) -> Selection:
     """The lessons to show. `rules` hold for any task and come first, but leave a place for a lesson that fits.
 
-    At the start, a lesson is held back if runs do as well without it. If the best of them is held back, so are the
-    others: a worse one in its place would only delay the runs without lessons that all of them are compared with. After
-    a failure, a lesson that lost its last run is left out. Of several lessons for the same sort of failure on the same
+    At the start, a lesson is held back if runs do as well without it. If the best of those that would be shown is held
+    back, so are the worse ones: they would only delay the runs without lessons that all are compared with. After a
+    failure, a lesson that lost its last run is left out. Of several lessons for the same sort of failure on the same
     occasion, and of lessons that advise the opposite, only the one with the highest estimate is shown, with those that
     give the same advice: so the run says whether that advice works.
     """
     doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
     why: dict[str, str] = {}
+    best: Lesson | None = None
     if failed:
         last = {id: evidence[id].shown_results()[-1:] for id in doubtful}
         lost = {id for id, results in last.items() if results and results[0]["result"] == "loss"}
         worthy = [item for item in fit if item[0].id not in lost]
     else:
         why = {id: kind.holds_back(id, evidence[id]) for id in doubtful}
-        _, reason = max(((kind.values[id], why[id]) for id in doubtful), default=(0.0, ""))
-        if reason:
-            why = {id: why[id] or reason for id in doubtful}
+        near = [lesson for lesson, _ in _near(fit) if lesson.id in why]
+        best = max(near, key=lambda lesson: (kind.values[lesson.id], why[lesson.id]), default=None)
+        if best is not None and (reason := why[best.id]):
+            why = {id: why[id] or (reason if kind.values[id] <= kind.values[best.id] else "") for id in doubtful}
         worthy = [item for item in fit if not why.get(item[0].id)]
-    least = BESIDE * max((place.words for _, place in worthy if place.words is not None), default=0.0)
-    worthy = [item for item in worthy if item[1].words is None or item[1].words >= least]
+    worthy = _near(worthy)
     read = cache(Advice)
     gone = _replaced([*rules, *(lesson for lesson, _ in worthy)], evidence)
     offered = [item for item in worthy if item[0].id not in gone]
@@ -99,10 +101,15 @@ def choose(
             if not any(_clash(read(lesson.text), read(text)) for text in texts):
                 chosen.append(lesson)
                 budget -= cost
-    if worthy or not why:
+    if best is None or not all(why.values()):
         return Selection(chosen)
-    held = max((lesson for lesson, _ in fit), key=lambda lesson: kind.values[lesson.id])
-    return Selection(chosen, held, why[held.id])
+    return Selection(chosen, best, why[best.id])
+
+
+def _near(fit: Sequence[tuple[Lesson, Fit]]) -> list[tuple[Lesson, Fit]]:
+    """Those that share about as many words with the task as the best of them, and those that fit for another reason."""
+    least = BESIDE * max((place.words for _, place in fit if place.words is not None), default=0.0)
+    return [item for item in fit if item[1].words is None or item[1].words >= least]
 
 
 def _in_order(

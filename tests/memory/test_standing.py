@@ -287,6 +287,32 @@ def test_while_the_best_is_held_back_no_worse_one_takes_its_place(book: LessonBo
     assert recalled(book, topic="search")[0] == BUSY
 
 
+@pytest.mark.req("D24")
+def test_a_lesson_held_back_beside_an_approved_one_is_withheld_and_comes_back(book: LessonBook, clock: Any) -> None:
+    best = remedy(book, BUSY)
+    guests = remedy(book, "Thank every guest who joins the meeting.", trigger=None)
+    book.approve(guests.id)
+    always = book.add(Lesson(kind="preference", text="Answer in short sentences.", origin="told")).lesson
+    assert always is not None
+    credited(book, clock, "wwwl", "r", shown=[best.id], topic="search")
+    found = book.recall(TASK, topic="search")
+    assert found == [always, book.get(guests.id)]
+    assert found.held is not None  # type: ignore[attr-defined]
+    assert found.held.id == best.id  # type: ignore[attr-defined]
+    credited(book, clock, "w", "s", shown=[lesson.id for lesson in found], withheld=[best.id], topic="search")
+    assert BUSY in recalled(book, topic="search")
+
+
+@pytest.mark.req("D24")
+def test_a_lesson_that_would_not_be_shown_anyway_holds_no_other_back(book: LessonBook, clock: Any) -> None:
+    task = "Propose a slot for the planning meeting and write the minutes of it."
+    near = "Check a proposed slot for the planning meeting against every busy time."
+    remedy(book, near, when="proposing a slot for a planning meeting", trigger=None)
+    far = remedy(book, "Name the absent guests.", when="writing minutes", trigger=None)
+    credited(book, clock, "wwwl", "r", shown=[far.id], topic="search")
+    assert [lesson.text for lesson in book.recall(task, topic="search")] == [near]
+
+
 @pytest.mark.req("D23")
 def test_a_lesson_that_loses_is_held_back_until_it_is_learned_again(book: LessonBook, clock: Any) -> None:
     lesson = remedy(book, BUSY, sources=["a"])
