@@ -199,12 +199,14 @@ def _explained(
         return {"lesson": id, "text": None, "result": None}
     now = found.lesson
     result = (count_of(counts, now) or {}).get("result") if counts is not None else None
+    at_start = [lesson for lesson in episode.withheld if not episode.recalled_at.get(lesson)]
+    held_back = bool(episode.memory) and at_start[-1:] == [id]  # it comes after those withheld for comparison
     rests_on = [(source, behind.get(source)) for source in now.sources[:MOST]]
     return {
         "lesson": id,
         "text": now.text,
         "why": _why(found, episode),
-        "without": (episode.memory or FOR_COMPARISON) if id in episode.withheld else "",
+        "without": (episode.memory if held_back else FOR_COMPARISON) if id in episode.withheld else "",
         "evidence": [
             {"run": source, "failure": run.failures[0].evidence if run is not None and run.failures else None}
             for source, run in rests_on

@@ -318,7 +318,8 @@ def _for_task(
     """The lessons that fit a task, with their scores, or else those that hold for any task of its topic."""
     index = shelf.index
     near = yield from _similarities(shelf, request)
-    scores = match(index, weights, usable, near=near)
+    found = match(index, weights, usable, near=near)
+    scores = {key: score for key, score in found.items() if not _fits_when_not(index, index.entries[key], weights)}
     best = max(scores.values(), default=0.0)
     for key, likeness in _taught(index, words_of(request), usable).items():
         # A lesson that the same task taught fits as well as the best by words.

@@ -72,6 +72,9 @@ def test_a_withheld_lesson_says_whether_it_was_compared_or_memory_held_back(book
     assert "to compare" in ended(book, withheld=[id])["withheld"][0]["without"]
     held = ended(book, withheld=[id], memory="Lessons are held back.")
     assert held["withheld"][0]["without"] == "Lessons are held back."
+    others = [a_lesson(book, "Name the room."), a_lesson(book, "Ask who takes part.")]
+    run = ended(book, withheld=[others[0], id, others[1]], recalled_at={others[1]: 2}, memory="Lessons are held back.")
+    assert ["to compare" in lesson["without"] for lesson in run["withheld"]] == [True, False, True]
 
 
 @pytest.mark.req("I5", "D15")

@@ -545,6 +545,17 @@ def test_a_lesson_that_the_same_task_taught_comes_before_lessons_whose_words_fit
     assert texts(book.recall(LEAVES))[0] == SOIL
 
 
+@pytest.mark.req("D4")
+def test_a_lesson_that_the_same_task_taught_ranks_no_higher_than_those_that_fit(book_on: Any) -> None:
+    book, task = book_on(InMemoryStore()), "Which train goes to the harbour on Sunday morning?"
+    fits = a_rule("Read the timetable before you name a train.", when="somebody asks for a train in the morning")
+    sunday = "a train to the harbour on Sunday"
+    book.add(a_rule("Name the ferry train to the harbour.", when=sunday, when_not=f"{sunday} morning"))
+    book.add(fits)
+    book.add(a_rule("Greet the passenger by name.", when="someone wants to travel"), task=task)
+    assert fits.text in texts(book.recall(task))
+
+
 @pytest.mark.req("D13")
 def test_a_detail_of_the_task_that_taught_a_lesson_finds_nothing(book: LessonBook) -> None:
     taught(book, LEAVES, "run-1")
