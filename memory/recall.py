@@ -317,11 +317,14 @@ def _for_task(
 ) -> Plan[dict[str, Fit]]:
     """The lessons that fit a task, with their scores, or else those that hold for any task of its topic."""
     index = shelf.index
+
+    def may_fit(item: Item) -> bool:
+        return usable(item) and not _fits_when_not(index, index.entries[item.key], weights)
+
     near = yield from _similarities(shelf, request)
-    found = match(index, weights, usable, near=near)
-    scores = {key: score for key, score in found.items() if not _fits_when_not(index, index.entries[key], weights)}
+    scores = match(index, weights, may_fit, near=near)
     best = max(scores.values(), default=0.0)
-    for key, likeness in _taught(index, words_of(request), usable).items():
+    for key, likeness in _taught(index, words_of(request), may_fit).items():
         # A lesson that the same task taught fits as well as the best by words.
         scores[key] = max(scores.get(key, 0.0), 1.0, likeness * best)
     fit: dict[str, Fit] = {}
@@ -329,16 +332,14 @@ def _for_task(
         entry = index.entries[key]
         # However many lessons there are for the same occasion, one whose occasion the task meets fits.
         is_met = len(entry.when & weights.keys()) >= 2 and met(index, entry.when, weights) >= MET
-        if (score >= 1 or is_met) and not _fits_when_not(index, entry, weights):
+        if score >= 1 or is_met:
             own = entry.item.value.get("topic")
             factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
             fit[key] = Fit(score * factor, max(score, 1.0))
-    of_topic = (item for item in _of_own_topic(index, topic, scores) if item.key not in fit and usable(item))
-    for item in islice(of_topic, CLOSE_LOOKS):
-        if not _fits_when_not(index, index.entries[item.key], weights):
-            fit[item.key] = Fit(1.0 + scores.get(item.key, 0.0))
+    of_topic = (item.key for item in _of_own_topic(index, topic, scores) if item.key not in fit and may_fit(item))
+    fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(of_topic, CLOSE_LOOKS)}
     if not fit and topic != GENERAL:
-        return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _of_topic(index, topic, weights, usable)}
+        return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _of_topic(index, topic, weights, may_fit)}
     return fit
 
 
@@ -438,9 +439,7 @@ def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Ca
         own = value.get("topic") == topic or (value.get("topic") is None and not entry.when.isdisjoint(weights))
         if not entry.when or not own or any(w.isascii() and w not in general for w in entry.when):
             continue
-        if _fits_when_not(index, entry, weights) or not usable(entry.item):
-            continue
-        if specific_words(topic, value["when"]) <= known:
+        if usable(entry.item) and specific_words(topic, value["when"]) <= known:
             found.append(key)
     return found
 
