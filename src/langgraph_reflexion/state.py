@@ -366,15 +366,8 @@ def task_of(messages: Sequence[AnyMessage]) -> str:
 
 def last_turn(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
     """The last AIMessage and the answers to its calls, if nothing else follows it."""
-    answers: list[ToolMessage] = []
-    for message in reversed(messages):
-        if isinstance(message, ToolMessage):
-            answers.append(message)
-        elif isinstance(message, AIMessage):
-            return message, answers[::-1]
-        else:
-            break
-    return None, []
+    turn, answers = turn_that_ran(messages)
+    return (turn, answers) if turn is not None and messages[-1 - len(answers)] is turn else (None, [])
 
 
 def turn_that_ran(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
