@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from langgraph_reflexion.memory.suspicion import decoded, readings, visible
-from langgraph_reflexion.text.tokens import PARTICLES, STOP_WORDS, UNSPACED, stem
+from langgraph_reflexion.text.tokens import MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem
 
 COVERED = 0.6
 """Share of a foreign sentence's words, by weight, that stand together in a copy of it. This and the numbers below were
@@ -55,7 +55,7 @@ COPIED = "it is copied from what a tool said"
 
 _SENTENCE = re.compile(r"[.!?](?=\s|$)|[。！？\n|{}\[\]<>]")
 _CLAUSE = re.compile(r"[,;:()\"“”«»„]|\s[-–—]+\s|[，；：、（）「」『』]")
-_WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
+_WORD = re.compile(rf"[{UNSPACED}]|(?:[^\W_{UNSPACED}]|[{MARKS}])+")
 _STOPS = STOP_WORDS | PARTICLES
 
 

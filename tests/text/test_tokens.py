@@ -40,6 +40,13 @@ def test_chinese_is_read_in_pairs_of_characters() -> None:
     assert not set(tokens("写一首关于企鹅的诗。")) & set(tokens("相加之前先把长度换算成同一单位。"))
 
 
+@pytest.mark.parametrize(
+    "text", ["मेल भेजने से पहले", "அனுப்பும் முன்", "العَرَبِيَّة الكتاب", "שָׁלוֹם עולם", "ve\u0301rifier l’e\u0301tat"]
+)
+def test_vowel_signs_and_points_do_not_split_a_word(text: str) -> None:
+    assert len(tokens(text)) == len(text.split())
+
+
 def test_width_case_and_marks_at_the_ends_are_no_difference() -> None:
     assert fold("  ＡＰＩ　Keys. ") == fold("api keys") == "api keys"
 

@@ -41,7 +41,10 @@ STOP_BIGRAMS = word_set(
 UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean characters, which are written without spaces or nearly so."""
 
-_PIECE = re.compile(r"[a-z]\+\+|[a-z]#|\w+(?:['’][a-z]+)?", re.IGNORECASE)
+MARKS = r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u0652\u0900-\u0963\u0966-\u0dff"
+"""Accents, the points of Hebrew and Arabic, and the scripts of India with their vowel signs, which `\\w` leaves out."""
+
+_PIECE = re.compile(rf"[a-z]\+\+|[a-z]#|[\w{MARKS}]+(?:['’][a-z]+)?", re.IGNORECASE)
 _SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NO_SPACES = re.compile(f"[{UNSPACED}]+")
 _CONTRACTION = re.compile(r"['’](?:s|d|ll|re|ve|m|t)$")
