@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from langgraph_reflexion.memory.suspicion import decoded, readings, visible
+from langgraph_reflexion.memory.suspicion import decoded, readings, unescaped, visible
 from langgraph_reflexion.text.tokens import MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem
 
 COVERED = 0.6
@@ -56,6 +56,13 @@ COPIED = "it is copied from what a tool said"
 _SENTENCE = re.compile(r"[.!?](?=\s|$)|[。！？\n|{}\[\]<>]")
 _CLAUSE = re.compile(r"[,;:()\"“”«»„]|\s[-–—]+\s|[，；：、（）「」『』]")
 _WORD = re.compile(rf"[{UNSPACED}]|(?:[^\W_{UNSPACED}]|[{MARKS}])+")
+_INLINE = re.compile(
+    r"</?(?:a|abbr|b|bdi|bdo|cite|code|data|del|dfn|em|font|i|ins|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|tt|u|var|wbr)"
+    r"(?:\s[^<>]*)?>",
+    re.IGNORECASE,
+)
+"""HTML's tags within a sentence. All others end one."""
+
 _STOPS = STOP_WORDS | PARTICLES
 
 
@@ -180,9 +187,9 @@ def _units(texts: Iterable[str]) -> Iterator[str]:
     """Each sentence of these texts, decoded too, and each of its clauses."""
     left = MAX_FOREIGN
     for given in texts:
-        text = visible(given[:left])[:MAX_FOREIGN]
+        text, plain = visible(given[:left])[:left], visible(unescaped(given[:left]))[:left]
         left -= len(text)
-        for version in (text, *map(visible, decoded(text))):
+        for version in dict.fromkeys((text, plain, _INLINE.sub("", plain), *map(visible, decoded(text)))):
             for sentence in _SENTENCE.split(version):
                 yield from _clauses(sentence)
         if left <= 0:

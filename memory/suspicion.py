@@ -134,7 +134,8 @@ _MIXED = lazy_pattern(r"[\w@$!+]+")
 _SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
 _ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
-_ESCAPED = lazy_pattern(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
+_ESCAPED = lazy_pattern(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\[nrt]")
+_TAG_CHARACTER = lazy_pattern("[\U000e0020-\U000e007e]")
 _UNSPACED = lazy_pattern(rf"[{UNSPACED}]{{4}}")
 _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
@@ -168,17 +169,30 @@ def decoded(text: str) -> Iterator[str]:
                 yield read
 
 
+def unescaped(text: str) -> str:
+    """The text with its escapes read, as JSON, HTML and addresses write them, and with tag characters as letters."""
+    text = _TAG_CHARACTER.sub(lambda found: chr(ord(found[0]) - 0xE0000), text)
+    text = _ESCAPED.sub(lambda found: chr(int(found[1] or found[2], 16)) if found[1] or found[2] else "\n", text)
+    return urllib.parse.unquote(html.unescape(text))
+
+
 def readings(text: str) -> Iterator[str]:
     """Other ways to read a visible text: unescaped, spelled out, digits for letters, shifted letters, backwards."""
-    unescaped = _ESCAPED.sub(lambda found: chr(int(found.group(1) or found.group(2), 16)), text)
-    unescaped = urllib.parse.unquote(html.unescape(unescaped))
     spelled = _SPELLED_OUT.sub(lambda found: re.sub(r"(?<=\w)[ ._*|-](?=\w)", "", found.group()), text)
     # A number stays; in a word, digits and signs may stand for letters.
     letters = _MIXED.sub(
         lambda found: found[0].translate(_DIGITS_FOR_LETTERS) if _LETTER.search(found[0]) else found[0], text
     )
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w)[_/-]+(?=\w)", " ", text)
-    others = (unescaped, spelled, letters, apart, codecs.encode(text, "rot13"), text[::-1], text.translate(_ATBASH))
+    others = (
+        unescaped(text),
+        spelled,
+        letters,
+        apart,
+        codecs.encode(text, "rot13"),
+        text[::-1],
+        text.translate(_ATBASH),
+    )
     yield from (other for other in dict.fromkeys(others) if other != text)
 
 

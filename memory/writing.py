@@ -168,7 +168,7 @@ def screen(text: str, foreign: Foreign) -> str | None:
 def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
     """Why a lesson cannot be trusted. Its texts are also read as they were given, because tidying joins their lines."""
     shown = {name: getattr(lesson, name)[:MAX_READ] for name in SHOWN}
-    together = f"{shown['when']} {shown['text']}".strip()
+    together = f"{shown['when']} {shown['text']} {shown['when_not']}".strip()
     given = dict.fromkeys(words for words in (*shown.values(), together) if words.strip())
     return suspicion_of(tidied) or next((reason for words in given if (reason := screen(words, foreign))), None)
 
