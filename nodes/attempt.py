@@ -270,7 +270,9 @@ def _unanswered(budget: Budget, state: State, config: RunnableConfig, update: Up
     about: dict[str, Any] = {"tool": failure.tool, "error_class": failure.error_class}
     failure = new_failure(state, failure.signal, failure.evidence, mark, step=update["tally"]["steps"], **about)
     emit_failure(config, failure)
-    ends = _used_up(budget, state, config, update, [*state["failures"], failure], "max_attempts", failure.evidence)
+    ends = _used_up(
+        budget, state, config, update, [*state["failures"], failure], "max_attempts", failure.evidence.splitlines()[0]
+    )
     return update | ends | {"failure": failure}
 
 

@@ -14,6 +14,7 @@ from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
+from pydantic import BaseModel
 
 from langgraph_reflexion.driver import Wait, Waits, pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
@@ -68,6 +69,8 @@ def ask(
             if attempt == retries or not is_lost_connection(error) or (left is not None and delay >= left):
                 raise
             yield pause(delay)
+    if isinstance(given, BaseModel) and not isinstance(given, BaseMessage):  # of `with_structured_output`
+        given = given.model_dump_json()
     reply = given if isinstance(given, AIMessage) else AIMessage(str(given))
     calls, invalid = _proper_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}

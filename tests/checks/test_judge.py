@@ -6,6 +6,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.graph import START, StateGraph
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Context, Limits, Run, create_reflexion_agent
@@ -127,6 +128,16 @@ def test_a_model_whose_provider_enforces_schemas_is_given_the_verdicts_schema():
     schema = judge.asked[0].schema
     assert schema["required"] == ["passed", "score", "issues"]
     assert "clarity" in schema["properties"]["dimensions"]["properties"]
+
+
+@pytest.mark.req("E1")
+def test_a_judge_may_have_an_output_format_of_its_own():
+    class Grade(BaseModel):
+        passed: bool
+        score: int
+
+    judge = ScriptedModel([call("Grade", passed=True, score=90)], profile={"structured_output": True})
+    assert asked(llm_judge(judge.with_structured_output(Grade))).score == 90
 
 
 class Said(TypedDict):

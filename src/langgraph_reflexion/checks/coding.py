@@ -36,7 +36,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
         raise ValueError(f"`test_cases` takes a list of one or more (expression, value), got {cases!r}")
     wanted = [_case(case) for case in cases]
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 86_400:
-        raise ValueError(f"`timeout` must be a number of seconds above 0, got {timeout!r}")
+        raise ValueError(f"`timeout` must be a number of seconds above 0 and below 86,400, got {timeout!r}")
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 64:
         raise ValueError(f"`memory_mb` must be 64 or more, got {memory_mb!r}")
 

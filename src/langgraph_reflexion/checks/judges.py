@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.pregel.protocol import PregelProtocol
@@ -54,7 +54,7 @@ DIMENSIONS = {
 ACCEPTANCE = ("passed", "success", "satisfactory", "is_satisfactory", "satisfied")
 FEEDBACK = ("feedback", "overall_feedback", "evaluation_reason", "reason")
 ISSUES = ("issues", "specific_issues", "improvement_suggestions", "suggestions")
-_SCORE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(?:%|(?:/|out of)\s*(\d+))?\s*", re.IGNORECASE)
+_SCORE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(?:%|(?:/|out of)\s*([1-9]\d*))?\s*", re.IGNORECASE)
 _KEYS = {"judge": ("passed", "feedback", "issues")}
 _KEYS["judge_satisfaction"] = ("is_satisfactory", "evaluation_reason", "improvement_suggestions")
 
@@ -192,7 +192,8 @@ def _ask(
         named: RunnableConfig = {**config, "run_name": name, "configurable": place}
         final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
         return _last_words(final)
-    if schema is not None and knows_schemas(model):
+    # A sequence, as `with_structured_output` returns, has its own format.
+    if schema is not None and not isinstance(model, RunnableSequence) and knows_schemas(model):
         model = model.bind(**as_format("verdict", schema))
     reply = yield from ask(model, [message], config, retries=run.model_retries, aside=name)
     return reply.message.text
@@ -308,7 +309,7 @@ def _truth(value: Any) -> bool | None:
 def _score(value: Any) -> float | None:
     """A score of 100: 85, "85", "85%", "8/10" or "8 out of 10"."""
     if isinstance(value, str) and (found := _SCORE.fullmatch(value)):
-        value = float(found[1]) * (100 / float(found[2]) if found[2] and float(found[2]) else 1)
+        value = float(found[1]) * (100 / float(found[2]) if found[2] else 1)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)
