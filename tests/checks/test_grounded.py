@@ -75,6 +75,20 @@ def test_the_same_claim_may_be_written_differently(answer):
 
 
 @pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    ("seen", "right", "wrong"),
+    [
+        ("埃菲尔铁塔高330米。", "330米", "331米"),
+        ("Es kamen 3,5 Millionen Besucher.", "3.5 million", "3,6 Millionen"),
+        ("Es kostete 7.799.401 Francs.", "7,799,401", "7.799.402 Francs"),
+    ],
+)
+def test_numbers_are_compared_as_other_languages_write_them(seen, right, wrong):
+    assert verdict_on(right, "", [seen]).issues == []
+    assert verdict_on(wrong, "", [seen]).passed is False
+
+
+@pytest.mark.req("E3")
 def test_a_german_noun_is_no_name_but_what_follows_one_is():
     seen = ("Die Firma Meyer lieferte 40 Pumpen nach Kiel. Die Lieferung kam im Mai 2019 an.",)
     asked = "Wann kam die Lieferung an?"
@@ -133,7 +147,7 @@ async def test_it_looks_at_what_the_tools_of_the_run_gave():
 @pytest.mark.req("E3", "K5")
 def test_odd_answers_are_read_without_a_fault():
     for answer in ("", " ", "?", "\0", "1" * 5000, '"' * 999, "A " * 5000, "²", "1,2,3,,4", "99/99/9999", "(" * 999):
-        assert verdict_on(answer).passed in (True, False)
+        assert verdict_on(answer, "How many?").passed in (True, False)
 
 
 @pytest.mark.req("K5")

@@ -52,7 +52,8 @@ _DATES = (
 )
 _DIGITS_DATE = re.compile(r"\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b")
 _DIGITS = re.compile(
-    r"(?<![\w.,])[-−]?(?P<n>\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+    rf"(?<![^\W{UNSPACED}])(?<![.,])[-−]?"
+    r"(?P<n>\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}|\d+(?:\.\d+|,\d\d?(?![\d,]))?|\.\d+)"
     r"(?:\s?(?P<s>hundred|thousand|million|billion|trillion|bn|mn|[kKmM]\b|万|亿))?(?:st|nd|rd|th|s)?(?!\d)",
 )
 _NUMBER_WORD = "|".join(sorted(_WORD_VALUES, key=len, reverse=True))
@@ -343,7 +344,7 @@ class _Source:
 
     def _follows(self, value: float) -> bool:
         """Whether it is a small count, the sum of all numbers, or the result of one operation on two of them."""
-        if (value == int(value) and 0 < value <= 5) or abs(sum(self.numbers) - value) < 1e-6:
+        if (value.is_integer() and 0 < value <= 5) or abs(sum(self.numbers) - value) < 1e-6:
             return True
         return any(
             self._has(value - n)
@@ -415,7 +416,8 @@ def dates_in(text: str) -> tuple[list[Date], str]:
 def numbers_in(text: str) -> Iterator[Number]:
     """Return the numbers in a text, in digits and in words."""
     for match in _DIGITS.finditer(text):
-        value = float(match["n"].replace(",", "").replace(" ", ""))
+        digits = re.sub(r",(\d\d?)$", r".\1", match["n"])  # 3,5 is a decimal comma, 3,500 is not
+        value = float(re.sub(r"[, ]", "", digits if digits.count(".") < 2 else digits.replace(".", "")))
         scale = match["s"]
         if scale == "m" and text[max(0, match.start() - 1) : match.start()] not in ("$", "€", "£"):
             scale = None  # metres
