@@ -8,6 +8,7 @@ the last to read corrects the item (`read_and_correct`).
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -40,6 +41,7 @@ from langgraph_reflexion.memory.shelf import (
 )
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
+from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import fold
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,8 @@ LOOKS = 8
 
 MOST = 16
 """Tags, and further fingerprints, that one lesson can have."""
+
+_CLAUSE_END = re.compile(r"[.;,!?](?=\s)|[。；，！？\n]")
 
 _UNITED = (ALSO, ASKED)
 """Fields to which each writer only adds. A change's `after` holds what it added."""
@@ -251,17 +255,19 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     speaking = [key for id in meant for key, item in items.items() if _has_same_text(item, items[id])]
     ops: list[Op] = []
     words: set[str] = set()
+    wordings: dict[str, list[str]] = {}
     gone = list(dict.fromkeys([*meant, *speaking]))
     for id in gone:
         about = yield from items_in(shelf.evidence_of(id))
         values = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
         texts = (value.get("text") for value in values if isinstance(value, dict))
-        its_words = sorted({hash_of(fold(text)) for text in texts if isinstance(text, str)})
+        wordings[id] = [text for text in texts if isinstance(text, str)]
+        its_words = sorted({hash_of(fold(text)) for text in wordings[id]})
         words.update(its_words)
         ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
         ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_words}))
     # Only the latest sources of a lesson are recorded, so every episode that may contain its words is read.
-    ops += without_words(shelf, (yield from items_in(shelf.episodes)) if gone else [], words)
+    ops += without_words(shelf, (yield from items_in(shelf.episodes)) if gone else [], words, wordings)
     if ops:
         yield ops
     yield from read_and_correct(shelf, gone)
@@ -278,12 +284,17 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
         yield either(shelf.store.settle, shelf.store.asettle)
 
 
-def without_words(shelf: Shelf, episodes: Iterable[Item], words: Collection[str]) -> list[Op]:
-    """The writes that remove texts with these hashes from episodes."""
+def without_words(
+    shelf: Shelf,
+    episodes: Iterable[Item],
+    words: Collection[str],
+    wordings: Mapping[str, list[str]] = MappingProxyType({}),
+) -> list[Op]:
+    """The writes that remove texts with these hashes from episodes, and those that say what these lessons said."""
     ops: list[Op] = []
     for item in episodes:
         episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
-        if episode is not None and (without := _without(episode, words)) != episode:
+        if episode is not None and (without := _without(episode, words, wordings)) != episode:
             marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
             ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))
     return ops
@@ -301,19 +312,32 @@ def _has_same_text(pattern: Item, lesson: Item) -> bool:
     return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
 
 
-def _without(episode: Episode, words: Collection[str]) -> Episode:
-    """The episode without texts that have these hashes."""
+def _without(episode: Episode, words: Collection[str], wordings: Mapping[str, list[str]]) -> Episode:
+    """The episode without texts that have these hashes or hold all sentences of one of these wordings, and without
+    those that say the same as a lesson it wrote."""
+    known = [sentences for texts in wordings.values() for text in texts if (sentences := _sentences(text))]
+    its_own = [text for id in episode.written for text in wordings.get(id, ())]
 
-    def holds(text: str) -> bool:
-        return hash_of(fold(text)) in words
+    def without(text: str) -> str:
+        sentences = _sentences(text)
+        is_gone = hash_of(fold(text)) in words or any(part <= sentences for part in known)
+        return "" if is_gone or any(same(text, other) for other in its_own) else text
 
     reflections = [
         made.model_copy(
             update={
-                "memory_to_write": [memo for memo in made.memory_to_write if not holds(memo.text)],
-                "patch_prompt": "" if holds(made.patch_prompt) else made.patch_prompt,
+                "memory_to_write": [memo for memo in made.memory_to_write if without(memo.text)],
+                "patch_prompt": without(made.patch_prompt),
+                "explanation": without(made.explanation),
+                "fix_strategy": [fix.model_copy(update={"text": without(fix.text)}) for fix in made.fix_strategy],
+                "lessons": [text for text in made.lessons if without(text)],
             }
         )
         for made in episode.reflections
     ]
     return episode.model_copy(update={"reflections": reflections})
+
+
+def _sentences(text: str) -> set[str]:
+    """The sentences and clauses of a text, as keys to compare."""
+    return {part for clause in _CLAUSE_END.split(text) if (part := fold(clause))}

@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection
+from langgraph_reflexion.schemas import Episode, Failure, Fix, Lesson, Memo, Reflection
 
 SLOT = "Check a proposed slot against every busy time before you answer."
 
@@ -159,15 +159,21 @@ def test_a_lesson_that_is_gone_costs_the_credit_of_the_others_nothing(book: Less
 def test_forgetting_removes_text_evidence_and_what_episodes_tell_of_it(
     book: LessonBook, store: BaseStore, mine: str
 ) -> None:
-    memo = Memo(kind="rule", text=SLOT)
     said = Reflection(
-        failure_signal="check_failed", root_cause="bad_plan", fix_strategy=[], patch_prompt="p", memory_to_write=[memo]
+        failure_signal="check_failed",
+        root_cause="bad_plan",
+        explanation=f"It was busy. {SLOT}",
+        fix_strategy=[Fix(text=SLOT), Fix(text="Look up the room.")],
+        patch_prompt=f"Begin with the busy times; {SLOT}",
+        memory_to_write=[Memo(kind="rule", text=SLOT), Memo(kind="rule", text="Name the room.")],
     )
     book.credit(run("e0", reflections=[said]))
     book.credit(run("r1", shown=[mine]))
     book.forget(mine)
     assert book.get(mine) is None
-    assert SLOT not in str([item.value for item in store.search(("team",), limit=100)])
+    left = str([item.value for item in store.search(("team",), limit=100)])
+    assert SLOT not in left
+    assert all(text in left for text in ("Look up the room.", "Name the room."))
     assert not store.search(("team", "evidence", mine), limit=100)
     assert book.add(a_rule()).action == "added"
     assert counts(book, mine) == (0, 0, 0)
