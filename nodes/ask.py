@@ -17,6 +17,9 @@ from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
 from langgraph_reflexion.state import State, Update, Waiting, last_turn, open_calls
 from langgraph_reflexion.text.json_text import whole
 
+NO_ANSWER = "(no answer)"
+"""The reply of a person who sends only spaces. Some providers refuse a message without text."""
+
 
 def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
     """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
@@ -36,6 +39,7 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
             "progress": {"node": "ask", "asked": False},
         }
     reply = whole(str(interrupt({"type": "question", "question": question})))
+    reply = reply if reply.strip() else NO_ANSWER
     message: Any = HumanMessage(reply)
     if call is not None:  # the mark is not in the artifact, because a tool's data may be there
         message = ToolMessage(

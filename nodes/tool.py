@@ -199,6 +199,8 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig)
             messages.append(_handed_over(call, item))
         else:
             commands.append(Command(update={key: value for key, value in updates_of(item) if key in view.fields}))
+    if not handoffs and _answer_in(results, call) is None:  # else the call stays open, and the tool runs again
+        messages.append(ToolMessage("Done.", tool_call_id=call["id"], name=call["name"]))
     update = {key: value for key, value in (("messages", messages), ("handoffs", handoffs)) if value}
     return [*commands, update] if commands else update
 

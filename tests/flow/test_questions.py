@@ -32,6 +32,14 @@ def test_a_question_waits_for_its_reply_and_the_run_continues(protocol, decided)
     assert len(model.asked) == 2
 
 
+def test_a_reply_without_text_is_named_because_some_providers_refuse_an_empty_message(protocol):
+    model = RoleModel([ask("Which Tuesday?"), say("11:00")])
+    agent = create_reflexion_agent(model, controls=["ask_user"], protocol=protocol, checkpointer=InMemorySaver())
+    agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
+    result = agent.invoke(Command(resume=" "), THREAD)
+    assert result["messages"][2].text == "(no answer)"
+
+
 @pytest.mark.req("D25", "B11")
 def test_a_lesson_in_the_words_of_a_persons_reply_is_kept(protocol):
     rule = "Always book the small room on the second floor."

@@ -159,6 +159,20 @@ def test_a_tool_without_a_name_is_refused_with_the_way_out() -> None:
         create_reflexion_agent(RoleModel(["done"]), [partial(print, "x")])
 
 
+@pytest.mark.parametrize("update", [None, Trip(city="Oslo")])
+def test_a_command_without_an_answer_answers_its_call_and_the_tool_runs_once(update: Any) -> None:
+    ran = []
+
+    @tool
+    def book(city: str) -> Command[Any]:
+        """Book a trip."""
+        ran.append(city)
+        return Command(update=update)
+
+    (answer,) = results([book], call("book", city="Oslo"))
+    assert (answer.text, answer.status, ran) == ("Done.", "success", ["Oslo"])
+
+
 def test_an_async_function_is_a_tool() -> None:
     async def slow(city: str) -> str:
         """Ask somewhere far away."""
