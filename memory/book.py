@@ -302,7 +302,7 @@ class LessonBook:
         """Add the new lessons of an exported file: all or none or, if not `strict`, all except invalid lines.
 
         A file is trusted as if you had written it. With `untrusted`, its lessons become new candidates with the origin
-        `observed` and without a record. With `update`, lessons with a known id get the text in the file.
+        `observed`, without a record or a name. With `update`, lessons with a known id get the text in the file.
         """
         if update and untrusted:
             raise ValueError("Pass `update` or `untrusted`, not both: an untrusted file cannot change a known lesson")

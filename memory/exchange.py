@@ -205,7 +205,8 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
 def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
-    Only the text of an untrusted lesson and its tasks are kept, not its record, status, origin or failures.
+    Only the text of an untrusted lesson and its tasks are kept, not its record, status, origin, failures or name: an
+    entry with that name would be replaced.
     """
     data = json.loads(line, object_pairs_hook=_object)
     more = {name: _texts(data.pop(name), name) for name in (ALSO, ASKED) if isinstance(data, dict) and name in data}
@@ -221,7 +222,8 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     if wrong := out_of_bounds(lesson):
         raise ValueError(wrong)
     if untrusted:
-        lesson = Lesson(**{name: getattr(lesson, name) for name in EDITABLE}, kind=lesson.kind, origin="observed")
+        kept = {name: getattr(lesson, name) for name in EDITABLE if name != "name"}
+        lesson = Lesson(**kept, kind=lesson.kind, origin="observed")
         more = {ASKED: [task for task in more.get(ASKED, []) if not suspicion(task)]}
     now = shelf.clock()
     update: dict[str, Any] = {

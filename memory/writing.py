@@ -231,6 +231,8 @@ def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
 def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") -> Plan[Written | None]:
     """Combine the evidence of a known and a new lesson, and keep the better wording. If nothing is new, change nothing.
 
+    A new lesson in `doubt` is no evidence about a live one.
+
     `None` if the known item is damaged, or was forgotten in the meantime. Then the new lesson may take its place.
     """
     run = run_of(new)
@@ -245,7 +247,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
     ops: list[Op] = [
         put(shelf.evidence_of(old.id), key, value)
         for key, value in source_records(new, now)
-        if (value["source"], value["origin"]) not in known
+        if (value["source"], value["origin"]) not in known and not (doubt and old.status in LIVE)
     ]
     if old.status in LIVE and not doubt:
         update = _update(kept, new, now, evidence.approved)

@@ -115,7 +115,7 @@ def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Wait
         found = read_memories(reply.text)
         user = _user_texts(messages[start:])
         foreign = _foreign_texts(messages, reply, book)
-        memories = yield from _keep_memories(book, session, found, user, foreign)
+        memories = yield from _keep_memories(book, session, found, known, user, foreign)
         forgotten = yield from _forget(book, known, found.forget, user)
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
         return {"memories": _failure("The memory auditor", fault)}
@@ -234,9 +234,17 @@ def _lesson_of(group: Sequence[dict[str, Any]]) -> Lesson:
 
 
 def _keep_memories(
-    book: LessonBook | None, session: str, found: Memories, user: Sequence[str], foreign: Sequence[str]
+    book: LessonBook | None,
+    session: str,
+    found: Memories,
+    known: Sequence[Lesson],
+    user: Sequence[str],
+    foreign: Sequence[str],
 ) -> Waits[list[dict[str, Any]]]:
-    """Save each memory under its name, and return the result for each."""
+    """Save each memory under its name, and return the result for each.
+
+    What a tool said is quarantined if it is a wish, or would replace what the user said.
+    """
     if book is None:
         return [dict(memory) for memory in found.memories]
     kept: list[dict[str, Any]] = []
@@ -251,8 +259,9 @@ def _keep_memories(
             origin=origin,
             sources=[session] if session else [],
         )
-        is_wish = memory["kind"] != "project"
-        doubt = "a tool said it, and not the user" if is_wish and origin == "observed" else None
+        is_wish, told = memory["kind"] != "project", [entry.name for entry in known if entry.origin == "told"]
+        by_tool = origin == "observed" and (is_wish or memory["name"] in told)
+        doubt = "a tool said it, and not the user" if by_tool else None
         written = yield either(book.add, book.aadd, lesson, foreign=by_tools if origin != "told" else (), doubt=doubt)
         kept.append({**memory, "action": written.action, "reason": written.reason})
     return kept

@@ -234,9 +234,18 @@ def test_an_untrusted_file_gives_new_candidates_without_a_record(book: LessonBoo
         "shown": 9,
     }
     file = tmp_path / "foreign.jsonl"
-    file.write_text(json.dumps(line) + "\n" + json.dumps({**line, "kind": "preference", "text": "Be short."}))
-    assert book.load(file, untrusted=True).added == 2
-    for lesson in book.lessons():
+    ours = book.add(
+        Lesson(kind="project", name="archive", text="Drawings live in the archive.", when="drawings")
+    ).lesson
+    lines = [
+        {},
+        {"kind": "preference", "text": "Be short."},
+        {"kind": "project", "name": "archive", "text": "It burned."},
+    ]
+    file.write_text("\n".join(json.dumps({**line, **change}) for change in lines))
+    assert book.load(file, untrusted=True).added == 3
+    assert book.profile() == [ours], "a stranger's entry does not take the place of ours"
+    for lesson in book.lessons(origin="observed"):
         assert (lesson.status, lesson.origin, lesson.wins, lesson.shown) == ("candidate", "observed", 0, 0)
     assert book.recall("Compose a lullaby.") == [], "a stranger's wish holds for no task by its own word"
     with pytest.raises(ValueError, match="`update` or `untrusted`, not both"):

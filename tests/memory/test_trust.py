@@ -250,6 +250,15 @@ def test_text_that_the_user_also_wrote_is_not_foreign() -> None:
 
 
 @pytest.mark.req("D25")
+def test_a_copy_of_a_tool_that_says_what_a_person_said_changes_nothing() -> None:
+    mine = book()
+    mine.add(rule(SENTENCE, origin="told", sources=["e1"]))
+    known = mine.lessons()
+    assert mine.add(rule(SENTENCE, sources=["e2"]), foreign=[PAGE]).action == "unchanged"
+    assert mine.lessons() == known
+
+
+@pytest.mark.req("D25")
 def test_alone_a_book_knows_no_provenance() -> None:
     assert book().add(rule(SENTENCE)).action == "added"
 
