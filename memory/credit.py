@@ -22,7 +22,7 @@ from langgraph_reflexion.memory.changes import (
 )
 from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
-from langgraph_reflexion.memory.evidence import Evidence
+from langgraph_reflexion.memory.evidence import COUNTS, Evidence
 from langgraph_reflexion.memory.index import is_brief, task_words, tasks_of
 from langgraph_reflexion.memory.records import ASKED, NOTHING, evidence_in, failure_of, run_record
 from langgraph_reflexion.memory.shelf import (
@@ -174,9 +174,11 @@ def counting(item: Item | None) -> Episode | None:
 
 
 def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | None:
-    """What a run has counted for a lesson so far, by the lesson's own list or, for an older run, by its episode."""
+    """What a run has counted for a lesson so far, by the lesson's own list or, for an older or imported run, by its
+    episode."""
     listed = next((row for row in found.evidence.runs if row["run"] == run), None)
-    if listed is not None or episode is None or not any(found.evidence.earlier.values()):
+    imported = (found.item.value.get(name) for name in COUNTS)
+    if listed is not None or episode is None or not any((*found.evidence.earlier.values(), *imported)):
         return listed
     created, ended = found.lesson.created_at, episode.created_at
     is_younger = (

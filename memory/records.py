@@ -219,10 +219,11 @@ def _time_of(value: Mapping[str, Any], *texts: str) -> datetime:
     return at
 
 
-def _counts_in(value: Mapping[str, Any], least: int) -> Counter[str]:
-    """The counts of earlier runs in a record. An impossible count is a `ValueError`."""
+def _counts_in(value: Mapping[str, Any]) -> Counter[str]:
+    """The counts of earlier runs in a record, below zero where runs were taken back that a file had counted. An
+    impossible count is a `ValueError`."""
     counts = {name: count for name, count in value["earlier"].items() if name in COUNTS}
-    if not all(type(count) is int and least <= count <= MOST_RUNS for count in counts.values()):
+    if not all(type(count) is int and abs(count) <= MOST_RUNS for count in counts.values()):
         raise ValueError("its counts are impossible")
     return Counter(counts)
 
@@ -253,7 +254,7 @@ def evidence_in(items: Iterable[Item]) -> Evidence:
             elif kind == "change":
                 changes.append((item.key, change_of(value)))
             elif kind == "sum":
-                sums.append((_time_of(value), item.key, _runs_of(value), _counts_in(value, -MOST_RUNS)))
+                sums.append((_time_of(value), item.key, _runs_of(value), _counts_in(value)))
         except _DAMAGED:
             logger.warning("Left out the damaged evidence %r", item.key)
     *_, listed, earlier = max(sums, key=lambda row: row[:2], default=((), Counter[str]()))
@@ -327,7 +328,7 @@ def whole_in(value: Mapping[str, Any]) -> Evidence | None:
         changes = tuple(change_of(change) for change in value["changes"])
         for source in value["sources"]:
             _time_of(source, "source")
-        return Evidence(tuple(value["sources"]), tuple(_runs_of(value)), changes, _counts_in(value, 0))
+        return Evidence(tuple(value["sources"]), tuple(_runs_of(value)), changes, _counts_in(value))
     except _DAMAGED:
         return None
 
