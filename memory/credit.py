@@ -20,10 +20,9 @@ from langgraph_reflexion.memory.changes import (
     without_words,
     write,
 )
-from langgraph_reflexion.memory.choose import doubt_of
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence
-from langgraph_reflexion.memory.index import is_brief, task_words, tasks_of
+from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.records import ASKED, NOTHING, evidence_in, failure_of, run_record
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
@@ -41,10 +40,7 @@ from langgraph_reflexion.memory.shelf import (
 from langgraph_reflexion.memory.upkeep import drop_old, fold_runs, is_due
 from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.json_text import map_texts
-from langgraph_reflexion.text.likeness import in_common
 from langgraph_reflexion.text.literals import mask_secrets
-from langgraph_reflexion.text.task import LONG_TASK
-from langgraph_reflexion.text.tokens import tokens
 
 LOST = 2.5
 """Weight of recent losses above which a lesson on probation may be retired: about three losses in a row."""
@@ -205,38 +201,25 @@ def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Pla
 
 
 def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Plan[None]:
-    """If a lesson fixed its failure in two runs, keep their tasks with it as if they had taught it, and make the words
-    that the first two share its `when`.
+    """If a lesson fixed its failure in two runs, keep their tasks with it as if they had taught it.
 
     So it is shown before such a task fails.
     """
     ops: list[Op] = []
     for entry in known:
         won = [str(run["run"]) for run in entry.evidence.shown_results() if run["result"] == "win"]
-        is_offered = any(change.why == OFFERED for change in entry.evidence.changes)
         asked = tasks_of(entry.item.value)
-        is_full = len(asked) >= MOST
-        if episode.id not in won or not _fixed_failure(episode, entry.lesson) or (is_offered and is_full):
+        if episode.id not in won or not _fixed_failure(episode, entry.lesson) or len(asked) >= MOST:
             continue
         earlier = [id for id in reversed(won) if id != episode.id][:MENDED]
-        for item in (yield from read_items(shelf.episodes, earlier)):
-            other = episode_in(item) if item is not None else None
-            if other is None or not _fixed_failure(other, entry.lesson):
-                continue
-            tasks = [episode.task, other.task]
-            when = in_common(tasks) if max(map(len, tasks)) < LONG_TASK else ""  # a long one may have a template
-            now = task_words(episode.task, (yield from earlier_tasks(shelf, episode.task)))
-            then = task_words(other.task, (yield from earlier_tasks(shelf, other.task)))
-            new = [task for task in dict.fromkeys((now, then)) if task and task not in asked]
-            after: dict[str, Any] = {ASKED: new[: MOST - len(asked)]} if new and not is_full else {}
-            says_what = len(set(tokens(when))) > 1 and not any(map(is_brief, tasks))
-            # A lesson with a suspicious `when` would not be shown any more.
-            doubt = doubt_of(entry.lesson.model_copy(update={"when": when}), entry.evidence)
-            if says_what and not is_offered and doubt is None:
-                after["when"] = when
-            if after:
-                ops += change_ops(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
-            break
+        items = yield from read_items(shelf.episodes, earlier)
+        fixed = [run for run in map(episode_in, filter(None, items)) if run and _fixed_failure(run, entry.lesson)]
+        tasks: list[str] = []
+        for run in (episode, fixed[0]) if fixed else ():
+            tasks.append(task_words(run.task, (yield from earlier_tasks(shelf, run.task))))
+        if new := [task for task in dict.fromkeys(tasks) if task and task not in asked][: MOST - len(asked)]:
+            after = {ASKED: new}
+            ops += change_ops(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
     yield from write(shelf, ops, {entry.lesson.id: entry.evidence for entry in known})
 
 

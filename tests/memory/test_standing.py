@@ -407,17 +407,6 @@ def test_a_task_of_three_words_finds_what_it_taught(book: LessonBook, task: str)
     assert [lesson.text for lesson in book.recall(task)] == [BUSY]
 
 
-def test_two_words_that_two_tasks_share_are_an_occasion(book: LessonBook, clock: Any) -> None:
-    lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
-    for task in ("Reserve seats for the quarterly review.", "Reserve eleven seats on the train."):
-        clock.pass_by(minutes=1)
-        mended = {"task": task, "success": True, "status": "success", "recalled_at": {lesson.id: 2}}
-        book.credit(Episode(id=task, shown=[lesson.id], failures=[REFUSED], **mended))
-    [lesson] = book.lessons()
-    assert set(lesson.when.lower().split()) == {"reserve", "seats"}
-    assert book.recall("Reserve two seats in the theatre.") == [lesson]
-
-
 def test_tasks_in_which_a_lesson_fixed_its_failure_count_as_tasks_that_taught_it(book: LessonBook, clock: Any) -> None:
     lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
     press, guests, drums = "Plan the press meeting.", "Invite twenty guests to the garden.", "Rent drums for a band."
