@@ -148,7 +148,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
         change = Change("", lesson.id, action, shelf.clock(), "person", why)
         row = record(lesson) | more
-        key, value = change_record(Evidence(), change, row)
+        key, value = change_record(Evidence(), change)
         ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
         ops.append(PutOp(shelf.forgotten, lesson.id, None))
         ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []

@@ -167,11 +167,8 @@ def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:
     return {**value, "undone": at.isoformat()}
 
 
-def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-    """Key and value of the record of a change, numbered after the known changes of its lesson.
-
-    The record of the first change also holds the lesson's item as it was written, in `row`.
-    """
+def change_record(known: Evidence, change: Change) -> tuple[str, dict[str, Any]]:
+    """Key and value of the record of a change, numbered after the known changes of its lesson."""
     number = 1 + max((int(earlier.id.split(".")[1]) for earlier in known.changes), default=-1)
     value = change_value(change)
     # If several writers make the same change at once, the key is the same and one record is left. So the key does not
@@ -182,7 +179,7 @@ def change_record(known: Evidence, change: Change, row: dict[str, Any] | None = 
     same = json.dumps({name: part for name, part in value.items() if name not in (*differs, "id")}, sort_keys=True)
     hashed = hash_of(same, 8)
     value["id"] = f"{change.lesson}.{number:06d}.{hashed}"
-    return f"change/{number:06d}/{hashed}", value if row is None else {**value, "row": row}
+    return f"change/{number:06d}/{hashed}", value
 
 
 def change_value(change: Change) -> dict[str, Any]:

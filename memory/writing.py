@@ -356,7 +356,7 @@ def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None, asked: str 
     change = Change("", new.id, action, at, "writer", why, None, run)
     # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
     bare = record(new.model_copy(update={"sources": []})) | ({ASKED: [asked]} if asked else {})
-    key, value = change_record(Evidence(), change, bare)
+    key, value = change_record(Evidence(), change)
     about = shelf.evidence_of(new.id)
     sources = source_records(new, at)
     evidence = Evidence(tuple(source for _, source in sources), changes=(replace(change, id=value["id"]),))
