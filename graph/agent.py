@@ -40,31 +40,25 @@ from langgraph_reflexion.graph.parts import (
     model_for,
     must_be,
     must_be_one_of,
+    nodes_of,
     protocol_for,
     warn_of_unused_score,
 )
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.nodes.ask import ask, can_ask_user
+from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
-from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.decide import Actor, decide
-from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
+from langgraph_reflexion.nodes.decide import Actor
+from langgraph_reflexion.nodes.finish import emit_outcome_of_error
 from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
-from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.recall import AgentMemory, recall
-from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
-from langgraph_reflexion.nodes.remember import remember
-from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
-from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision
 from langgraph_reflexion.state import State, View
@@ -239,31 +233,18 @@ def _compile(
     looks_back: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     waits = learn is not None and learn.waits
-    budget = replace(parts.budget, steps_after=1) if waits else parts.budget
-    actor, tools, evaluator, memory = parts.actor, parts.tools, parts.evaluator, parts.memory
-    after_run = learn.audits.begin if learn is not None and not waits else None
-    routes = Routes(budget, tools)
-    observing = (tools, budget, actor.prompts)
-    on_error = partial(emit_outcome_of_error, evaluator, budget)
+    parts = replace(parts, budget=replace(parts.budget, steps_after=1)) if waits else parts
+    actor, tools, evaluator, budget = parts.actor, parts.tools, parts.evaluator, parts.budget
+    nodes = nodes_of(parts)
+    if looks_back:
+        nodes["observe"] = partial(observe_and_self_check, parts.reflector, actor, nodes["observe"], budget)
+    if learn is not None and not waits:
+        nodes["finish"] = partial(nodes["finish"], after_run=learn.audits.begin)
     # Nodes that these settings can never reach are left out of the graph and its drawing.
     asks = tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Parser)
     reflects = budget.limits.max_reflections > 0
     unreachable = {*(() if asks else ("ask",)), *(() if reflects else ("reflect", "remember"))}
-    nodes: Sequence[Step] = (
-        Step("begin", begin, actor, memory, budget),
-        Step("recall", recall, memory, tools, budget),
-        Step("decide", decide, actor, tools, budget),
-        Step("tool", run_tool, tools, evaluator, actor.view, budget),
-        Step("observe", observe_and_self_check, parts.reflector, actor, *observing)
-        if looks_back
-        else Step("observe", observe, *observing),
-        Step("ask", ask, actor.protocol, tools, budget),
-        Step("check", check, evaluator, actor, budget),
-        Step("reflect", reflect, parts.reflector, actor, tools, memory, budget),
-        Step("remember", remember, memory, evaluator, tools, budget),
-        Step("wrap_up", wrap_up, parts.fallback, actor, budget),
-        Step("finish", finish, actor, tools, evaluator, memory, budget, after_run),
-    )
+    reached = [Step(name, node) for name, node in nodes.items() if name not in unreachable]
     edges = (
         (START, "begin"),
         ("recall", "decide"),
@@ -272,8 +253,8 @@ def _compile(
         ("wrap_up", "finish"),
         *(() if _checks(parts) else (("check", "finish"),)),
     )
-    reached = [node for node in nodes if node.name not in unreachable]
-    shapes, branches = shapes_of(state_schema, evaluator.form), _branches(routes, parts)
+    shapes, branches = shapes_of(state_schema, evaluator.form), _branches(Routes(budget, tools), parts)
+    on_error = partial(emit_outcome_of_error, evaluator, budget)
     graph = build_graph(shapes, context_schema, reached, edges, branches, store, on_error)
     if learn is not None and waits:
         graph.add_node("learn", learn)

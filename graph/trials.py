@@ -22,27 +22,23 @@ from langgraph_reflexion.graph.parts import (
     check_settings,
     model_for,
     must_be_one_of,
+    nodes_of,
     warn_of_unused_score,
 )
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
-from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
+from langgraph_reflexion.nodes.finish import emit_outcome_of_error
 from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, Model, Only
 from langgraph_reflexion.nodes.models.protocols import Native
-from langgraph_reflexion.nodes.recall import AgentMemory, recall
-from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
-from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named
 from langgraph_reflexion.nodes.worker import worker_of
-from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State
 
@@ -149,22 +145,15 @@ def _compile(
     *,
     only_unexplained: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
+    memory, budget = parts.memory, parts.budget
     # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.
     remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
     start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
     routes = Routes(budget, parts.tools, "attempt", start, after_reflection, only_unexplained)
-    on_error = partial(emit_outcome_of_error, evaluator, budget)
-    nodes = (
-        Step("begin", begin, actor, memory, budget),
-        *((Step("recall", recall, memory, tools, budget),) if remembers else ()),
-        Step("attempt", attempt_node, trial, actor, budget),
-        Step("check", check, evaluator, actor, budget),
-        Step("reflect", reflect, parts.reflector, actor, tools, memory, budget),
-        *((Step("remember", remember, memory, evaluator, tools, budget),) if remembers else ()),
-        Step("wrap_up", wrap_up, parts.fallback, actor, budget),
-        Step("finish", finish, actor, tools, evaluator, memory, budget, None),
-    )
+    on_error = partial(emit_outcome_of_error, parts.evaluator, budget)
+    nodes = nodes_of(parts) | {"attempt": partial(attempt_node, trial, parts.actor, budget)}
+    order = ("begin", "recall", "attempt", "check", "reflect", "remember", "wrap_up", "finish")
+    steps = [Step(name, nodes[name]) for name in order if remembers or name not in ("recall", "remember")]
     edges = (
         (START, "begin"),
         ("recall", "attempt"),
@@ -193,7 +182,7 @@ def _compile(
         ),
         ("reflect", routes.after_reflect, {after_reflection: "lesson, plan", "wrap_up": "nothing to change"}),
     ]
-    graph = build_graph(shapes_of(None, None), context_schema, nodes, edges, branches, store, on_error)
+    graph = build_graph(shapes_of(None, None), context_schema, steps, edges, branches, store, on_error)
     compiled = graph.compile(checkpointer=allow_our_types(checkpointer, None), store=store, name=name)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:

@@ -55,9 +55,10 @@ def finish(
     evaluator: Evaluator,
     memory: AgentMemory,
     budget: Budget,
-    after_run: AfterRun | None,
     state: State,
     config: RunnableConfig,
+    *,
+    after_run: AfterRun | None = None,
 ) -> Waits[Update | Command[Any]]:
     """The last update of a run. After a handoff, the `Command` for the parent graph."""
     if _is_refused(state):

@@ -5,6 +5,8 @@ It may leave a note for the next decision, ask for another plan, or end a hopele
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,9 +20,7 @@ from langgraph_reflexion.nodes.models.asking import Spent, ask, raise_control_fl
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
 from langgraph_reflexion.nodes.models.response_format import as_format, with_form
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
-from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.reflection import Reflector
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State, Update, task_in
 from langgraph_reflexion.text.json_text import read_json
@@ -52,21 +52,20 @@ class SelfCheck(BaseModel):
 def observe_and_self_check(
     reflector: Reflector,
     actor: Actor,
-    tools: Toolbox,
+    observing: Callable[[State, RunnableConfig], Update],
     budget: Budget,
-    prompts: Prompts,
     state: State,
     config: RunnableConfig,
 ) -> Waits[Update]:
     """Observe the turn's calls and, if it is time, add a self-check."""
-    update = observe(tools, budget, prompts, state, config)
+    update = observing(state, config)
     after: State = {**state, **update}  # type: ignore[typeddict-item] # an update holds fields of the state
     if not _is_due(budget, state, update) or after["decision"] is not None or state["handoffs"]:
         return update
     if budget.exhausted(after) is not None:
         return update
     model = yield from reflector.model_for(actor, state, config)
-    check, spent = yield from _asked(prompts, budget, after, config, model)
+    check, spent = yield from _asked(actor.prompts, budget, after, config, model)
     update["tally"] = budget.tally(state, reflecting=spent)
     emit(
         config,
@@ -76,7 +75,7 @@ def observe_and_self_check(
         check=check.model_dump(mode="json") if check is not None else None,
         usage=usage_of(spent).model_dump(),
     )
-    return {**update, **_consequence(prompts, budget, after, check)} if check is not None else update
+    return {**update, **_consequence(actor.prompts, budget, after, check)} if check is not None else update
 
 
 def _is_due(budget: Budget, state: State, update: Update) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Mapping,
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from operator import is_
 from pathlib import Path
 from types import MappingProxyType
@@ -39,7 +38,7 @@ from langgraph.types import Command
 from langgraph_reflexion.context import Limits, MemoryPolicy, aware
 from langgraph_reflexion.driver import Waits, run_async, run_sync, within
 from langgraph_reflexion.graph.agent import AGENT
-from langgraph_reflexion.graph.parts import Parts, check_settings, model_for, warn_of_unused_score
+from langgraph_reflexion.graph.parts import Parts, check_settings, model_for, nodes_of, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.middleware.requests import Handler, RequestedModel, text_of
 from langgraph_reflexion.middleware.state import (
@@ -59,23 +58,18 @@ from langgraph_reflexion.middleware.state import (
 )
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.decide import Actor, decide
-from langgraph_reflexion.nodes.finish import end_message, finish
+from langgraph_reflexion.nodes.decide import Actor
+from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import was_resumed
 from langgraph_reflexion.nodes.models.choice import tool_name
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
-from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.recall import AgentMemory, recall
-from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
-from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tool import blocked_message, message_of_error, run_call
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
-from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import (
     State,
@@ -331,9 +325,8 @@ class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
                 return {"reflexion": again, "jump_to": "model", **taken_back}
         elif node != "finish":
             state = ended_by_another(parts.budget, state)
-        actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
-        actor = replace(actor, name=_agent_name(config))
-        ended = yield from finish(actor, tools, evaluator, memory, budget, None, current_message(state), config)
+        parts = replace(parts, actor=replace(parts.actor, name=_agent_name(config)))
+        ended = yield from nodes_of(parts)["finish"](current_message(state), config)
         update: Update = {
             "outcome": cast("Update", ended)["outcome"],
             "reflexion": {**values["reflexion"], "next": OVER},
@@ -377,26 +370,28 @@ def run_nodes(
 
     `conversation` replaces the messages in the prompt if other middleware has changed them.
     """
-    actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
     # A tool given as a function dict is run by another middleware, or LangChain's tool node refuses the call.
-    routes = Routes(budget, replace(tools, client=frozenset()))
-    nodes: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
-        "recall": (partial(recall, memory, tools, budget), lambda _: "decide"),
-        "decide": (partial(_decide_on, conversation, actor, tools, budget), routes.after_decide),
-        "observe": (partial(observe, tools, budget, actor.prompts), routes.after_observe),
-        "check": (partial(check, evaluator, actor, budget), routes.after_check),
-        "reflect": (partial(reflect, parts.reflector, actor, tools, memory, budget), routes.after_reflect),
-        "remember": (partial(remember, memory, evaluator, tools, budget), lambda _: "recall"),
-        "wrap_up": (partial(wrap_up, None, actor, budget), lambda _: "finish"),
+    routes = Routes(parts.budget, replace(parts.tools, client=frozenset()))
+    follows: dict[str, Callable[[Any], Any]] = {
+        "recall": lambda _: "decide",
+        "decide": routes.after_decide,
+        "observe": routes.after_observe,
+        "check": routes.after_check,
+        "reflect": routes.after_reflect,
+        "remember": lambda _: "recall",
+        "wrap_up": lambda _: "finish",
     }
+    nodes = nodes_of(parts)
     while node not in until:
-        run, route = nodes[node]
-        update = run(state, config)
+        asked = state if node != "decide" or conversation is None else {**state, "messages": list(conversation)}
+        update = nodes[node](asked, config)
         if isinstance(update, Generator):
             update = yield from update
+        if node == "decide":
+            update["asked_on"] = last_id(state)
         messages = [*state["messages"], *update.get("messages", [])]
         state = cast("State", {**state, **update, "messages": messages})
-        target = route(state)
+        target = follows[node](state)
         node = "tool" if isinstance(target, list) else target
     return node, state
 
@@ -405,18 +400,6 @@ def is_direct(state: State, tools: Toolbox, response: ModelResponse[Any]) -> boo
     """Whether the run ends with this turn's calls: all give the answer directly, or a structured one came with them."""
     names = {call["name"] for call in cast("AIMessage", state["messages"][-1]).tool_calls}
     return names <= tools.direct or response.structured_response is not None
-
-
-def _decide_on(
-    conversation: Sequence[AnyMessage] | None,
-    actor: Actor,
-    tools: Toolbox,
-    budget: Budget,
-    state: State,
-    config: RunnableConfig,
-) -> Waits[Update]:
-    asked: Any = state if conversation is None else {**state, "messages": list(conversation)}
-    return {**(yield from decide(actor, tools, budget, asked, config)), "asked_on": last_id(state)}
 
 
 def _agent_name(config: RunnableConfig) -> str | None:
