@@ -93,6 +93,23 @@ def test_of_several_values_of_one_name_the_last_line_holds(book: LessonBook) -> 
     assert [lesson.text for lesson in book.profile()] == ["Answer in French."]
 
 
+@pytest.mark.req("D15", "D23")
+def test_a_run_that_the_file_has_counted_is_not_counted_again(book: LessonBook) -> None:
+    written = book.add(Lesson(kind="rule", text="Check the slot twice.")).lesson
+    assert written is not None
+    run = Episode(id="r1", task="Plan it.", success=True, status="success", shown=[written.id])
+    book.credit(run)
+    file = io.StringIO()
+    book.export(file)
+    book.forget(written.id)
+    book.load(io.StringIO(file.getvalue()))
+    seen = [[(now.shown, now.wins, now.losses) for now in book.lessons()]]
+    for change in (lambda: book.feedback("r1"), lambda: book.undo("r1"), lambda: book.credit(run)):
+        change()
+        seen.append([(now.shown, now.wins, now.losses) for now in book.lessons()])
+    assert seen == [[(1, 1, 0)], [(1, 0, 1)], [(0, 0, 0)], [(1, 1, 0)]]
+
+
 def test_the_lines_can_be_read_by_people(full: LessonBook) -> None:
     out = io.StringIO()
     full.export(out)
