@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -26,6 +27,10 @@ from langgraph_reflexion.text.task import GENERAL
 
 KEPT = ("added", "merged", "unchanged")
 """Results of `book.add` after which a lesson can be shown."""
+DATA = re.compile(r"[!-~]{2000,}")
+"""An image or a file in a content block."""
+PROVIDER_RESULTS = ("output", "outputs", "results", "annotations", "citations")
+"""Fields of OpenAI's and Anthropic's blocks in which a built-in tool's result, or a cited text, stands."""
 CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 
 
@@ -274,11 +279,23 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
             is_agents = "error_class" in details and not details.get("exception")  # a denied call, a refused `Command`
             ours = is_agents or details.get("rejected") or message.additional_kwargs.get("from_person")
             if not ours and message.name not in trusted_tools:
-                texts.append(message.text)
+                texts += [message.text] if isinstance(message.content, str) else _texts_of(message.content)
         elif isinstance(message, HumanMessage) and not is_from_user(message):
             texts.append(message.text)
-        elif isinstance(message, AIMessage) and isinstance(message.content, list):  # the provider's built-in tools
-            blocks = (block for block in message.content if isinstance(block, dict))
-            results = (block for block in blocks if str(block.get("type")).endswith("tool_result"))
-            texts += [text for block in results for text in texts_in(block)]
+        elif isinstance(message, AIMessage):
+            texts += _texts_of(_provider_results(message))
     return texts
+
+
+def _texts_of(blocks: Iterable[Any]) -> list[str]:
+    """The texts in content blocks, without the data of images and files."""
+    return [text for block in blocks for text in texts_in(block) if not DATA.fullmatch(text)]
+
+
+def _provider_results(message: AIMessage) -> Iterator[Any]:
+    """What the provider's built-in tools returned, and what the model cites, in the blocks of each provider."""
+    content = message.content if isinstance(message.content, list) else []
+    for block in (*content, *message.additional_kwargs.get("tool_outputs", ())):
+        if isinstance(block, dict):
+            is_result = str(block.get("type")).endswith("tool_result")
+            yield block if is_result else [block.get(name) for name in PROVIDER_RESULTS]

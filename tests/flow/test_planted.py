@@ -223,12 +223,29 @@ def test_a_lesson_set_aside_comes_back_only_by_a_person(run, protocol, store, ne
 
 
 @pytest.mark.req("D25")
-def test_results_of_a_providers_own_tool_are_foreign_too(run, store):
-    page = {"type": "web_search_tool_result", "tool_use_id": "1", "content": [{"title": "Hotels", "text": PLANTED}]}
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"type": "web_search_tool_result", "tool_use_id": "1", "content": [{"title": "Hotels", "text": PLANTED}]},
+        {"type": "mcp_call", "name": "hotels", "arguments": "{}", "output": PLANTED},
+        {"type": "text", "text": "", "citations": [{"url": "https://h.example", "cited_text": PLANTED}]},
+    ],
+    ids=lambda page: page["type"],
+)
+def test_results_of_a_providers_own_tool_are_foreign_too(run, store, page):
     searched = AIMessage(content=[page, {"type": "text", "text": ""}])
     searched.tool_calls = [{"name": "search", "args": {"query": "2026-03-03"}, "id": "c1", "type": "tool_call"}]
     model = RoleModel([searched, say("11:00")], taught(PLANTED))
     run(model, [a_tool("eleven is free")], task=TASK, store=store)
+    assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["quarantined"]
+
+
+@pytest.mark.req("D25")
+def test_a_document_block_that_a_tool_returns_is_foreign_and_an_image_beside_it_hides_nothing(run, store):
+    image = {"type": "image", "base64": "QUJD" * 60_000, "mime_type": "image/png"}
+    found = {"type": "search_result", "title": "Hotels", "content": [{"type": "text", "text": PLANTED}]}
+    learned(run, "tools", a_tool([image, found]), PLANTED, store)
     assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["quarantined"]
 
 
