@@ -6,6 +6,7 @@ import ast
 import asyncio
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Run
+from langgraph_reflexion import LessonBook, Run
 from langgraph_reflexion.evals import (
     SETUPS,
     SHIPPED,
@@ -252,6 +253,14 @@ def test_the_shipped_tasks_can_be_tried_without_a_key(tried: Tried):
     assert plain < both
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"repeats": 0}, {"steps": "5"}, {"reflections": -1}, {"concurrency": 0}, {"judge": "a:b"}]
+)
+def test_a_wrong_setting_is_refused_before_the_first_task(tried: Tried, wrong: dict[str, Any]):
+    with pytest.raises(ValueError, match=re.escape(repr(*wrong.values()))):
+        tried(towns(1), RoleModel("Answer: Danube"), "cot", **wrong)
+
+
 @pytest.mark.req("L4")
 def test_lessons_survive_a_task_only_where_they_are_asked_for(tried: Tried):
     store = InMemoryStore()
@@ -329,7 +338,7 @@ def test_a_set_up_with_context_is_shown_the_supporting_passages_or_all(tried: Tr
 @pytest.mark.req("L9", "L4")
 def test_long_term_memory_is_written_and_used_where_run_memory_is_off(tried: Tried):
     store = InMemoryStore()
-    [task] = towns(1)
+    task = towns(1)[0].model_copy(update={"topic": "rivers"})
     memo = {"kind": "rule", "text": "Look for the name that the people of the town use.", "when": "naming a river"}
 
     def reflect(_question: Any) -> Any:
@@ -339,6 +348,7 @@ def test_long_term_memory_is_written_and_used_where_run_memory_is_off(tried: Tri
     tried([task], model, "cot+reflexion", folder="a", lessons=store, run_memory=False)
     prompts = [question.text for question in model.asked if question.role == "decide"]
     assert len(set(prompts)) == 1, "no trial is shown those before it"
+    assert [lesson.topic for lesson in LessonBook(store, ("evals", "cot+reflexion")).lessons()] == ["rivers"]
     again = RoleModel(decide="Answer: Danube", reflect=reflect)
     tried([task], again, "cot+reflexion", folder="b", lessons=store, run_memory=False)
     assert memo["text"] in again.asked[0].text

@@ -60,6 +60,12 @@ def test_a_gain_on_a_handful_of_tasks_may_be_chance():
         assert format_difference("react", found)[0].endswith(verdict)
 
 
+@pytest.mark.parametrize(("solved", "low", "high"), [(None, -19.6, 19.6), (1, 48.4, 100.0)])
+def test_tasks_that_all_went_alike_leave_a_difference_uncertain(solved, low, high):
+    found = compare_results(results("cot", *[None] * 8), results("react", *[solved] * 8))
+    assert found.interval == (pytest.approx(low, abs=0.1), pytest.approx(high, abs=0.1))
+
+
 def test_two_runs_without_a_common_task_cannot_be_distinguished():
     with pytest.raises(ValueError, match="share no task"):
         compare_results(results("cot", 1), [Result(setup="cot", task="other", solved_at=1)])

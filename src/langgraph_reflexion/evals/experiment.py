@@ -92,6 +92,11 @@ class Experiment:
     lessons: BaseStore | None = None
     """Where lessons of a set-up are saved for later tasks. Without it, none are."""
 
+    def __post_init__(self) -> None:
+        """Refuse impossible numbers."""
+        for name, least in (("trials", 1), ("steps", 1), ("reflections", 0), ("repeats", 1)):
+            _check_whole(name, getattr(self, name), least)
+
     def jobs(self) -> list[Job]:
         """Every task under every set-up, as often as it is repeated."""
         repeats = range(1, self.repeats + 1)
@@ -140,6 +145,11 @@ class Experiment:
         return setup.strategy if keep else "none"
 
 
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of {least} or more, got {value!r}")
+
+
 def describe_model(model: BaseChatModel | str | None) -> str | None:
     """The name of a model for its figures, or that it is simulated or scripted."""
     if isinstance(model, Student):
@@ -166,6 +176,10 @@ async def run_experiment(
     If cancelled, it leaves each finished task in the folder. With a checkpointer, an unfinished task can also continue.
     A wrong key or setting of a model is raised, because every other task would fail too.
     """
+    _check_whole("concurrency", concurrency, 1)
+    for model in (experiment.model, experiment.judge or experiment.model, experiment.reflector or experiment.model):
+        if not isinstance(model, BaseChatModel):
+            raise ValueError(f"an experiment that runs needs a chat model, not a name, got {model!r}")
     pace, ledger = pace or Pace(), Ledger(Path(folder), experiment.plan())
     left = [job for job in experiment.jobs() if not _is_done(ledger, job)]
     waiting, began = iter(left), time.monotonic()
@@ -279,7 +293,8 @@ class _Run:
             worker = react_worker(model, tools, asked.steps, asked.protocol)
         if not asked.run_memory:
             worker["input"] = self._repeat_first_prompt
-        lasting = asked.lessons is not None
+        lasting, topic = asked.lessons is not None, task.topic
+        topics = None if topic is None else lambda _: topic
         return create_trial_graph(
             **worker,
             checks=[asked.check or check_for(task, asked.judge and self._paced(asked.judge))],
@@ -288,15 +303,14 @@ class _Run:
             retries=RETRIES,
             reflector=self._paced(asked.reflector) if asked.reflector is not None else model,
             limits=Limits(max_attempts=asked.trials, max_reflections=asked.reflections, stalled_attempts=NO_STALL),
-            memory=MemoryPolicy(namespace=self.namespace, read=lasting, write=lasting),
+            memory=MemoryPolicy(namespace=self.namespace, read=lasting, write=lasting, topics=topics),
             context_schema=TaskContext,
             store=asked.lessons,
             checkpointer=self.saver,
         )
 
     def _paced(self, model: BaseChatModel | str | None) -> BaseChatModel:
-        if not isinstance(model, BaseChatModel):
-            raise TypeError(f"an experiment that runs needs a chat model, not a name, got {model!r}")
+        assert isinstance(model, BaseChatModel)  # `run_experiment` refuses anything else
         return PacedModel(model.for_job(self.repeat) if isinstance(model, Student) else model, self.pace)
 
     def _repeat_first_prompt(self, prompt: str, state: Any) -> dict[str, Any]:
