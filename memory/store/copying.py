@@ -39,7 +39,6 @@ def copy_store(
     target: BaseStore,
     *,
     index: Callable[[Item], list[str] | Literal[False] | None] | None = None,
-    progress: Callable[[Namespace, int], object] | None = None,
 ) -> Copied:
     """Copy every item of `source` that is missing from `target`, or older there.
 
@@ -50,8 +49,7 @@ def copy_store(
 
     At the end of each namespace its items are counted in the target, and a `StoreError` names a namespace with missing
     items. `index` returns the `index` argument of an item's `put`, because a store does not tell it; by default the
-    target's own setting applies. `progress` is called with each namespace and its number of items. Creation times and
-    the target's time to live start anew.
+    target's own setting applies. Creation times and the target's time to live start anew.
     """
     namespaces, items, written = 0, 0, 0
     ttl = (target.ttl_config or {}).get("default_ttl") if target.supports_ttl else None
@@ -103,8 +101,6 @@ def copy_store(
         if not keys:
             continue
         namespaces, items, written = namespaces + 1, items + len(keys), written + len(new)
-        if progress is not None:
-            progress(namespace, len(keys))
     for namespace, lessons in united.items():
         shelf = Shelf(target, namespace, MemoryPolicy(), lambda: datetime.now(UTC), Index())
         for at in range(0, len(lessons), PAGE):

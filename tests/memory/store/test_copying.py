@@ -51,9 +51,7 @@ class Forgetful(InMemoryStore):
 
 def test_everything_is_copied_there_and_back(source: FaissStore, opened: Opened) -> None:
     middle, back = InMemoryStore(), opened()
-    told: list[Any] = []
-    assert copy_store(source, middle, progress=lambda *done: told.append(done)) == (4, 28, 28)
-    assert told == [(space, 7) for space in SPACES]
+    assert copy_store(source, middle) == (4, 28, 28)
     assert copy_store(middle, back) == (4, 28, 28)
     assert everything(back) == everything(source)
     assert [item.key for item in back.search(("a",))] == [item.key for item in source.search(("a",))]
