@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langgraph_reflexion.memory.estimate import Estimate
 from langgraph_reflexion.memory.evidence import Evidence
@@ -170,6 +170,14 @@ def are_rivals(lesson: Lesson, other: Lesson) -> bool:
 def tokens_of(lesson: Lesson) -> int:
     """What a lesson costs in a prompt."""
     return sum(count_tokens(getattr(lesson, name)) for name in SHOWN) + OVERHEAD
+
+
+def is_approved(value: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Whether a person approved a lesson in exactly these words."""
+    words = evidence.approved_words
+    return evidence.approved and (
+        not words or all(hash_of(str(value[name])) in words for name in SHOWN if value.get(name))
+    )
 
 
 def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:

@@ -16,7 +16,7 @@ from langgraph_reflexion.memory.changes import change_ops, forget_all, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
-from langgraph_reflexion.memory.models import check_model, wording
+from langgraph_reflexion.memory.models import check_model, guard_objection, wording
 from langgraph_reflexion.memory.records import (
     hash_of,
     lesson_id,
@@ -58,9 +58,10 @@ def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
     check_model(model)
     made: list[Lesson] = []
     for cluster in (yield from clusters(shelf)):
-        text: str | None = None
-        if model is not None:
-            text = yield from wording(model, cluster.members)
+        text = (yield from wording(model, cluster.members)) if model is not None else None
+        if text and shelf.policy.guard is not None:
+            objection = yield from guard_objection(shelf.policy.guard, Lesson(kind="pattern", text=text))
+            text = None if objection else text
         pattern = yield from keep(shelf, cluster, text)
         made += [pattern] if pattern is not None else []
     return made

@@ -31,12 +31,13 @@ from langgraph_reflexion.memory.records import (
     change_record,
     failure_of,
     fingerprints,
+    hash_of,
     lesson_id,
     out_of_bounds,
     record,
 )
 from langgraph_reflexion.memory.shelf import Read, Shelf, may_be_an_id, read_some
-from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
+from langgraph_reflexion.memory.suspicion import shown_texts, suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
 from langgraph_reflexion.text.tokens import fold
@@ -177,7 +178,9 @@ def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
         new = {name: value for name, value in record(edited[id]).items() if name in EDITABLE}
         full = record(now) | item.value
         before = {name: full[name] for name, value in new.items() if full[name] != value}
-        change = Change("", id, "edited", shelf.clock(), "person", "edited in a file", before=before, after=new)
+        words = tuple(hash_of(text) for text in shown_texts(edited[id]))
+        why = "edited in a file"
+        change = Change("", id, "edited", shelf.clock(), "person", why, before=before, after=new, words=words)
         key, value = change_record(evidence, change)
         ops += [put(shelf.lessons, id, {**item.value, **new}, FIELDS), put(shelf.evidence_of(id), key, value)]
     return ops

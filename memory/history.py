@@ -14,7 +14,7 @@ from langgraph.store.base import Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, count, items_in, put, read_items, storable
 from langgraph_reflexion.memory.changes import as_recorded, replaced_by, write
-from langgraph_reflexion.memory.choose import doubt_of
+from langgraph_reflexion.memory.choose import doubt_of, is_approved
 from langgraph_reflexion.memory.credit import (
     count_of,
     counted,
@@ -253,8 +253,8 @@ def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
         changes = (*reversed(evidence.standing), *reversed(evidence.changes))
         moved = next((change for change in changes if now.status in (change.status, change.action)), None)
         return f"it is {now.status}" + (f": {moved.why}" if moved is not None and moved.why else "")
-    if shelf.policy.approve and not evidence.approved:
-        return "no person has approved it yet"
+    if shelf.policy.approve and not is_approved(vars(now), evidence):
+        return "no person has approved its present text" if evidence.approved else "no person has approved it yet"
     if now.expires_at is not None and now.expires_at <= shelf.clock():
         return f"its time was over on {now.expires_at:%Y-%m-%d}"
     return doubt_of(now, evidence)

@@ -21,7 +21,7 @@ from typing import Any
 from langgraph.store.base import Item
 
 from langgraph_reflexion.memory.access import Plan, at_once
-from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of
+from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of, is_approved
 from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE, Evidence, folded
@@ -166,7 +166,9 @@ def recall(
         evidence_about(shelf, dict.fromkeys([*always, *best])), runs_of_topics(shelf, about)
     )
     if policy.approve:
-        always, best = ([key for key in keys if evidence[key].approved] for keys in (always, best))
+        always, best = (
+            [key for key in keys if is_approved(items[key].value, evidence[key])] for keys in (always, best)
+        )
     current = {key: _current(items[key], evidence[key], failure) for key in (*always, *best)}
     rules = [lesson for key in always if (lesson := current[key]) is not None]
     rules.sort(key=lambda lesson: -len(weights.keys() & words_of(lesson.text)))

@@ -363,3 +363,15 @@ async def test_anything_that_cannot_write_a_text_is_refused_by_name(model: Any) 
         book.distill(model)
     with pytest.raises(ValueError, match=f"chat model or a function.*{model}"):
         await book.adistill(model)
+
+
+@pytest.mark.req("D25")
+def test_the_guard_is_asked_about_a_models_pattern_too(book_on: Any) -> None:
+    asked: list[str] = []
+    book = book_on(InMemoryStore(), guard=lambda text: asked.append(text) or "it lies")
+    for number, text in enumerate(ALIKE):
+        book.approve(kept(book, text, f"e{number}").id)
+    wording = "Check each proposed meeting slot against busy times and working hours of every calendar."
+    [pattern] = book.distill(lambda _: wording)
+    assert asked[-1] == wording
+    assert pattern.text in ALIKE
