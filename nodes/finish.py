@@ -158,8 +158,9 @@ def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -
         if len(turn.tool_calls) == 1 and question_call(actor.protocol, tools, turn) is not None and not answers:
             return [AIMessage(waiting["text"], id=turn.id, name=turn.name)]
     answered = {*(answer.tool_call_id for answer in answers), *_calls_for_client(tools, state)}
-    calls = calls_in(turn) if turn is not None else []
-    out: list[AnyMessage] = [not_run(call["id"], call["name"]) for call in calls if call["id"] not in answered]
+    out: list[AnyMessage] = []
+    if turn is not None:
+        out += [not_run(turn, call) for call in calls_in(turn) if call["id"] not in answered]
     if waiting is None:
         return out
     if waiting["message"] is not None:

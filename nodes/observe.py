@@ -136,12 +136,13 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     answers: dict[str, str] = {}
     for message in reversed(state["messages"]):
         if isinstance(message, ToolMessage):
-            answers.setdefault(message.tool_call_id, message.text)
+            answers[message.tool_call_id] = message.text
         elif isinstance(message, AIMessage):
             for call in message.tool_calls:
                 key = key_of(call["name"], call["args"])
                 if key in wanted and key not in out and str(call["id"]) in answers:
                     out[key] = Blocked(asked=0, result=bounded(answers[str(call["id"])], QUOTED_RESULT))
+            answers = {}  # some servers give each turn the same call ids
         if len(out) == len(wanted):
             break
     return out

@@ -245,7 +245,7 @@ def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
     """The answer to a call that hands off: the tool's own, else a plain one."""
     if (answer := _answer_in(command, call)) is not None:
         return answer
-    return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"], id=f"handed-{call['id']}")
+    return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"])
 
 
 def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:

@@ -103,7 +103,7 @@ class Native:
         if not calls_in(reply):
             return [reply] if reply.text.strip() else []
         shown = _presentable(reply)
-        return [shown, *(not_run(call["id"], call["name"], f"Not run: {reason}") for call in calls_in(shown))]
+        return [shown, *(not_run(shown, call, f"Not run: {reason}") for call in calls_in(shown))]
 
 
 def _control_tool(name: str) -> BaseTool:

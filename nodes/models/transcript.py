@@ -63,7 +63,7 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         for call in calls_in(turn):
             answer = next((result for result in rest if result.tool_call_id == call["id"]), None)
             if answer is None:
-                out.append(not_run(call["id"], call["name"]))
+                out.append(not_run(turn, call))
             else:
                 rest.remove(answer)
                 out.append(answer)
@@ -93,9 +93,13 @@ def calls_in(message: AnyMessage) -> list[dict[str, str]]:
     return [{"id": str(call["id"]), "name": call["name"] or ""} for call in calls if call["id"] is not None]
 
 
-def not_run(call_id: str, name: str, why: str = NOT_RUN) -> ToolMessage:
-    """The answer to a call that will not run. Its id follows the call's, so that writing it twice changes nothing."""
-    return ToolMessage(why, tool_call_id=call_id, name=name or None, status="error", id=f"not-run-{call_id}")
+def not_run(turn: AnyMessage, call: dict[str, str], why: str = NOT_RUN) -> ToolMessage:
+    """The answer to a call that will not run. Its id follows turn and call, so writing it twice changes nothing.
+
+    The call's id alone is not enough, because some servers give each turn the same call ids.
+    """
+    name = call["name"] or None
+    return ToolMessage(why, tool_call_id=call["id"], name=name, status="error", id=f"not-run-{turn.id}-{call['id']}")
 
 
 def bounded(text: str, most: int = LONGEST_RESULT) -> str:

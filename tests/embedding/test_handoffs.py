@@ -227,6 +227,20 @@ def test_two_agents_hand_over_to_each_other_across_turns(valid: Callable[[Any], 
 
 
 @pytest.mark.req("G1")
+def test_every_turn_is_answered_in_the_parent_where_a_server_gives_each_turn_the_same_call_ids(
+    valid: Callable[[Any], None],
+) -> None:
+    def asking(name: str, **args: Any) -> AIMessage:
+        return AIMessage("", tool_calls=[{"name": name, "args": args, "id": "call_0"}])
+
+    too_few = 7  # LangGraph's steps: the call does not run
+    turns = [("to_refunds_briefly", {}, 25), ("look", {"what": "a"}, too_few)] * 2
+    parent, _ = desks(RoleModel([asking(name, **args) for name, args, _ in turns]), checkpointer=InMemorySaver())
+    for _, _, steps in turns:
+        valid(parent.invoke(ASKED, {**THREAD, "recursion_limit": steps})["messages"])
+
+
+@pytest.mark.req("G1")
 @pytest.mark.parametrize("form", ["tuples", "a new history", "a copy of the turn with one call"])
 def test_a_handoffs_messages_may_come_in_any_form(form: str, valid: Callable[[Any], None]) -> None:
     @tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
@@ -107,6 +107,16 @@ def test_a_blocked_call_stays_blocked_and_another_one_runs(run, desk, protocol):
     seen = run(model, [desk.search], protocol=protocol, limits={"max_reflections": 0})
     assert desk.ran == ["Tuesday", "Tuesday", "Friday"]
     assert seen.answer == "11:00"
+
+
+@pytest.mark.req("A6")
+def test_a_blocked_call_is_quoted_its_own_result_where_a_server_gives_each_turn_the_same_call_ids(run, desk):
+    def ask_for(query):
+        return AIMessage("", tool_calls=[{"name": "search", "args": {"query": query}, "id": "call_0"}])
+
+    model = RoleModel([ask_for("Tuesday"), ask_for("Friday")] * 2 + [ask_for("Tuesday"), say("11:00")])
+    seen = run(model, [desk.search], limits={"max_reflections": 0})
+    assert "Tuesday: eleven is free" in seen.messages[-2].text
 
 
 @pytest.mark.req("A6", "C1")
