@@ -19,6 +19,7 @@ from langgraph_reflexion.driver import either
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
+from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.records import (
     ALSO,
     ASKED,
@@ -51,6 +52,9 @@ LOOKS = 8
 
 MOST = 16
 """Tags, and further fingerprints, that one lesson can have."""
+
+MAX_REASON = 1_000
+"""Characters of a person's reason: a long paragraph."""
 
 _CLAUSE_END = re.compile(r"[.;,!?](?=\s)|[。；，！？\n]")
 
@@ -189,7 +193,8 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
     """Stop showing a lesson, and keep it with the reason."""
     found = yield from read_one(shelf, lesson)
-    return (yield from _decided(shelf, found, change_ops(shelf, found, "retired", "retired", by="person", why=why)))
+    ops = change_ops(shelf, found, "retired", "retired", by="person", why=one_line(why, MAX_REASON))
+    return (yield from _decided(shelf, found, ops))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:

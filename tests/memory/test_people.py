@@ -44,6 +44,13 @@ def test_a_person_approves_retires_restores_and_forgets(book: LessonBook, mine: 
     assert not book.has(mine)
 
 
+@pytest.mark.req("K5")
+def test_a_reason_is_kept_without_secrets_and_cut_if_it_is_very_long(book: LessonBook, mine: str) -> None:
+    book.retire(mine, f"the key sk-{'a1B2' * 8} was in it, {'again ' * 10_000}")
+    why = book.history(mine)[-1].why
+    assert (why[:30], why[-1], len(why)) == ("the key [secret] was in it, ag", "…", 1_000)
+
+
 @pytest.mark.req("D15")
 def test_one_that_was_retired_twice_is_restored_as_it_stood_before_the_first(book: LessonBook, mine: str) -> None:
     book.approve(mine)
