@@ -62,7 +62,7 @@ def _find(session: NotebookSession) -> Finding:
     given = session.asked.id
     found = find_by_id(given, {finding["id"]: finding for finding in session.notebook.recent(EVERY)}, "finding")
     if found is None:
-        raise WrongUse(f"there is no finding {given!r} in {session.place}")
+        raise WrongUse(f"there is no finding {given!r} in {session.place}; `notebook list` shows them")
     return _public(found)
 
 

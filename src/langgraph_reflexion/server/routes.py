@@ -198,7 +198,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= MOST**2):
-        raise HTTPException(422, f"`{name}` must be a whole number of 0 or more, got {text[:40]!r}")
+        raise HTTPException(422, f"`{name}` must be a whole number from 0 to {MOST**2:,}, got {text[:40]!r}")
     return min(int(text), MOST) if name == "limit" else int(text)
 
 
