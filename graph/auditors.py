@@ -6,7 +6,9 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, get_args
+from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -17,14 +19,14 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.driver import Wait, Waits, run_async, run_sync
-from langgraph_reflexion.graph.background import Audit, Background
+from langgraph_reflexion.driver import Waits, run_async, run_sync
+from langgraph_reflexion.graph.background import Background, run_audit
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of, fault_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
-from langgraph_reflexion.nodes.host import Step, emit, run_id
+from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of, saver_of, thread_of
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
@@ -128,12 +130,13 @@ class Audits:
     def begin(self, state: Any, config: RunnableConfig) -> Waits[None]:
         """Start in the background. If the process dies, the next run of the thread finishes the audit."""
         given = self.given(state, config)
-        if given is not None:
-            audit, background = Audit(self.graph, given, config), self.background
-            yield Wait(
-                lambda: background.begin(audit.work, audit.thread),
-                lambda: background.begin_here(audit.later, audit.work_after_the_loop, audit.thread),
-            )
+        if given is None:
+            return
+        runtime, saver, of_run = runtime_of(config), saver_of(config), thread_of(config)
+        thread = str(uuid5(NAMESPACE_OID, f"after_run/{of_run}")) if of_run and saver is not None else None
+        yield self.background.begin(
+            partial(run_audit, self.graph, given, runtime.context, runtime.store, saver, thread), thread
+        )
 
     def _books(self, state: Any, config: RunnableConfig) -> Books:
         """Where the findings and memories of this run are saved."""

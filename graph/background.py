@@ -6,22 +6,23 @@ import asyncio
 import contextvars
 import logging
 import threading
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import cached_property
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START
+from langgraph.store.base import BaseStore
 
-from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
+from langgraph_reflexion.driver import Wait, Waits, either, pause, run_async, run_sync
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.host import runtime_of, saver_of, thread_of
 
 logger = logging.getLogger(__name__)
+
+Work = Callable[[bool], Waits[None]]
+"""Work as a generator. It is told whether the event loop on which it began has ended."""
 
 PAUSE = 0.1
 """Seconds that an audit waits before it starts, so that it does not slow down the answer."""
@@ -42,13 +43,14 @@ class Background:
         self._last: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
 
-    def begin(self, work: Callable[[], Any], key: str | None) -> None:
-        """Start in the pool."""
-        done, before = self._register(key, None)
-        self._submit(work, done, before)
+    def begin(self, work: Work, key: str | None) -> Wait:
+        """Start in the pool or, under `ainvoke`, as a task on the running loop. Nothing waits for its end."""
+        return Wait(lambda: self._begin_in_pool(work, key), lambda: self._begin_on_loop(work, key))
 
-    async def begin_here(self, later: Callable[[], Awaitable[Any]], work: Callable[[], Any], key: str | None) -> None:
-        """Start as a task on the running loop. `work` does the same in the pool, if the loop ends first."""
+    def _begin_in_pool(self, work: Work, key: str | None) -> None:
+        self._submit(work, *self._register(key, None), loop_ended=False)
+
+    async def _begin_on_loop(self, work: Work, key: str | None) -> None:
         loop = asyncio.get_running_loop()
         done, before = self._register(key, loop)
 
@@ -56,9 +58,9 @@ class Background:
             try:
                 if before is not None:
                     await asyncio.wrap_future(before)
-                await later()
+                await run_async(work(False))
             except asyncio.CancelledError:  # nobody else knows this task: its loop is ending
-                self._submit(work, done, before)
+                self._submit(work, done, before, loop_ended=True)
                 raise
             except Exception:
                 logger.exception("Work in the background failed")
@@ -97,12 +99,12 @@ class Background:
                 self._last[key] = done
         return done, before
 
-    def _submit(self, work: Callable[[], Any], done: Future[None], before: Future[None] | None) -> None:
+    def _submit(self, work: Work, done: Future[None], before: Future[None] | None, *, loop_ended: bool) -> None:
         def run() -> None:
             try:
                 if before is not None:
                     wait([before])
-                contextvars.Context().run(work)
+                contextvars.Context().run(lambda: run_sync(work(loop_ended)))
             except Exception:
                 logger.exception("Work in the background failed")
             finally:
@@ -120,57 +122,41 @@ class Background:
         done.set_result(None)
 
 
-class Audit:
-    """One background audit, on its own checkpointed thread if the run had a checkpointer."""
+def run_audit(
+    graph: Graph,
+    given: Any,
+    context: Any,
+    store: BaseStore | None,
+    saver: BaseCheckpointSaver[Any] | None,
+    thread: str | None,
+    loop_ended: bool,
+) -> Waits[None]:
+    """Run the auditors' graph on a finished run, with the context and the store of that run.
 
-    def __init__(self, graph: Graph, given: Any, config: RunnableConfig) -> None:
-        runtime, thread = runtime_of(config), thread_of(config)
-        self._graph, self._given = graph, given
-        self._context, self._store, self._saver = runtime.context, runtime.store, saver_of(config)
-        self.thread = str(uuid5(NAMESPACE_OID, f"after_run/{thread}")) if thread and self._saver else None
+    With a checkpointer it first saves what a crash must not lose, on a thread of its own, and finishes an audit that a
+    crash interrupted there. An async checkpointer is not used after its event loop has ended.
+    """
+    of_run = {"store": store} if store is not None else {}
+    is_lost = loop_ended and "async" in type(saver).__name__.lower()
 
-    @cached_property
-    def _plain(self) -> Graph:
-        """The auditors' graph with the store of the run. It is copied after the answer was returned."""
-        return self._graph.copy({"store": self._store}) if self._store is not None else self._graph
+    def run(graph: Graph, given: Any, config: RunnableConfig) -> Wait:
+        return either(graph.invoke, graph.ainvoke, given, config, context=context)
 
-    def work(self) -> None:
-        """Run in a thread."""
-        run_sync(self._audit())
-
-    async def later(self) -> None:
-        """Run as a task."""
-        await run_async(self._audit())
-
-    def work_after_the_loop(self) -> None:
-        """Run in a thread after the event loop has ended, without its async checkpointer."""
-        if "async" in type(self._saver).__name__.lower():
-            self._plain.invoke(self._given, context=self._context)
-        else:
-            self.work()
-
-    def _audit(self) -> Waits[None]:
-        """Run the audit. With a checkpointer, first save what a crash must not lose, and finish an interrupted
-        audit."""
-        pause = Wait(lambda: time.sleep(PAUSE), lambda: asyncio.sleep(PAUSE))
-        if self._saver is not None and self.thread is not None:
-            config: RunnableConfig = {"configurable": {"thread_id": self.thread}}
-            graph = self._plain.copy({"checkpointer": self._saver})
-            try:
-                left = yield either(graph.get_state, graph.aget_state, config)
-                if not left.next:
-                    yield either(graph.update_state, graph.aupdate_state, config, self._given, as_node=START)
-                yield pause
-                yield self._run(graph, None, config)
-                if left.next and left.values.get("session") != self._given["session"]:
-                    yield self._run(graph, self._given, config)
-                yield either(self._saver.delete_thread, self._saver.adelete_thread, self.thread)
-                return
-            except Exception as fault:  # noqa: BLE001 - the caller's checkpointer; the audit continues without it
-                logger.warning("A background audit continues without checkpoints: %s", describe(fault))
-        else:
-            yield pause
-        yield self._run(self._plain, self._given, {})
-
-    def _run(self, graph: Graph, given: Any, config: RunnableConfig) -> Wait:
-        return either(graph.invoke, graph.ainvoke, given, config, context=self._context)
+    if saver is not None and thread is not None and not is_lost:
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        resumable = graph.copy({**of_run, "checkpointer": saver})
+        try:
+            left = yield either(resumable.get_state, resumable.aget_state, config)
+            if not left.next:
+                yield either(resumable.update_state, resumable.aupdate_state, config, given, as_node=START)
+            yield pause(PAUSE)
+            yield run(resumable, None, config)
+            if left.next and left.values.get("session") != given["session"]:
+                yield run(resumable, given, config)
+            yield either(saver.delete_thread, saver.adelete_thread, thread)
+            return
+        except Exception as fault:  # noqa: BLE001 - the caller's checkpointer; the audit continues without it
+            logger.warning("A background audit continues without checkpoints: %s", describe(fault))
+    else:
+        yield pause(PAUSE)
+    yield run(graph.copy(of_run), given, {})
