@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -134,10 +132,10 @@ class Database:
         with self._errors("written"), self._write_lock:
             self._check_open()
             connection = self._get_writer()
-            _retry(connection, "BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
-                _retry(connection, "COMMIT")
+                connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -201,14 +199,13 @@ class Database:
 
     def _open_writer(self) -> sqlite3.Connection:
         connection = self._open()
-        connection.execute("PRAGMA busy_timeout = 0")  # `_retry` waits instead
         if not self.in_memory:
-            _retry(connection, "PRAGMA journal_mode = WAL")
-        _retry(connection, "BEGIN IMMEDIATE")
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
         version = self._version(connection)
         for statement in () if version == VERSION else FROM_VERSION_4 if version else TABLES:
             connection.execute(statement)
-        _retry(connection, "COMMIT")
+        connection.execute("COMMIT")
         return connection
 
     def _open(self) -> sqlite3.Connection:
@@ -283,23 +280,3 @@ def read_meta(connection: sqlite3.Connection, name: str) -> Any:
 def _is_read_only(path: Path) -> bool:
     """Whether an existing file is read-only. SQLite writes its log into the folder."""
     return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-
-
-def _retry(connection: sqlite3.Connection, statement: str) -> None:
-    """Execute a statement as soon as no other process blocks it.
-
-    SQLite itself waits ever longer between its tries, up to 0.1 s, and a busy file starves it; short, uneven pauses do
-    not.
-    """
-    end, pause = 0.0, 0.0002
-    while True:
-        try:
-            connection.execute(statement)
-            return
-        except sqlite3.OperationalError as error:
-            end = end or time.monotonic() + WAIT_SECONDS
-            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-            if not busy or time.monotonic() > end:
-                raise
-        time.sleep(pause * random.uniform(0.5, 1.5))
-        pause = min(pause * 1.3, 0.003)
