@@ -153,7 +153,7 @@ def _mistakes_so_far(state: State, success_score: float) -> list[str]:
     """The mistakes of all attempts, in order, as explained by the checks or else by the reflector."""
     explained: dict[int, list[str]] = {}
     for about, reflection in zip(state["tally"]["advised"], state["reflections"], strict=False):
-        explained.setdefault(about, []).append(reflection.explanation)
+        explained.setdefault(about, []).append(shown_reflection(state, reflection).explanation)
     found: list[str] = []
     for number, attempt in enumerate(state["attempts"], 1):
         named = mistakes(attempt.verdicts, success_score)

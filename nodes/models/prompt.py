@@ -24,7 +24,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
 from langgraph_reflexion.driver import INJECTED, Wait, Waits, accepts, in_thread, is_async
-from langgraph_reflexion.memory import record_text
+from langgraph_reflexion.memory import record_text, suspicion
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson, Reflection
@@ -192,10 +192,11 @@ def is_shown(state: State, text: str) -> bool:
 
 
 def shown_reflection(state: State, reflection: Reflection) -> Reflection:
-    """A reflection without quarantined memos, because it is shown to a model again."""
+    """A reflection without quarantined memos or an explanation that poses, because it is shown to a model again."""
     kept = {memo["text"] for turn in state["patch"] for memo in turn["memos"]}
     memos = [memo for memo in reflection.memory_to_write if memo.text in kept]
-    return reflection.model_copy(update={"memory_to_write": memos})
+    explanation = "" if suspicion(reflection.explanation) else reflection.explanation
+    return reflection.model_copy(update={"memory_to_write": memos, "explanation": explanation})
 
 
 def older_memos(state: State, prompts: Prompts) -> str:
