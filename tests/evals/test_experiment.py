@@ -285,11 +285,17 @@ def test_the_transcript_shows_every_call_with_its_answer(tried: Tried, tmp_path:
 def test_one_judge_may_judge_all_and_the_worker_is_never_shown_the_right_answer(tried: Tried):
     tasks = towns(3)
     judge = RoleModel(
-        decide=lambda question: {"passed": "guess" not in question.text, "score": 90, "issues": [], "feedback": ""}
+        decide=lambda question: {
+            "passed": "guess" not in question.text,
+            "score": 90,
+            "issues": ["The right answer is another one."],
+        }
     )
-    model = taught(tasks, skill=0.5)
-    found = solved_at(tried(tasks, model, "cot", judge=judge), "cot")
-    assert found == {task.id: foreseen(model, SETUPS["cot"], task.task) for task in tasks}
+    model = taught(tasks, skill=0.2)
+    name = "cot+context+both"
+    found = solved_at(tried(tasks, model, name, judge=judge), name)
+    assert found == {task.id: foreseen(model, SETUPS[name], task.task) for task in tasks}
+    assert any(at != 1 for at in found.values())
     assert all("The right answer is: River" in question.text for question in judge.asked)
     assert not any("The right answer is" in question.text for question in model.asked)
 

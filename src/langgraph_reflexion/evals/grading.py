@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from langgraph_reflexion import checks
+from langgraph_reflexion import Run, Verdict, checks
 from langgraph_reflexion.evals.tasks import Task
 
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
@@ -41,7 +42,8 @@ def check_for(task: Task, judge: Any = None) -> Check:
     kind, argument = kind_of(task, judged=judge is not None)
     try:
         if kind == "judge":
-            return checks.llm_judge(judge, criteria=_criteria(task, argument))
+            check = checks.llm_judge(judge, criteria=_criteria(task, argument))
+            return check if argument is not None else replace(check, judge=_without_reasons(check.judge))
         if kind == "test_cases":
             return checks.test_cases(argument)
         if kind == "contains_all" and not isinstance(argument, list):
@@ -55,6 +57,17 @@ def check_for(task: Task, judge: Any = None) -> Check:
         return checks.rule(lambda given: exact(given).passed or is_same(str(given), expected, task.task), "exact")
     except ValueError as error:
         raise ValueError(f"task {task.id!r}: {error}") from error
+
+
+def _without_reasons(judge: Check) -> Check:
+    """A judge without its feedback, in which it may repeat the right answer, whatever it was told."""
+
+    def judging(answer: Any, run: Run) -> Generator[Any, Any, Verdict]:
+        verdict = yield from judge(answer, run)
+        says_nothing = verdict.passed is None and verdict.score is None
+        return verdict if says_nothing else Verdict(passed=verdict.passed, score=verdict.score)
+
+    return judging
 
 
 def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
