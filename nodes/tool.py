@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast, get_args
+from uuid import uuid4
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -242,8 +243,12 @@ def names_fields(update: Any) -> bool:
 
 
 def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
-    """The answer to a call that hands off: the tool's own, else a plain one."""
+    """The answer to a call that hands off: the tool's own, else a plain one.
+
+    It gets an id at once. The same message may be in a `Send` of the command, and the parent must know it as the same.
+    """
     if (answer := _answer_in(command, call)) is not None:
+        answer.id = answer.id or str(uuid4())
         return answer
     return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"])
 

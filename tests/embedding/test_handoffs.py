@@ -241,6 +241,29 @@ def test_every_turn_is_answered_in_the_parent_where_a_server_gives_each_turn_the
 
 
 @pytest.mark.req("G1")
+def test_an_edited_handoff_by_send_is_answered_once(valid: Callable[[Any], None]) -> None:
+    @tool
+    def transfer(
+        to: str, state: Annotated[dict[str, Any], InjectedState], tool_call_id: Annotated[str, InjectedToolCallId]
+    ) -> Command[Any]:
+        """Hand over with the whole conversation, as the tools of `langgraph-supervisor` do."""
+        messages = [*state["messages"], ToolMessage(f"Over to {to}.", tool_call_id=tool_call_id, name="transfer")]
+        return Command(goto=[Send(to, {"messages": messages})], graph=Command.PARENT, update={"messages": messages})
+
+    graph = StateGraph(Desk)
+    front = create_reflexion_agent(RoleModel(call("transfer", to="front")), [transfer], approve=["transfer"])
+    graph.add_node("front", front, destinations=("refunds",))
+    graph.add_node("refunds", lambda state: {"messages": [*state["messages"], AIMessage("refunded")]})
+    graph.add_edge(START, "front")
+    parent = graph.compile(checkpointer=InMemorySaver())
+    parent.invoke(ASKED, THREAD)
+    edit = {"type": "edit", "edited_action": {"name": "transfer", "args": {"to": "refunds"}}}
+    messages = parent.invoke(Command(resume={"decisions": [edit]}), THREAD)["messages"]
+    assert [message.type for message in messages] == ["human", "ai", "tool", "ai"]
+    valid(messages)
+
+
+@pytest.mark.req("G1")
 @pytest.mark.parametrize("form", ["tuples", "a new history", "a copy of the turn with one call"])
 def test_a_handoffs_messages_may_come_in_any_form(form: str, valid: Callable[[Any], None]) -> None:
     @tool
