@@ -79,7 +79,7 @@ class FaissStore(BaseStore):
         durability: Durability = "process",
     ) -> None:
         super().__init__()
-        if not isinstance(path, (str, os.PathLike)) or is_address(str(path)):
+        if not isinstance(path, (str, os.PathLike)) or not str(path) or is_address(str(path)):
             raise ValueError(f"`path` must be a file's path or ':memory:', got {hide_password(repr(path))}")
         self._settings = read_index(index)
         self.ttl_config = read_ttl(ttl)
@@ -130,12 +130,9 @@ class FaissStore(BaseStore):
         return await self._in_thread(self.sweep_ttl)
 
     def settle(self) -> None:
-        """Overwrite deleted data in memory and in the log, unless another process is reading it."""
+        """Remove deleted data from memory, and overwrite it in the log, unless another process is reading that."""
         with self._index_lock:
-            if self._vectors is not None and self._vectors.outdated:
-                self._vectors = None
-            if self._words is not None and self._words.outdated:
-                self._words = None
+            self._vectors = self._words = None  # the next search reads the file again
         self._database.empty_log()
 
     async def asettle(self) -> None:

@@ -55,11 +55,6 @@ class VectorIndex:
         self._faiss = self._create("Flat")
         self.stale.clear()
 
-    @property
-    def outdated(self) -> bool:
-        """Whether it may hold rows of items that have changed or gone."""
-        return self._changed > 0
-
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Update the index with the changes in the file. A view older than the index changes nothing."""
         last = last_seq(connection)

@@ -35,8 +35,6 @@ class WordIndex:
     """The words of a file's items. Used by one thread at a time."""
 
     def __init__(self) -> None:
-        self.outdated = False
-        """Whether it may hold words of items that have changed or gone."""
         self._seq = -1
         self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         weakref.finalize(self, self._db.close)
@@ -59,8 +57,9 @@ class WordIndex:
                 self._seq = -1
             elif self._seq >= 0:
                 changed = "SELECT id FROM gone WHERE seq > :seq UNION SELECT id FROM items WHERE seq > :seq"
-                for item in connection.execute(changed, {"seq": self._seq}):
-                    self.outdated |= self._db.execute("DELETE FROM words WHERE rowid = ?", item).rowcount > 0
+                self._db.executemany(
+                    "DELETE FROM words WHERE rowid = ?", connection.execute(changed, {"seq": self._seq})
+                )
             new = connection.execute("SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,))
             of_piece = cache(tokens_of_piece)  # until these items are read
 
