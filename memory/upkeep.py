@@ -13,10 +13,18 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, put
-from langgraph_reflexion.memory.changes import forgotten_words, read_and_correct, without_words, write
-from langgraph_reflexion.memory.evidence import Evidence
+from langgraph_reflexion.memory.changes import forgotten_words, read_and_correct, replaced_by, without_words, write
+from langgraph_reflexion.memory.evidence import LIVE, Evidence
 from langgraph_reflexion.memory.records import evidence_in, sum_record
-from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, evidence_items, may_be_an_id, time_in
+from langgraph_reflexion.memory.shelf import (
+    NOTES_KEPT,
+    Shelf,
+    current_items,
+    evidence_items,
+    may_be_an_id,
+    read_some,
+    time_in,
+)
 
 APPENDED = 40
 """Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads
@@ -98,16 +106,31 @@ def _fold(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Pl
 
 
 def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
-    """Remove old episodes, all but the latest notes of changes, and what is known of lessons long forgotten.
+    """Remove former values of names, old episodes, all but the latest notes of changes, and what is known of lessons
+    long forgotten.
 
     Return how many episodes and notes were removed.
     """
+    yield from _supersede_former_values(shelf)
     episodes = yield from _drop_old_episodes(shelf)
     notes = yield from drop_old_notes(shelf)
     end = shelf.clock() - FORGOTTEN_KEPT
     forgotten = yield from items_in(shelf.forgotten)
     yield drop(item for item in forgotten if (at := time_in(item.value.get("at"))) is None or at < end)
     return episodes, notes
+
+
+def _supersede_former_values(shelf: Shelf) -> Plan[None]:
+    """Supersede all live values of a name but the latest: if a writer was killed, two may be left."""
+    named: dict[str, list[str]] = {}
+    for key, item in (yield from current_items(shelf)).items():
+        if item.value.get("name") and item.value.get("status") in LIVE:
+            named.setdefault(f"{item.value.get('kind')} {item.value['name']}", []).append(key)
+    for keys in named.values():
+        found = (yield from read_some(shelf, keys)) if len(keys) > 1 else {}
+        if found:
+            latest = max((entry.lesson for entry in found.values()), key=lambda it: (str(it.created_at), it.id))
+            yield from write(shelf, (yield from replaced_by(shelf, latest)))
 
 
 def drop_old_notes(shelf: Shelf) -> Plan[int]:
