@@ -153,9 +153,13 @@ def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocke
 def _is_known(
     memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig, failure: Failure
 ) -> Waits[bool]:
-    """Whether memory has a lesson for this fingerprint that mostly helped and that this run has not seen yet."""
+    """Whether memory has a lesson for this fingerprint that mostly helped and that this run has not seen yet.
+
+    If one was shown and the failure came back, the run reflects: a check may say the same of every task, and the
+    attempts would all be spent on lessons of other tasks.
+    """
     book = memory.book(state, config)
-    if book is None or not failure.fingerprint:
+    if book is None or not failure.fingerprint or any(has_failed(known, [failure]) for known in state["recalled"]):
         return False
     seen = [recalled.lesson.id for recalled in state["recalled"]]
     lessons = yield from find_lessons(book, tools, budget, state, failure, seen)

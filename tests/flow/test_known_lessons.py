@@ -134,6 +134,24 @@ def test_a_repeated_refusal_is_reflected_on_once_whatever_the_occasion_of_the_le
     assert paid == [1, 0, 0]
 
 
+@pytest.mark.req("C14")
+def test_if_known_lessons_failed_the_run_reflects_and_tries_no_others(run, store):
+    def right(answer, _run):
+        return None if "final" in answer else "The answer is incorrect."
+
+    unsure = RoleModel([say("A guess."), say("A final answer.")], reflection("Read the sources first."))
+    [failure] = run(unsure, task="When does the ferry leave?", store=store, checks=[right]).outcome.failures
+    book, bound = LessonBook(store, PLACE), Trigger(signal="check_failed", fingerprint=failure.fingerprint)
+    for advice in ("Count the seats.", "Ask the harbour.", "Convert the miles.", "Look at the tide.", "Add the tolls."):
+        book.add(Lesson(kind="rule", text=advice, trigger=bound))
+    model = RoleModel(
+        [say("Nine."), say("Ten."), say("A final answer: eleven.")], reflection("Read the notice of the museum.")
+    )
+    seen = run(model, task="Who painted the portrait?", store=store, checks=[right])
+    assert seen.outcome.status == "success"
+    assert len(seen.outcome.reflections) == 1
+
+
 @pytest.mark.req("C14", "C9")
 def test_a_lesson_that_was_shown_and_failed_takes_the_reflection_deeper(run, shy, store):
     first_run(run, shy, store)

@@ -71,7 +71,8 @@ _NO_NAMES = word_set(
     """
     Mrs Prof Python Java Javascript Typescript Rust Ruby Perl Swift Kotlin Scala Haskell Golang Docker Linux Windows
     Unix Excel Node Word Django Flask React Angular Pandas Numpy Postgres Mysql Sqlite Redis Mongo Kafka Spark Hadoop
-    Kubernetes English Chinese German French Spanish Japanese European American Asian African Internet Web Git
+    Kubernetes English Chinese German French Spanish Japanese Italian Russian Korean Portuguese Dutch British Indian
+    European American Asian African Internet Web Git
     Github Google Unicode Markdown Latex Json Celsius Fahrenheit Kelvin Roman Greek Latin Arabic Bayes Fibonacci
     Euclid Fourier Gauss Newton Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March
     April May June July August September October November December Christmas Answer Question Write Return Find Give
@@ -79,6 +80,9 @@ _NO_NAMES = word_set(
     """
 )
 """Capitalised words that are not names."""
+
+_IN_CODE = lazy_pattern(r"\b([A-Z]\w*)(?=\(|\[[A-Za-z])|(?:->|\bimport|\bclass) ([A-Z]\w*)")
+"""A type or a function in code, such as `List` in `def total(prices: List[int]) -> Optional[int]`: not a name."""
 
 _GERMAN = word_set(
     "auch beim deren ein eine einem einen einer für ich ist nach nicht noch oder sich sind und wird wurde zum zur"
@@ -138,7 +142,8 @@ def names_of(task: str) -> list[str]:
     if is_german(task):
         runs = [run[-1:] for run in runs if len(run) > 1]
     found = [name for run in runs for name in run]
-    return [name for name in dict.fromkeys(found) if name not in _NO_NAMES]
+    in_code = {name for names in _IN_CODE.findall(task) for name in names}
+    return [name for name in dict.fromkeys(found) if name not in _NO_NAMES and name not in in_code]
 
 
 def is_german(text: str) -> bool:
