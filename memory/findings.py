@@ -7,10 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
+from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.schemas import Category, Severity
 from langgraph_reflexion.text.likeness import likeness, opposed
-from langgraph_reflexion.text.literals import fingerprint, mask_secrets
+from langgraph_reflexion.text.literals import fingerprint
 from langgraph_reflexion.text.tokens import tokens
 
 Finding = dict[str, Any]
@@ -188,5 +189,4 @@ def _direction(scores: Sequence[float]) -> str:
 
 
 def _one_line(value: Any) -> str:
-    text = mask_secrets(" ".join(value[: 8 * MAX_TEXT].split())) if isinstance(value, str) else ""
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1].rstrip()}…"
+    return one_line(value, MAX_TEXT) if isinstance(value, str) else ""

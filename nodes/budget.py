@@ -157,6 +157,12 @@ def new_failure(
     return Failure(signal=signal, evidence=evidence, fingerprint=fingerprint, step=step, repeats=repeats, **fields)
 
 
+def came_back(failures: Sequence[Failure], count: int) -> bool:
+    """Whether failure number `count` of the run, counted from one, came back after that."""
+    mark = failures[count - 1].fingerprint if 0 < count <= len(failures) else ""
+    return bool(mark) and any(failure.fingerprint == mark for failure in failures[count:])
+
+
 def usage_of(spent: Spent) -> Usage:
     """A cost as a `Usage`."""
     return Usage(input=spent[0], output=spent[1], total=spent[2], calls=spent[3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import (
@@ -20,7 +20,7 @@ from pydantic_core import to_jsonable_python as as_data
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.nodes.ask import question_call
-from langgraph_reflexion.nodes.budget import Budget, usage_of
+from langgraph_reflexion.nodes.budget import Budget, came_back, usage_of
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, emit_attempt, streams_tokens, values_now
@@ -31,7 +31,7 @@ from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, together
 from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up_without_model
-from langgraph_reflexion.schemas import Attempt, Episode, Failure, Outcome, Spending, Status, StopReason, best_of
+from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason, best_of
 from langgraph_reflexion.state import CHANNELS, State, Update, Waiting, last_turn, open_calls, read_channels, task_in
 
 LONGEST_TASK = 4_000
@@ -229,11 +229,11 @@ def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
         success=success,
         score=outcome.score,
         shown=[found.lesson.id for found in state["recalled"] if found.shown],
-        withheld=[one.lesson.id for one in state["recalled"] if not one.shown],
+        withheld=[found.lesson.id for found in state["recalled"] if not found.shown],
         written=outcome.lessons_written,
         failed=[
-            *(one.lesson.id for one in state["recalled"] if has_failed(one, outcome.failures)),
-            *(lesson for lesson, at in state["tally"]["wrote"].items() if _came_back(outcome.failures, at)),
+            *(found.lesson.id for found in state["recalled"] if has_failed(found, outcome.failures)),
+            *(lesson for lesson, count in state["tally"]["wrote"].items() if came_back(outcome.failures, count)),
         ],
         recalled_at={found.lesson.id: found.step for found in state["recalled"]},
         memory=outcome.memory,
@@ -244,12 +244,6 @@ def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
         status=outcome.status,
         stop_reason=outcome.stop_reason,
     )
-
-
-def _came_back(failures: Sequence[Failure], at: int) -> bool:
-    """Whether the failure that a lesson was written about, number `at` of the run, came back after that."""
-    mark = failures[at - 1].fingerprint if 0 < at <= len(failures) else ""
-    return bool(mark) and any(failure.fingerprint == mark for failure in failures[at:])
 
 
 def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:

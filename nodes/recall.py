@@ -17,7 +17,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy, field_of
 from langgraph_reflexion.driver import Wait, Waits, either, within
-from langgraph_reflexion.memory import Indexes, LessonBook, Selection, label, resolve_namespace, topic_for, withheld
+from langgraph_reflexion.memory import Indexes, LessonBook, Selection, label, resolve_namespace, withheld
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import conf, emit, runtime_of, user_of
 from langgraph_reflexion.nodes.models.asking import raise_control_flow
@@ -108,9 +108,8 @@ def find_lessons(
     book: LessonBook, tools: Toolbox, budget: Budget, state: State, failure: Failure | None, seen: Sequence[str]
 ) -> Waits[Selection]:
     """The lessons that fit, except those in `seen`, those this run wrote, and those its prompt already has."""
-    task = task_in(state)
     exclude = [*seen, *state["lessons_written"]]
-    wait = either(book.recall, book.arecall, task, tools.names, failure, topic_for(task, book.policy), exclude=exclude)
+    wait = either(book.recall, book.arecall, task_in(state), tools.names, failure, exclude=exclude)
     found: Selection = (yield from best_effort("recall", wait, budget.left(state))) or Selection()
     most = budget.limits.stuck_similarity
     known = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]

@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, topic_for
-from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.budget import Budget, came_back
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.models.prompt import failure_number
 from langgraph_reflexion.nodes.recall import AgentMemory, best_effort
@@ -126,10 +126,9 @@ def confirm_lessons(
 
 def _is_confirmed(evaluator: Evaluator, budget: Budget, state: State, count: int, *, accepted: bool) -> bool:
     """Whether failure number `count` of the run did not come back, and what failed then verifiably succeeded."""
-    failures = state["failures"]
-    failure = failures[count - 1]
-    if any(other.fingerprint == failure.fingerprint for other in failures[count:]):
+    if came_back(state["failures"], count):
         return False
+    failure = state["failures"][count - 1]
     if failure.signal in ("tool_error", "schema_error") and failure.tool is not None:
         later = [m for m in _messages_after(state, count) if isinstance(m, ToolMessage) and m.name == failure.tool]
         # A call that ran had passed the validator, whatever its result.
