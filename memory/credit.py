@@ -177,10 +177,9 @@ def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | 
     if listed is not None or episode is None or not any((*found.evidence.earlier.values(), *imported)):
         return listed
     created, ended = found.lesson.created_at, episode.created_at
-    is_younger = (
-        created is not None and ended is not None and created > ended
-    )  # an earlier lesson with this id was forgotten since
-    return None if is_younger else count_of(episode, found.lesson)
+    if created is not None and ended is not None and created > ended:
+        return None  # an earlier lesson with this id was forgotten since
+    return count_of(episode, found.lesson)
 
 
 def later_than_all(now: datetime, items: Iterable[Item | None], runs: Iterable[Mapping[str, Any]]) -> datetime:

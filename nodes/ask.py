@@ -34,18 +34,28 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
     else:
         question = decision["text"] if decision is not None else ""
     if not checkpoints(config):
-        return {
-            "decision": Waiting(action="ask_user", text=question, message=None, refused=False),
-            "progress": {"node": "ask", "asked": False},
-        }
-    reply = whole(str(interrupt({"type": "question", "question": question})))
-    reply = reply if reply.strip() else NO_ANSWER
-    message: Any = HumanMessage(reply)
-    if call is not None:  # the mark is not in the artifact, because a tool's data may be there
-        message = ToolMessage(
-            reply, tool_call_id=call["id"], name=call["name"], additional_kwargs={"from_person": True}
-        )
+        return _ends_with(question)
+    reply = str(interrupt({"type": "question", "question": question}))
+    message = _reply_to(call, reply) if call is not None else HumanMessage(_reply_text(reply))
     return {"messages": [message], "decision": None, "resumed_at": budget.now()}
+
+
+def _ends_with(question: str) -> Update:
+    """The question ends the run, because nobody can be asked."""
+    return {
+        "decision": Waiting(action="ask_user", text=question, message=None, refused=False),
+        "progress": {"node": "ask", "asked": False},
+    }
+
+
+def _reply_text(reply: str) -> str:
+    return whole(reply) if reply.strip() else NO_ANSWER
+
+
+def _reply_to(call: ToolCall, reply: str) -> ToolMessage:
+    """A person's reply as the answer to a call. The mark is not in the artifact, because a tool's data may be there."""
+    marked = {"from_person": True}
+    return ToolMessage(_reply_text(reply), tool_call_id=call["id"], name=call["name"], additional_kwargs=marked)
 
 
 def can_ask_user(protocol: ModelProtocol, tools: Toolbox) -> bool:
@@ -75,11 +85,8 @@ def _approved(
     applied."""
     if not checkpoints(config):
         names = ", ".join(f"{call['name']}({call['args']})" for call in calls)
-        text = f"A person must approve {names}, and no one can be asked: without a checkpointer the run cannot wait."
-        return {
-            "decision": Waiting(action="ask_user", text=text, message=None, refused=False),
-            "progress": {"node": "ask", "asked": False},
-        }
+        why = "no one can be asked: without a checkpointer the run cannot wait"
+        return _ends_with(f"A person must approve {names}, and {why}.")
     request: dict[str, Any] = {
         "action_requests": [
             {
@@ -112,14 +119,7 @@ def _approved(
                 )
             )
         elif decision["type"] == "respond":
-            update["messages"].append(
-                ToolMessage(
-                    whole(decision["message"]),
-                    tool_call_id=call["id"],
-                    name=call["name"],
-                    additional_kwargs={"from_person": True},
-                )
-            )
+            update["messages"].append(_reply_to(call, decision["message"]))
     return update
 
 
