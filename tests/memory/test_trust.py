@@ -391,6 +391,15 @@ def test_a_name_that_is_the_answer_or_stands_in_the_task_is_a_retelling() -> Non
     assert book().add(Lesson(kind="rule", text="Return None where a row is empty."), answer="None").action == "added"
 
 
+@pytest.mark.req("D2")
+def test_a_type_in_the_code_of_the_task_is_no_name() -> None:
+    code = "from typing import List\n\ndef total(prices: List[int]) -> Optional[int]:\n    # Add the prices."
+    rule = Lesson(kind="rule", text="Import List from typing, and return an Optional only where None can come.")
+    assert book().add(rule, task=code).action == "added"
+    cited = "Say in one line what Larsen[12] found about tides."
+    assert book().add(Lesson(kind="rule", text="Quote what Larsen wrote."), task=cited).action == "refused"
+
+
 @pytest.mark.slow
 @pytest.mark.req("K5")
 @pytest.mark.parametrize("unit", ENDLESS)

@@ -71,8 +71,7 @@ _NO_NAMES = word_set(
     """
     Mrs Prof Python Java Javascript Typescript Rust Ruby Perl Swift Kotlin Scala Haskell Golang Docker Linux Windows
     Unix Excel Node Word Django Flask React Angular Pandas Numpy Postgres Mysql Sqlite Redis Mongo Kafka Spark Hadoop
-    Kubernetes English Chinese German French Spanish Japanese Italian Russian Korean Portuguese Dutch British Indian
-    European American Asian African Internet Web Git
+    Kubernetes English Chinese German French Spanish Japanese European American Asian African Internet Web Git
     Github Google Unicode Markdown Latex Json Celsius Fahrenheit Kelvin Roman Greek Latin Arabic Bayes Fibonacci
     Euclid Fourier Gauss Newton Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March
     April May June July August September October November December Christmas Answer Question Write Return Find Give
