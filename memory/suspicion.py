@@ -135,6 +135,8 @@ _SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\
 _ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
 _ESCAPED = lazy_pattern(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\[nrt]")
+_ENTITY = lazy_pattern(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{2,31});?")
+"""HTML's escapes. A longer number is none: `html.unescape` fails on thousands of digits."""
 _TAG_CHARACTER = lazy_pattern("[\U000e0020-\U000e007e]")
 _UNSPACED = lazy_pattern(rf"[{UNSPACED}]{{4}}")
 _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
@@ -173,7 +175,7 @@ def unescaped(text: str) -> str:
     """The text with its escapes read, as JSON, HTML and addresses write them, and with tag characters as letters."""
     text = _TAG_CHARACTER.sub(lambda found: chr(ord(found[0]) - 0xE0000), text)
     text = _ESCAPED.sub(lambda found: chr(int(found[1] or found[2], 16)) if found[1] or found[2] else "\n", text)
-    return urllib.parse.unquote(html.unescape(text))
+    return urllib.parse.unquote(_ENTITY.sub(lambda found: html.unescape(found[0]), text))
 
 
 def readings(text: str) -> Iterator[str]:

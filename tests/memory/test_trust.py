@@ -168,6 +168,13 @@ def test_a_finding_that_poses_is_in_no_rules_text() -> None:
         assert text not in notebook.rules_text("Give the calendar a date.")
 
 
+@pytest.mark.req("D17", "D25")
+def test_a_number_with_thousands_of_digits_is_screened_like_any_text() -> None:
+    number = f"&#{'9' * 5_000};"
+    assert screen(number, Foreign([number])) is None
+    assert screen("Read the units first.", Foreign([number])) is None
+
+
 @pytest.mark.slow
 @given(st.text(max_size=400))
 def test_any_text_can_be_screened(text: str) -> None:
