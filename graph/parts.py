@@ -143,7 +143,8 @@ def controls_of(controls: Any) -> tuple[str, ...] | None:
     is_list = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
     names = tuple(controls) if is_list else (controls,)
     if not is_list or any(name not in tuple(CONTROLS) for name in names):
-        raise ValueError(f"`controls` may contain only {', '.join(CONTROLS)}, got {controls!r}")
+        wanted = f"`controls` may contain only {', '.join(CONTROLS)}, got {controls!r}"
+        raise ValueError(wanted if is_list else f"{wanted}: pass a list")
     return names
 
 
