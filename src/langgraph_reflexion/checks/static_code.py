@@ -26,6 +26,7 @@ DANGEROUS = (
 """What `static_code` forbids by default."""
 SAME_AS = {
     "os": ("posix", "nt"),
+    "subprocess": ("asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell", "pty"),
     "exec": ("runpy", "code", "codeop", "pdb", "bdb", "timeit", "trace", "profile", "cProfile"),
     "open": ("io.open", "io.FileIO", "codecs.open", "pathlib", "fileinput", "tempfile", "linecache"),
 }
