@@ -107,6 +107,7 @@ class Experiment:
         names = ("protocol", "context", "reflection", "trials", "steps", "reflections", "run_memory")
         return {
             "model": describe_model(self.model),
+            "temperature": getattr(self.model, "temperature", None),
             "judge": describe_model(self.judge),
             "reflector": describe_model(self.reflector),
             "check": getattr(self.check, "__name__", None),
