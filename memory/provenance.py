@@ -58,10 +58,11 @@ _CLAUSE = re.compile(r"[,;:()\"“”«»„]|\s[-–—]+\s|[，；：、（）
 _WORD = re.compile(rf"[{UNSPACED}]|(?:[^\W_{UNSPACED}]|[{MARKS}])+")
 _INLINE = re.compile(
     r"</?(?:a|abbr|b|bdi|bdo|cite|code|data|del|dfn|em|font|i|ins|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|tt|u|var|wbr)"
-    r"(?:\s[^<>]*)?>",
+    r"(?:\s[^<>]*)?>"
+    r"|\[([^\[\]\n]*)\]\([^()\s]*\)|\[\d{1,3}\]",
     re.IGNORECASE,
 )
-"""HTML's tags within a sentence. All others end one."""
+"""Marks within a sentence: HTML's tags (all others end one), links in Markdown, whose words stay, and footnotes."""
 
 _STOPS = STOP_WORDS | PARTICLES
 
@@ -189,7 +190,7 @@ def _units(texts: Iterable[str]) -> Iterator[str]:
     for given in texts:
         text, plain = visible(given[:left])[:left], visible(unescaped(given[:left]))[:left]
         left -= len(text)
-        for version in dict.fromkeys((text, plain, _INLINE.sub("", plain), *map(visible, decoded(text)))):
+        for version in dict.fromkeys((text, plain, _INLINE.sub(r"\1", plain), *map(visible, decoded(text)))):
             for sentence in _SENTENCE.split(version):
                 yield from _clauses(sentence)
         if left <= 0:

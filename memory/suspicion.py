@@ -134,7 +134,8 @@ _MIXED = lazy_pattern(r"[\w@$!+]+")
 _SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
 _ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
-_ESCAPED = lazy_pattern(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\[nrt]")
+_ESCAPED = lazy_pattern(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt])")
+"""Escapes of JSON, also of JSON within JSON."""
 _ENTITY = lazy_pattern(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{2,31});?")
 """HTML's escapes. A longer number is none: `html.unescape` fails on thousands of digits."""
 _TAG_CHARACTER = lazy_pattern("[\U000e0020-\U000e007e]")
