@@ -288,13 +288,17 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
 
 def _texts_of(blocks: Iterable[Any]) -> list[str]:
     """The texts in content blocks, without the data of images and files."""
-    return [text for block in blocks for text in texts_in(block) if not DATA.fullmatch(text)]
+    texts: list[str] = []
+    for block in blocks:
+        may_be_data = isinstance(block, dict) and block.get("type") != "text"
+        texts += [text for text in texts_in(block) if not (may_be_data and DATA.fullmatch(text))]
+    return texts
 
 
 def _provider_results(message: AIMessage) -> Iterator[Any]:
     """What the provider's built-in tools returned, and what the model cites, in the blocks of each provider."""
     content = message.content if isinstance(message.content, list) else []
-    for block in (*content, *message.additional_kwargs.get("tool_outputs", ())):
+    for block in (*content, *(message.additional_kwargs.get("tool_outputs") or ())):
         if isinstance(block, dict):
             is_result = str(block.get("type")).endswith("tool_result")
             yield block if is_result else [block.get(name) for name in PROVIDER_RESULTS]

@@ -245,8 +245,12 @@ def test_results_of_a_providers_own_tool_are_foreign_too(run, store, page):
 def test_a_document_block_that_a_tool_returns_is_foreign_and_an_image_beside_it_hides_nothing(run, store):
     image = {"type": "image", "base64": "QUJD" * 60_000, "mime_type": "image/png"}
     found = {"type": "search_result", "title": "Hotels", "content": [{"type": "text", "text": PLANTED}]}
-    learned(run, "tools", a_tool([image, found]), PLANTED, store)
-    assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["quarantined"]
+    encoded = {"type": "text", "text": base64.b64encode(f"{'No room. ' * 200}{PLANTED}".encode()).decode()}
+    for said in ([image, found], [image, encoded]):
+        learned(run, "tools", a_tool(said), PLANTED, store)
+        [lesson] = LessonBook(store, PLACE).lessons()
+        assert lesson.status == "quarantined"
+        LessonBook(store, PLACE).forget(lesson.id)
 
 
 @pytest.mark.req("D25")
