@@ -13,6 +13,8 @@ from langgraph_reflexion.text.json_text import whole
 from langgraph_reflexion.text.tokens import count_tokens
 
 NOT_RUN = "Not run: the run ended or moved on before this call."
+NO_RESULT = "Not run, or not finished: the run ended or moved on before this call had a result."
+"""The answer to an open call of an earlier run. It may have run: the process died, or another call was paused."""
 LONGEST_RESULT = 100_000
 """Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
 _SHORTENED = 400
@@ -50,7 +52,7 @@ def is_paired(messages: Sequence[AnyMessage]) -> bool:
 
 
 def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The same conversation with each answer right after its call. Missing answers are added as "not run"."""
+    """The same conversation with each answer right after its call. Missing answers are added."""
     if is_paired(messages):
         return list(messages)
     rest = [message for message in messages if isinstance(message, ToolMessage)]
@@ -63,7 +65,7 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         for call in calls_in(turn):
             answer = next((result for result in rest if result.tool_call_id == call["id"]), None)
             if answer is None:
-                out.append(not_run(turn, call))
+                out.append(not_run(turn, call, NO_RESULT))
             else:
                 rest.remove(answer)
                 out.append(answer)

@@ -212,6 +212,15 @@ def test_an_approval_that_no_one_can_give_ends_the_run_with_every_call_answered_
     assert is_paired(result["messages"])
 
 
+def test_a_call_that_ran_in_a_run_that_a_person_left_is_not_said_not_to_have_run(make: Make, thread: Thread) -> None:
+    office, config = Office(), thread()
+    _, agent = make(decide, office.tools, protocol="tools")
+    agent.invoke(ASKED, config)
+    result = agent.invoke({"messages": [("user", "Never mind.")]}, config)
+    assert "book red" in office.did, "LangGraph drops its result with the pause next to it"
+    assert "or not finished" in answers(result)["book"]
+
+
 @pytest.mark.req("K8", "B7", "B11")
 def test_a_question_that_no_one_can_answer_is_the_last_message(make: Make, protocol: str) -> None:
     _, agent = make([ask("Which room?"), say("Red.")], protocol=protocol, controls=["ask_user"], checkpointer=None)
