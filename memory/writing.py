@@ -104,7 +104,10 @@ def add(
     if not doubt and lesson.status == "quarantined":
         doubt = "it was quarantined before it was added"
     if not doubt and (reason := refusal(tidied, task, answer)):
-        return Written("refused", None, reason)
+        # The advice may be general although its `when` repeats the task.
+        tidied = tidied.model_copy(update={"when": ""})
+        if not lesson.when or refusal(tidied, task, answer):
+            return Written("refused", None, reason)
     now, policy = shelf.clock(), shelf.policy
     new = tidied.model_copy(
         update={

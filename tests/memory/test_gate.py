@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.memory import concrete
+from langgraph_reflexion.memory import LessonBook, concrete
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
@@ -127,6 +128,17 @@ def test_a_useless_lesson_is_refused_with_the_reason(text: str, reason: str) -> 
 
 def test_a_detail_of_the_task_is_not_kept_in_when_either() -> None:
     assert refusal(a_rule("Check the room first.", when="booking for Quibbleton"), TASK) is not None
+
+
+@pytest.mark.req("D2")
+def test_advice_whose_when_repeats_the_task_is_kept_without_the_when() -> None:
+    book = LessonBook(InMemoryStore())
+    written = book.add(a_rule("Compare departure and arrival before the price.", when=TASK), task=TASK)
+    assert written.action == "added"
+    assert written.lesson is not None
+    assert not written.lesson.when
+    assert book.recall(TASK) == [written.lesson]
+    assert book.add(a_rule("Tell Quibbleton first.", when="booking a room"), task=TASK).action == "refused"
 
 
 def test_a_passage_of_the_task_is_a_retelling() -> None:
