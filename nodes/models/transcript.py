@@ -55,20 +55,22 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The same conversation with each answer right after its call. Missing answers are added."""
     if is_paired(messages):
         return list(messages)
-    rest = [message for message in messages if isinstance(message, ToolMessage)]
+    turns = [with_ids(m) if isinstance(m, AIMessage) and None in call_ids(m) else m for m in messages]
+    rest = [(i, message) for i, message in enumerate(turns) if isinstance(message, ToolMessage)]
+    answers: dict[tuple[int, int], ToolMessage] = {}
+    calls = [(i, n, call["id"]) for i, turn in enumerate(turns) for n, call in enumerate(calls_in(turn))]
+    # The last turn first: some servers give each turn the same call ids, and an answer comes after its call.
+    for is_after in (True, False):
+        for i, n, call_id in reversed(calls):
+            own = ((at, m) for at, m in rest if m.tool_call_id == call_id and (at > i or not is_after))
+            if (i, n) not in answers and (found := next(own, None)) is not None:
+                rest.remove(found)
+                answers[i, n] = found[1]
     out: list[AnyMessage] = []
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            continue
-        turn = with_ids(message) if isinstance(message, AIMessage) and None in call_ids(message) else message
-        out.append(turn)
-        for call in calls_in(turn):
-            answer = next((result for result in rest if result.tool_call_id == call["id"]), None)
-            if answer is None:
-                out.append(not_run(turn, call, NO_RESULT))
-            else:
-                rest.remove(answer)
-                out.append(answer)
+    for i, turn in enumerate(turns):
+        if not isinstance(turn, ToolMessage):
+            out.append(turn)
+            out += [answers.get((i, n)) or not_run(turn, call, NO_RESULT) for n, call in enumerate(calls_in(turn))]
     return out
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
@@ -162,6 +162,17 @@ async def test_batch_runs_each_input_apart() -> None:
     inputs: list[Any] = [{"messages": [("user", str(i))]} for i in range(3)]
     for results in (agent.batch(inputs), await agent.abatch(inputs)):
         assert [result["messages"][-1].text for result in results] == ["echo 0", "echo 1", "echo 2"]
+
+
+def test_an_open_call_of_a_given_history_never_takes_the_answer_of_a_later_call_with_the_same_id() -> None:
+    def turn(query: str) -> AIMessage:
+        return AIMessage("", tool_calls=[{"name": "search", "args": {"query": query}, "id": "call_0"}])
+
+    history = [("user", "A?"), turn("A"), ("user", "No, B."), turn("B"), ToolMessage("found B", tool_call_id="call_0")]
+    model = ScriptedModel([say("B is there.")])
+    create_reflexion_agent(model, [search]).invoke({"messages": history})
+    of_a, of_b = (message.text for message in model.asked[0].messages if message.type == "tool")
+    assert (of_a.startswith("Not run"), of_b) == (True, "found B")
 
 
 def test_a_thread_continues_with_its_messages() -> None:
