@@ -142,10 +142,9 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"
-    advises = _advises(text)
-    if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not advises):
+    if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not _advises(text)):
         return "it is about the agent's character or deeds: say what to do"
-    if _STORY.search(text) and not advises:
+    if _STORY.search(text) and not _advises(text):
         return "it is a retelling of the task: say what holds for other tasks"
     if _ANSWER.search(text) or (answer and gives_away(text, answer)):
         return "it gives an answer to the task: say how to find one"
