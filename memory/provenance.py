@@ -96,22 +96,9 @@ class Foreign:
     def _is_copy(self, text: str) -> bool:
         words = self._words(text)
         clauses = [words, *(self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence))]
-        pieces: set[int] = set()  # places of words in `text` that come from different foreign sentences
-        for unit in _near(words, self._foreign):
-            run = _shared_run(words, unit)
-            shared = _weight(words[place] for place in run)
-            if _is_most(shared, unit) or any(_is_equal(clause, unit) for clause in clauses):
-                if not self._is_own(unit):
-                    return True
-            elif shared >= EQUAL * _weight(unit) and not self._is_own(unit):
-                pieces.update(run)
-        return _weight(words[place] for place in pieces) >= max(LEAST, EQUAL * _weight(words))
-
-    def _is_own(self, unit: Sequence[str]) -> bool:
-        """Whether the user said a foreign sentence too."""
         return any(
-            _is_most(_weight(own[place] for place in _shared_run(own, unit)), unit) or _is_equal(own, unit)
-            for own in _near(unit, self._own)
+            _holds(words, clauses, unit) and not any(_holds(own, [own], unit) for own in _near(unit, self._own))
+            for unit in _near(words, self._foreign)
         )
 
     def _index(self, texts: Iterable[str]) -> _Index:
@@ -148,9 +135,10 @@ def _near(words: Sequence[str], index: _Index) -> Iterator[list[str]]:
             yield unit
 
 
-def _is_most(shared: float, unit: Sequence[str]) -> bool:
-    """Whether a stretch of this weight is most of a foreign sentence."""
-    return shared >= max(LEAST, min(RUN, COVERED * _weight(unit)))
+def _holds(words: Sequence[str], clauses: Sequence[Sequence[str]], unit: Sequence[str]) -> bool:
+    """Whether most of a foreign sentence stands together in these words, or one of the clauses says only that."""
+    most = max(LEAST, min(RUN, COVERED * _weight(unit)))
+    return _weight(_shared_run(words, unit)) >= most or any(_is_equal(clause, unit) for clause in clauses)
 
 
 def _is_equal(clause: Sequence[str], unit: Sequence[str]) -> bool:
@@ -161,8 +149,8 @@ def _is_equal(clause: Sequence[str], unit: Sequence[str]) -> bool:
     return heavier <= FRAMED and found >= (EQUAL if heavier <= BESIDE else WHOLE)
 
 
-def _shared_run(text: Sequence[str], unit: Sequence[str]) -> list[int]:
-    """The places of the longest stretch of a text in which words are neighbours as in a foreign sentence."""
+def _shared_run(text: Sequence[str], unit: Sequence[str]) -> list[str]:
+    """The words in the longest stretch of a text that are neighbours as in a foreign sentence."""
     wanted = set(text)
     places = [(place, word) for place, word in enumerate(unit) if word in wanted]
     neighbours = {
@@ -181,7 +169,7 @@ def _shared_run(text: Sequence[str], unit: Sequence[str]) -> list[int]:
         if place - before > 2 * REACH:
             runs.append([])
         runs[-1].append(place)
-    return max(runs, key=len)
+    return [text[place] for place in max(runs, key=len)]
 
 
 def _units(texts: Iterable[str]) -> Iterator[str]:
