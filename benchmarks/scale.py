@@ -427,7 +427,7 @@ def year(store: BaseStore, runs: int, size: Callable[[], float]) -> None:
                 listed = tuple(run_record(str(uuid4()), result="win", at=at)[1] for at in times)
                 earlier = {"shown": 3 * runs // 200, "wins": 2 * runs // 200, "losses": runs // 200}
                 kept = Evidence(runs=listed, earlier=earlier)
-                ops = [PutOp((*place, "evidence", id), *sum_record(kept), False)]
+                ops = [PutOp((*place, "evidence", id), *sum_record(kept, max(run["at"] for run in kept.runs)), False)]
                 store.batch([*ops, PutOp((*place, "evidence"), id, whole_record(kept), False)])
             for start in range(0, 10_000, 500):
                 ids_of_runs = [str(uuid4()) for _ in range(500)]

@@ -279,13 +279,13 @@ def with_rows(evidence: Evidence, rows: Collection[dict[str, Any]]) -> Evidence:
     )
 
 
-def sum_record(evidence: Evidence) -> tuple[str, dict[str, Any]]:
-    """Key and value of a record that sums up runs.
+def sum_record(evidence: Evidence, at: str) -> tuple[str, dict[str, Any]]:
+    """Key and value of a record that sums up the records of runs, the latest of which is of the time `at`.
 
-    Of several such records only the one with the last key counts: it ends with the latest run or, if two end with the
-    same one, has the most runs, and it contains what the others have.
+    Of several such records only the one with the last key counts: it ends with the latest record or, if two end with
+    the same one, has the most runs, and it contains what the others have.
     """
-    at, many = max(str(run["at"]) for run in evidence.runs), sum(evidence.counts.values())
+    many = sum(evidence.counts.values())
     return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, **_short_runs(evidence)}
 
 

@@ -99,7 +99,8 @@ def _fold(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Pl
     summed = evidence_in([*sums, *runs])
     ops: list[Op] = drop(stale)
     if many := len(runs) >= APPENDED // 2 and bool(summed.runs):
-        key, value = sum_record(summed)
+        times = [item.value.get("at") for item in (*sums, *runs)]
+        key, value = sum_record(summed, max(str(at) for at in times if time_in(at) is not None))
         ops += [*drop([*runs, *(item for item in sums if item.key != key)]), put(shelf.evidence_of(lesson), key, value)]
     yield from write(shelf, ops)
     return len(runs) if many else 0

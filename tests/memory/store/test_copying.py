@@ -159,3 +159,19 @@ def test_an_open_book_sees_what_is_copied_and_what_it_forgot_stays_so(book_on: A
     copy_store(book.store, copy.store)
     assert copy.recall("Planning a date.") == []
     assert "weekday" not in str([item.value for item in copy.store.search((), limit=1000)])
+
+
+def test_a_run_that_was_undone_before_it_was_summed_up_is_not_taken_off_twice(book_on: Any, clock: Any) -> None:
+    source, target = InMemoryStore(), InMemoryStore()
+    book, copied = book_on(source), book_on(target)
+    id = book.add(Lesson(kind="rule", text="Ask for the next page.")).lesson.id
+    for number in range(25):
+        clock.pass_by(seconds=1)
+        book.credit(Episode(id=f"r{number}", task="t", success=True, status="success", shown=[id]))
+    clock.pass_by(seconds=1)
+    book.undo("r5")
+    copy_store(source, target)
+    clock.pass_by(minutes=1)
+    assert book.sweep().runs
+    copy_store(source, target)
+    assert (book.get(id).wins, copied.get(id).wins) == (24, 24)
