@@ -19,6 +19,10 @@ BESIDE = 0.7
 """Share of the best lesson's score that another lesson needs to be shown as well. Set on the tuning halves of
 `benchmarks/recall.py`."""
 
+SIDE_GAIN = 1 / 3
+"""Share of the best lesson's expected gain that another one needs at the start. A lesson that was taught once and never
+tried always has it: its estimate is a third of the way from the one without lessons to 1."""
+
 TOO_ALIKE = 0.8
 """Likeness from which two texts say the same."""
 
@@ -59,10 +63,11 @@ def choose(
     """The lessons to show. `rules` hold for any task and come first, but leave a place for a lesson that fits.
 
     At the start, a lesson is held back if runs do as well without it. If the best of those that would be shown is held
-    back, so are the worse ones: they would only delay the runs without lessons that all are compared with. After a
-    failure, a lesson that lost its last run is left out. Of several lessons for the same sort of failure on the same
-    occasion, and of lessons that advise the opposite, only the one with the highest estimate is shown, with those that
-    give the same advice: so the run says whether that advice works.
+    back, so are the worse ones: they would only delay the runs without lessons that all are compared with. Nor is one
+    shown beside a better one if it is expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a
+    lesson that lost its last run is left out. Of several lessons for the same sort of failure on the same occasion, and
+    of lessons that advise the opposite, only the one with the highest estimate is shown, with those that give the same
+    advice: so the run says whether that advice works.
     """
     doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
     why: dict[str, str] = {}
@@ -90,9 +95,13 @@ def choose(
         if fits and not any(_clash(read(lesson.text), other) for other in others):
             chosen.append(lesson)
             budget -= cost
+    gains = {id: value - kind.without for id, value in kind.values.items()}
     for lesson in _in_order(offered, evidence, kind, read):
         if len(chosen) >= most:
             break
+        best_gain = max((gains[known.id] for known in chosen if known.id in gains), default=0.0)
+        if lesson.id in why and gains[lesson.id] < SIDE_GAIN * best_gain:
+            continue
         if (cost := tokens_of(lesson)) <= budget:
             texts = [
                 *shown_before,
