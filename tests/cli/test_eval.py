@@ -17,6 +17,7 @@ import pytest
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.evaluate import describe_progress
 from langgraph_reflexion.evals import SETUPS, Result, Student, load_results
+from langgraph_reflexion.evals.ledger import Ledger
 from langgraph_reflexion.evals.student import PLANS
 from langgraph_reflexion.testing import Question, call, reflection, say
 from model_server import ModelServer
@@ -204,7 +205,10 @@ def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, cap
     words = ["--setups", "cot", "--model", "simulated", "--trials", "1"]
     run_cli(capsys, "towns.jsonl", *words, "--out", "a")
     run_cli(capsys, "others.jsonl", *words, "--out", "b")
-    assert "different tasks under the same ids" in run_cli(capsys, "compare", "a", "b")
+    Ledger(Path("b"), {}).add(Result(setup="cot", task="broken", error="ConnectError: gone"))
+    printed = run_cli(capsys, "compare", "a", "b")
+    assert "different tasks under the same ids" in printed
+    assert "not solved: 1 broken task of b;" in printed
 
 
 def test_a_bad_task_is_reported_with_its_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

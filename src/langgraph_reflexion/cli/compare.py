@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from langgraph_reflexion import ReflexionError
-from langgraph_reflexion.cli.console import Page, WrongUse, note
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note
 from langgraph_reflexion.evals import Result, compare_results, format_difference, load_plan, load_results, load_times
 from langgraph_reflexion.evals.ledger import Timing
 
@@ -27,6 +27,10 @@ def compare(asked: argparse.Namespace, page: Page) -> int:
     digests = [{result.task: result.digest for result in flatten(results)} for results in (ours, theirs)]
     if any(digests[1].get(task, digest) != digest for task, digest in digests[0].items()):
         note("the two runs were given different tasks under the same ids, and are compared anyway")
+    for folder, results in ((first, ours), (second, theirs)):
+        if broken := sum(result.error is not None for result in flatten(results)):
+            count = count_of(broken, "broken task")
+            note(f"counted as not solved: {count} of {folder}; the same eval does them again")
     if asked.json:
         page.data({name: asdict(gain) | {"points": gain.points, "figures": figures} for name, gain in found.items()})
         return 0
