@@ -95,14 +95,13 @@ class NamedCheck:
         else:
             wait = Wait(lambda: sync_result(what, sync()), later_in_thread)
         try:
-            result = yield within(seconds, wait.sync, wait.later)
+            return self.read((yield within(seconds, wait.sync, wait.later)))
         except NeedsAsyncError:
             raise
         except Exception as fault:  # the caller's own code
             raise_control_flow(fault)
             logger.warning("%s failed, which counts as a rejection: %s", what, describe(fault), exc_info=fault)
             return Verdict(passed=False, issues=[f"{CHECK_FAULT}{describe(fault)}"], check=self.name)
-        return self.read(result)
 
     def read(self, result: Any) -> Verdict:
         """The return value of a check as a verdict."""

@@ -149,10 +149,11 @@ async def test_a_check_that_finds_nothing_next_is_waited_for_no_longer_than_it_t
 
 
 @pytest.mark.req("E8")
-def test_a_check_may_give_only_what_is_a_verdict(run):
-    seen = run(RoleModel([say("x")]), checks=[lambda *_: {"passed": True}], limits=ONCE)
+@pytest.mark.parametrize(("given", "why"), [({"passed": True}, "dict"), (10**400, "int too large")])
+def test_a_check_may_give_only_what_is_a_verdict(run, given, why):
+    seen = run(RoleModel([say("x")]), checks=[lambda *_: given], limits=ONCE)
     assert seen.outcome.status == "failure"
-    assert "dict" in seen.outcome.failures[0].evidence
+    assert why in seen.outcome.failures[0].evidence
 
 
 @pytest.mark.req("E8")
