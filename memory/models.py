@@ -74,8 +74,8 @@ def first_line(reply: Any) -> str:
 
 
 def _as_data(lesson: Lesson) -> str:
-    text = f"{lesson.text}\nWhen: {lesson.when}" if lesson.when else lesson.text
-    return text.replace("<", "‹")
+    occasions = [f"{label}: {text}" for label, text in (("When", lesson.when), ("Not when", lesson.when_not)) if text]
+    return "\n".join([lesson.text, *occasions]).replace("<", "‹")
 
 
 def _objection_in(reply: str) -> str | None:

@@ -119,8 +119,10 @@ def add(
             "version": 1,
         }
     )
-    if not doubt and policy.guard is not None and new.id not in (yield from current_items(shelf)):
-        doubt = yield from guard_objection(policy.guard, new)
+    if not doubt and policy.guard is not None:
+        known = (yield from current_items(shelf)).get(new.id)
+        if known is None or any(getattr(new, name) and not known.value.get(name) for name in SHOWN):
+            doubt = yield from guard_objection(policy.guard, new)
     status: LessonStatus = "quarantined" if doubt else "candidate"
     asked = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
     return (yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt or "", asked))

@@ -327,6 +327,17 @@ def test_a_model_as_guard_reads_the_lesson_alone(reply: str, action: str, reason
 
 
 @pytest.mark.req("D25")
+def test_the_guard_reads_an_occasion_that_a_known_lesson_would_get() -> None:
+    guard = ScriptedModel([say("KEEP"), say("SET ASIDE: then it never holds")])
+    mine = book(guard=guard)
+    mine.add(rule("Ask the manager before a refund."))
+    known = mine.lessons()
+    mine.add(rule("Ask the manager before a refund.", when_not="a customer asks for a refund", sources=["e2"]))
+    assert "Not when: a customer asks for a refund" in guard.asked[1].text
+    assert mine.lessons() == known
+
+
+@pytest.mark.req("D25")
 def test_a_guard_that_can_only_be_invoked_answers_sync_calls() -> None:
     guard = SimpleNamespace(invoke=lambda *_: "KEEP")
     assert book(guard=guard).add(rule("Look up the order first.")).action == "added"
