@@ -155,11 +155,13 @@ def _is_known(
 ) -> Waits[bool]:
     """Whether memory has a lesson for this fingerprint that mostly helped and that this run has not seen yet.
 
-    If one was shown and the failure came back, the run reflects: a check may say the same of every task, and the
-    attempts would all be spent on lessons of other tasks.
+    A check may say the same of every task, and trying all its lessons would take all the attempts. So after one has
+    failed, a rejected answer is reflected on.
     """
     book = memory.book(state, config)
-    if book is None or not failure.fingerprint or any(has_failed(known, [failure]) for known in state["recalled"]):
+    if book is None or not failure.fingerprint:
+        return False
+    if failure.tool is None and any(has_failed(known, [failure]) for known in state["recalled"]):
         return False
     seen = [recalled.lesson.id for recalled in state["recalled"]]
     lessons = yield from find_lessons(book, tools, budget, state, failure, seen)

@@ -135,7 +135,20 @@ def test_a_repeated_refusal_is_reflected_on_once_whatever_the_occasion_of_the_le
 
 
 @pytest.mark.req("C14")
-def test_if_known_lessons_failed_the_run_reflects_and_tries_no_others(run, store):
+def test_after_a_tool_failure_the_next_known_lesson_is_tried(run, shy, store, reflected):
+    first_run(run, shy, store)
+    book = LessonBook(store, PLACE)
+    [first] = book.lessons(kind="rule")
+    book.add(Lesson(kind="rule", text="Look at the coming week.", when=first.when, trigger=first.trigger))
+    again = call("search", query="2026-09-09")
+    model = RoleModel([call("search", query="2026-08-08"), again, call("search", query="Friday"), say("11:00")])
+    seen = run(model, [shy.search], task="Water the plants.", store=store)
+    assert seen.answer == "11:00"
+    assert not reflected(model)
+
+
+@pytest.mark.req("C14")
+def test_a_known_lesson_that_failed_after_a_refusal_leads_to_a_reflection(run, store):
     def right(answer, _run):
         return None if "final" in answer else "The answer is incorrect."
 
