@@ -43,6 +43,7 @@ from langgraph_reflexion.memory.shelf import (
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import same
+from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.tokens import fold
 
 logger = logging.getLogger(__name__)
@@ -168,7 +169,7 @@ def retry_without_vectors(ops: list[Op]) -> Plan[None]:
     except Exception as fault:
         if not any(isinstance(op, PutOp) and op.index for op in ops):
             raise
-        logger.warning("Writing without vectors: %s: %s", type(fault).__name__, fault)
+        logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
         yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]
 
 

@@ -18,7 +18,7 @@ from langgraph.store.base import Op, PutOp
 from pydantic import ValidationError
 
 from langgraph_reflexion.driver import Wait
-from langgraph_reflexion.errors import LessonError
+from langgraph_reflexion.errors import LessonError, StoreError
 from langgraph_reflexion.memory.access import Plan, items_in, put
 from langgraph_reflexion.memory.changes import MOST, read_and_correct, replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
@@ -83,6 +83,8 @@ def _write_file(path: Path, text: str) -> None:
     """Write a file completely or, if the disk is full, not at all. A device, or a file in a read-only folder, is
     written directly."""
     target = path.resolve()  # if it is a link, its target is replaced
+    if _is_database(target):
+        raise StoreError(f"{path} is a database, and an export would overwrite it: write to another file")
     is_device = path.exists() and not path.is_file()
     locked = target.exists() and not os.access(target, os.W_OK)
     if is_device or locked or path.absolute().parts[1] in ("dev", "proc") or not os.access(target.parent, os.W_OK):
@@ -97,6 +99,14 @@ def _write_file(path: Path, text: str) -> None:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def _is_database(path: Path) -> bool:
+    """Whether an existing file is an SQLite database, such as a store."""
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
 
 
 def legible(text: str) -> str:

@@ -31,6 +31,7 @@ from langgraph_reflexion.memory.evidence import Evidence, folded
 from langgraph_reflexion.memory.index import Changed, Index
 from langgraph_reflexion.memory.records import evidence_in, lesson_in, whole_in, with_rows
 from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.task import GENERAL, LONG_TASK, topic_of
 
 logger = logging.getLogger(__name__)
@@ -252,7 +253,7 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
     try:
         [page] = yield [SearchOp(shelf.lessons, None, NEAREST, 0, query[:2000])]
     except Exception as fault:  # noqa: BLE001 - an embedder is anybody's code; words go on without it
-        logger.warning("Searched without vectors: %s: %s", type(fault).__name__, fault)
+        logger.warning("Searched without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
         return {}
     return {
         item.key: float(item.score)

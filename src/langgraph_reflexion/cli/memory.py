@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, TextIO
 
 from langgraph.store.base import BaseStore
@@ -328,8 +327,6 @@ def _export(session: BookSession) -> int:
         note(f"{file} was not written.")
         return 1
     try:
-        if Path(file).is_file() and Path(file).read_bytes().startswith(b"SQLite format 3\0"):
-            raise WrongUse(f"{file} is a database, and would be overwritten")
         session.book.export(file, **session.filters)
     except OSError as error:
         raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
