@@ -18,7 +18,7 @@ from langgraph.store.base import Op, PutOp
 from pydantic import ValidationError
 
 from langgraph_reflexion.driver import Wait
-from langgraph_reflexion.errors import LessonError, StoreError
+from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, items_in, put
 from langgraph_reflexion.memory.changes import MOST, read_and_correct, replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
@@ -84,7 +84,7 @@ def _write_file(path: Path, text: str) -> None:
     written directly."""
     target = path.resolve()  # if it is a link, its target is replaced
     if _is_database(target):
-        raise StoreError(f"{path} is a database, and an export would overwrite it: write to another file")
+        raise ValueError(f"{path} is a database, and an export would overwrite it: write to another file")
     is_device = path.exists() and not path.is_file()
     locked = target.exists() and not os.access(target, os.W_OK)
     if is_device or locked or path.absolute().parts[1] in ("dev", "proc") or not os.access(target.parent, os.W_OK):

@@ -330,6 +330,8 @@ def _export(session: BookSession) -> int:
         session.book.export(file, **session.filters)
     except OSError as error:
         raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise WrongUse(str(error)) from error
     return session.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
 
 
