@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -200,7 +201,7 @@ class Database:
     def _open_writer(self) -> sqlite3.Connection:
         connection = self._open()
         if not self.in_memory:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_log(connection)
         connection.execute("BEGIN IMMEDIATE")
         version = self._version(connection)
         for statement in () if version == VERSION else FROM_VERSION_4 if version else TABLES:
@@ -280,3 +281,16 @@ def read_meta(connection: sqlite3.Connection, name: str) -> Any:
 def _is_read_only(path: Path) -> bool:
     """Whether an existing file is read-only. SQLite writes its log into the folder."""
     return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Switch the file to WAL mode. If two processes open a new file at once, SQLite refuses one of them at once."""
+    end = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.002)
