@@ -81,6 +81,8 @@ def test_the_same_claim_may_be_written_differently(answer):
         ("埃菲尔铁塔高330米。", "330米", "331米"),
         ("Es kamen 3,5 Millionen Besucher.", "3.5 million", "3,6 Millionen"),
         ("Es kostete 7.799.401 Francs.", "7,799,401", "7.799.402 Francs"),
+        ("The point is (3, 5).", "(3,5)", "(3,6)"),
+        ("Rooms 12,14 are free.", "12 and 14", "12 and 15"),
     ],
 )
 def test_numbers_are_compared_as_other_languages_write_them(seen, right, wrong):

@@ -159,7 +159,10 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
     for number in numbers_in(rest):
         # "First I looked it up" and "one of the two" claim no number.
         claims = not number.in_words or number.value > 12 or is_short
-        if claims and not source.has_number(number.value, is_computed, is_approximate):
+        readings = [reading for reading in ((number.value,), number.listed) if reading]
+        if claims and not any(
+            all(source.has_number(value, is_computed, is_approximate) for value in reading) for reading in readings
+        ):
             yield number.text
     known, unknown_names = False, list[str]()
     for name, follows_comma in _german_names_in(rest) if is_german(rest) else _names_in(rest):
@@ -275,8 +278,10 @@ class _Source:
     def __init__(self, text: str) -> None:
         self.text = text
         self.dates, rest = dates_in(text)
-        found = {number.value for number in numbers_in(rest)}
-        self.numbers = {round(value, 6) for value in found} | {float(n) for date in self.dates for n in date.numbers}
+        found = list(numbers_in(rest))
+        self.numbers = {round(number.value, 6) for number in found}
+        self.numbers |= {float(n) for date in self.dates for n in date.numbers}
+        self._listed = {value for number in found for value in number.listed}
         self._padded = f" {_normalize(text)} "
         self._words = frozenset(self._padded.split())
         self._stems = frozenset(map(stem, self._words))
@@ -340,7 +345,7 @@ class _Source:
         return is_computed and self._follows(value)
 
     def _has(self, value: float) -> bool:
-        return round(value, 6) in self.numbers
+        return round(value, 6) in self.numbers or value in self._listed
 
     def _follows(self, value: float) -> bool:
         """Whether it is a small count, the sum of all numbers, or the result of one operation on two of them."""
@@ -368,6 +373,8 @@ class Number:
     text: str
     value: float
     in_words: bool = False
+    listed: tuple[float, ...] = ()
+    """The two numbers if the comma of 3,5 separates them."""
 
 
 @dataclass(frozen=True)
@@ -421,7 +428,8 @@ def numbers_in(text: str) -> Iterator[Number]:
         scale = match["s"]
         if scale == "m" and text[max(0, match.start() - 1) : match.start()] not in ("$", "€", "£"):
             scale = None  # metres
-        yield Number(match[0].strip(), value * (_SCALES[scale.lower()] if scale else 1))
+        listed = tuple(map(float, digits.split("."))) if digits != match["n"] else ()
+        yield Number(match[0].strip(), value * (_SCALES[scale.lower()] if scale else 1), listed=listed)
     for match in _IN_WORDS.finditer(text):
         words = re.split(r"[ -]+(?:and[ -]+)?", match[0].lower())
         yield Number(match[0], _value_of(words), in_words=True)
