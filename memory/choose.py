@@ -20,7 +20,7 @@ BESIDE = 0.7
 `benchmarks/recall.py`."""
 
 SIDE_GAIN = 1 / 3
-"""Share of the best lesson's expected gain that another one needs at the start. A lesson that was taught once and never
+"""Share of the best lesson's expected gain that another one needs at the start. A lesson that was just taught and never
 tried always has it: its estimate is a third of the way from the one without lessons to 1."""
 
 TOO_ALIKE = 0.8

@@ -179,6 +179,9 @@ def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | 
     created, ended = found.lesson.created_at, episode.created_at
     if created is not None and ended is not None and created > ended:
         return None  # an earlier lesson with this id was forgotten since
+    used = time_in(found.item.value.get("last_used_at")) if not any(found.evidence.earlier.values()) else None
+    if used is not None and ended is not None and ended > used and found.lesson.id in episode.shown:
+        return None  # it was imported from a file that is older than the run
     return count_of(episode, found.lesson)
 
 

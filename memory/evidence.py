@@ -170,7 +170,7 @@ def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
             "sources": [source for source in dict.fromkeys(named) if source],
             "origin": _origin(lesson, evidence),
             "status": statuses[-1] if statuses else lesson.status,
-            **{name: getattr(lesson, name) + counts[name] for name in COUNTS},
+            **{name: max(getattr(lesson, name) + counts[name], 0) for name in COUNTS},
             "last_used_at": used,
             "updated_at": max(filter(None, (lesson.updated_at, changed)), default=None),
         }

@@ -192,7 +192,7 @@ def is_shown(state: State, text: str) -> bool:
 
 
 def shown_reflection(state: State, reflection: Reflection) -> Reflection:
-    """A reflection without quarantined memos or an explanation that poses, because it is shown to a model again."""
+    """A reflection without quarantined memos, or an explanation that imitates an instruction, to show it again."""
     kept = {memo["text"] for turn in state["patch"] for memo in turn["memos"]}
     memos = [memo for memo in reflection.memory_to_write if memo.text in kept]
     explanation = "" if suspicion(reflection.explanation) else reflection.explanation

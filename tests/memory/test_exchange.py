@@ -110,6 +110,23 @@ def test_a_run_that_the_file_has_counted_is_not_counted_again(book: LessonBook) 
     assert seen == [[(1, 1, 0)], [(1, 0, 1)], [(0, 0, 0)], [(1, 1, 0)]]
 
 
+@pytest.mark.req("D15", "D23")
+def test_a_run_that_an_older_file_has_not_counted_is_not_taken_off(book: LessonBook, clock: Any) -> None:
+    written = book.add(Lesson(kind="rule", text="Check the slot twice.")).lesson
+    assert written is not None
+    lost = Episode(id="r1", task="Plan it.", success=False, status="failure", shown=[written.id])
+    book.credit(lost)
+    file = io.StringIO()
+    book.export(file)
+    clock.pass_by(minutes=1)
+    book.credit(lost.model_copy(update={"id": "r2", "success": True, "status": "success"}))
+    book.forget(written.id)
+    book.load(io.StringIO(file.getvalue()))
+    book.feedback("r2")
+    [now] = book.lessons()
+    assert (now.shown, now.wins, now.losses) == (2, 0, 2)
+
+
 def test_the_lines_can_be_read_by_people(full: LessonBook) -> None:
     out = io.StringIO()
     full.export(out)
