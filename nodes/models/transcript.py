@@ -56,16 +56,20 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     if is_paired(messages):
         return list(messages)
     turns = [with_ids(m) if isinstance(m, AIMessage) and None in call_ids(m) else m for m in messages]
-    rest = [(i, message) for i, message in enumerate(turns) if isinstance(message, ToolMessage)]
+    given: dict[str, list[tuple[int, ToolMessage]]] = {}
+    for i, message in enumerate(turns):
+        if isinstance(message, ToolMessage):
+            given.setdefault(message.tool_call_id, []).append((i, message))
     answers: dict[tuple[int, int], ToolMessage] = {}
-    calls = [(i, n, call["id"]) for i, turn in enumerate(turns) for n, call in enumerate(calls_in(turn))]
     # The last turn first: some servers give each turn the same call ids, and an answer comes after its call.
     for is_after in (True, False):
-        for i, n, call_id in reversed(calls):
-            own = ((at, m) for at, m in rest if m.tool_call_id == call_id and (at > i or not is_after))
-            if (i, n) not in answers and (found := next(own, None)) is not None:
-                rest.remove(found)
-                answers[i, n] = found[1]
+        for i, turn in reversed(list(enumerate(turns))):
+            for n, call in enumerate(calls_in(turn)):
+                own = given.get(call["id"], [])
+                found = next((answer for answer in own if answer[0] > i or not is_after), None)
+                if (i, n) not in answers and found is not None:
+                    own.remove(found)
+                    answers[i, n] = found[1]
     out: list[AnyMessage] = []
     for i, turn in enumerate(turns):
         if not isinstance(turn, ToolMessage):

@@ -175,6 +175,16 @@ def test_an_open_call_of_a_given_history_never_takes_the_answer_of_a_later_call_
     assert (of_a.startswith("Not run"), of_b) == (True, "found B")
 
 
+def test_two_calls_of_a_turn_with_one_id_keep_the_order_of_their_answers() -> None:
+    pair = AIMessage("", tool_calls=[{"name": "search", "args": {"query": query}, "id": "call_0"} for query in "AB"])
+    found = [ToolMessage(f"found {query}", tool_call_id="call_0") for query in "AB"]
+    open_call = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "C"}, "id": "call_1"}])
+    model = ScriptedModel([say("Both are there.")])
+    given = [("user", "A and B?"), pair, *found, open_call, ("user", "And?")]
+    create_reflexion_agent(model, [search]).invoke({"messages": given})
+    assert [m.text for m in model.asked[0].messages if m.type == "tool"][:2] == ["found A", "found B"]
+
+
 def test_a_thread_continues_with_its_messages() -> None:
     agent = create_reflexion_agent(ScriptedModel(["one", "two"]), checkpointer=InMemorySaver())
     agent.invoke(HELLO, THREAD)

@@ -201,9 +201,9 @@ def _split_lines(file: Path) -> tuple[bytes, bytes]:
 def _keep_plan(folder: Path, plan: Mapping[str, Any]) -> None:
     if (folder / PLAN).exists():
         kept = load_plan(folder)
-        changed = [name for name in plan if kept.get(name) != plan[name]]
+        changed = [name for name in plan if name in kept and kept[name] != plan[name]]  # an older plan has fewer
         if changed:
-            text = ", ".join(f"{name} {_shorten(kept.get(name))} there, {_shorten(plan[name])} now" for name in changed)
+            text = ", ".join(f"{name} {_shorten(kept[name])} there, {_shorten(plan[name])} now" for name in changed)
             raise LedgerError(f"{folder} holds another experiment ({text}); choose another folder with --out")
         return
     try:
