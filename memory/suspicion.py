@@ -176,6 +176,7 @@ def unescaped(text: str) -> str:
     """The text with its escapes read, as JSON, HTML and addresses write them, and with tag characters as letters."""
     text = _TAG_CHARACTER.sub(lambda found: chr(ord(found[0]) - 0xE0000), text)
     text = _ESCAPED.sub(lambda found: chr(int(found[1] or found[2], 16)) if found[1] or found[2] else "\n", text)
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON writes a wide character as two
     return urllib.parse.unquote(_ENTITY.sub(lambda found: html.unescape(found[0]), text))
 
 
