@@ -103,11 +103,13 @@ def add(
     doubt = _distrust(lesson, tidied, foreign) or doubt
     if not doubt and lesson.status == "quarantined":
         doubt = "it was quarantined before it was added"
+    dropped = ""
     if not doubt and (reason := refusal(tidied, task, answer)):
         # The advice may be general although its `when` repeats the task.
         tidied = tidied.model_copy(update={"when": ""})
         if not lesson.when or refusal(tidied, task, answer):
             return Written("refused", None, reason)
+        dropped = f"without its `when`: {reason}"
     now, policy = shelf.clock(), shelf.policy
     new = tidied.model_copy(
         update={
@@ -125,7 +127,8 @@ def add(
             doubt = yield from guard_objection(policy.guard, new)
     status: LessonStatus = "quarantined" if doubt else "candidate"
     asked = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
-    return (yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt or "", asked))
+    written = yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt or "", asked)
+    return replace(written, reason=written.reason or dropped)
 
 
 def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Written]:

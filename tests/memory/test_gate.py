@@ -135,6 +135,7 @@ def test_advice_whose_when_repeats_the_task_is_kept_without_the_when() -> None:
     book = LessonBook(InMemoryStore())
     written = book.add(a_rule("Compare departure and arrival before the price.", when=TASK), task=TASK)
     assert written.action == "added"
+    assert "without its `when`" in written.reason
     assert written.lesson is not None
     assert not written.lesson.when
     assert book.recall(TASK) == [written.lesson]
