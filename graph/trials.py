@@ -69,9 +69,8 @@ def create_trial_graph(
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A graph that retries a worker until the checks accept its answer, or until trying again is of no use.
 
-    The input is `{"messages": [...]}`. The output has `messages` with the answer, and `outcome`. Each
-    attempt gets the conversation and, before the task, the lessons that fit. Later attempts also get what `strategy`
-    selects.
+    The input is `{"messages": [...]}`. The output has `messages` with the answer, and `outcome`. Each attempt
+    gets the conversation and, before the task, the lessons that fit. Later attempts also get what `strategy` selects.
 
     Args:
         worker: A chat model or its name, a function of the prompt, a Runnable of it, or a compiled graph.

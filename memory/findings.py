@@ -22,6 +22,8 @@ MAX_TEXT = 500
 
 MAX_EVIDENCE = 20
 MAX_ID = 200
+"""Messages that a finding names, and characters of the name of a message or tool."""
+
 MAX_TASK = 4_000
 """Characters of a task that findings are compared with."""
 

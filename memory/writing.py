@@ -105,11 +105,10 @@ def add(
         doubt = "it was quarantined before it was added"
     dropped = ""
     if not doubt and (reason := refusal(tidied, task, answer)):
-        # The advice may be general although its `when` repeats the task.
-        tidied = tidied.model_copy(update={"when": ""})
-        if not lesson.when or refusal(tidied, task, answer):
+        advice = tidied.model_copy(update={"when": ""})  # it may be general although its `when` repeats the task
+        if advice == tidied or refusal(advice, task, answer):
             return Written("refused", None, reason)
-        dropped = f"without its `when`: {reason}"
+        tidied, dropped = advice, f"without its `when`: {reason}"
     now, policy = shelf.clock(), shelf.policy
     new = tidied.model_copy(
         update={

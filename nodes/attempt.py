@@ -41,6 +41,7 @@ Style = Literal["fresh", "improve"]
 WORK_TOKENS = 2_000
 """Tokens of the last attempt's transcript in the next prompt."""
 LONGEST_ANSWER = 8_000
+"""Characters of an earlier answer in the next prompt: about 2,000 tokens."""
 LONGEST_MISTAKE = 500
 """Characters of a mistake: a sentence or two of a check, or the message of an exception."""
 MOST_MISTAKES = 20

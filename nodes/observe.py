@@ -23,7 +23,9 @@ from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.literals import fingerprint
 
 QUOTED_RESULT = 2_000
+"""Characters of a blocked call's last result, about 500 tokens, because it stands in a prompt for each such call."""
 EVIDENCE = 4_000
+"""Characters of an error that are kept as evidence: about 1,000 tokens."""
 
 
 class RanCall(NamedTuple):

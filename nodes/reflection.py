@@ -33,7 +33,7 @@ from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 4_000
 QUICK_TOKENS = 1_500
-"""Tokens of the transcript in a quick reflection, which looks only at the failed decision."""
+"""Tokens of the transcript in a reflection, and in a quick one, which looks only at the failed decision."""
 LONGEST_INSTRUCTIONS = 8_000
 """Characters that a reflection sees of the system prompt and also of the tools: about 2,000 tokens each."""
 LATEST = 50
@@ -41,6 +41,7 @@ LATEST = 50
 LONGEST_FIELD = 2_000
 LONGEST_TAG = 200
 MOST_ENTRIES = 10
+"""Characters of a reflection's text and of a tag, and entries of its lists: more is not a short reflection."""
 _PLAN = lazy_pattern(
     r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
 )

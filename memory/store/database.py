@@ -16,6 +16,8 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store.settings import Durability
 
 VERSION = 5
+"""The version of the file format. A store opens files of version 4 and changes them to this one."""
+
 APPLICATION_ID = 0x4C524658
 """The application id of this package's SQLite files."""
 

@@ -93,16 +93,27 @@ def test_of_several_values_of_one_name_the_last_line_holds(book: LessonBook) -> 
     assert [lesson.text for lesson in book.profile()] == ["Answer in French."]
 
 
-@pytest.mark.req("D15", "D23")
-def test_a_run_that_the_file_has_counted_is_not_counted_again(book: LessonBook) -> None:
+def exported_after_a_run(book: LessonBook, *, success: bool) -> tuple[Episode, str]:
+    """A run that was shown the only lesson of a book, and the file that has counted it."""
     written = book.add(Lesson(kind="rule", text="Check the slot twice.")).lesson
     assert written is not None
-    run = Episode(id="r1", task="Plan it.", success=True, status="success", shown=[written.id])
+    status = "success" if success else "failure"
+    run = Episode(id="r1", task="Plan it.", success=success, status=status, shown=[written.id])
     book.credit(run)
     file = io.StringIO()
     book.export(file)
-    book.forget(written.id)
-    book.load(io.StringIO(file.getvalue()))
+    return run, file.getvalue()
+
+
+def loaded_anew(book: LessonBook, file: str) -> None:
+    book.forget(book.lessons()[0].id)
+    book.load(io.StringIO(file))
+
+
+@pytest.mark.req("D15", "D23")
+def test_a_run_that_the_file_has_counted_is_not_counted_again(book: LessonBook) -> None:
+    run, file = exported_after_a_run(book, success=True)
+    loaded_anew(book, file)
     seen = [[(now.shown, now.wins, now.losses) for now in book.lessons()]]
     for change in (lambda: book.feedback("r1"), lambda: book.undo("r1"), lambda: book.credit(run)):
         change()
@@ -112,16 +123,10 @@ def test_a_run_that_the_file_has_counted_is_not_counted_again(book: LessonBook) 
 
 @pytest.mark.req("D15", "D23")
 def test_a_run_that_an_older_file_has_not_counted_is_not_taken_off(book: LessonBook, clock: Any) -> None:
-    written = book.add(Lesson(kind="rule", text="Check the slot twice.")).lesson
-    assert written is not None
-    lost = Episode(id="r1", task="Plan it.", success=False, status="failure", shown=[written.id])
-    book.credit(lost)
-    file = io.StringIO()
-    book.export(file)
+    lost, file = exported_after_a_run(book, success=False)
     clock.pass_by(minutes=1)
     book.credit(lost.model_copy(update={"id": "r2", "success": True, "status": "success"}))
-    book.forget(written.id)
-    book.load(io.StringIO(file.getvalue()))
+    loaded_anew(book, file)
     book.feedback("r2")
     [now] = book.lessons()
     assert (now.shown, now.wins, now.losses) == (2, 0, 2)
