@@ -50,7 +50,7 @@ from langgraph_reflexion import (
 )
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.records import lesson_id, record, run_record, sum_record, whole_record
+from langgraph_reflexion.memory.records import item_value, lesson_id, run_record, sum_record, whole_record
 
 DSN = "POSTGRES_DSN"
 TICK = os.sysconf("SC_CLK_TCK")
@@ -200,7 +200,7 @@ def fill(store: BaseStore, namespace: tuple[str, ...], lessons: int) -> None:
         when = f"{VERBS[i % 300]} the {NOUNS[i // 300 % 400]}"
         made = Lesson(kind="rule", text=text, when=when, origin="verified", status="active", created_at=now)
         made = made.model_copy(update={"id": lesson_id(namespace, made), "updated_at": now})
-        ops.append(PutOp((*namespace, "lessons"), made.id, record(made), False))
+        ops.append(PutOp((*namespace, "lessons"), made.id, item_value(made), False))
         ops.append(PutOp((*namespace, "evidence"), made.id, whole_record(Evidence()), False))
         if len(ops) >= 2000 or i == lessons - 1:
             store.batch(ops)

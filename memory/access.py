@@ -64,9 +64,9 @@ PAUSE_AFTER = 100
 """Records that a plan reads before it pauses."""
 
 
-def is_lesson(label: str) -> bool:
-    """Whether a label below `evidence` belongs to a lesson, not to a topic or to change notes."""
-    return label not in COLLECTIONS and not label.startswith("~")
+def may_be_an_id(text: str) -> bool:
+    """Whether a text could be a lesson's id. Other labels below `evidence` cannot."""
+    return bool(text) and text not in COLLECTIONS and all(sign.isalnum() or sign in "-_" for sign in text)
 
 
 def run(store: BaseStore, plan: Plan[T]) -> T:
@@ -223,7 +223,7 @@ def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
         room, label = ("", *op.namespace)[-2:]
         if label == "lessons" and not hasattr(store, "changes"):
             changed.setdefault(op.namespace[:-1], []).append(op.key)
-        elif room == "evidence" and is_lesson(label) and (op.namespace[:-1], label) not in known:
+        elif room == "evidence" and may_be_an_id(label) and (op.namespace[:-1], label) not in known:
             more.append(PutOp(op.namespace[:-1], label, None))
     more += [
         PutOp((*namespace, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False)

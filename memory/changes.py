@@ -17,7 +17,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.driver import either
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, put, read_items
+from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.records import (
@@ -26,17 +26,16 @@ from langgraph_reflexion.memory.records import (
     FIELDS,
     change_record,
     hash_of,
-    record,
+    item_value,
     whole_record,
-    with_rows,
+    with_records,
 )
 from langgraph_reflexion.memory.shelf import (
     MARKS,
-    Read,
     Shelf,
+    StoredLesson,
     current_items,
     episode_in,
-    may_be_an_id,
     read_one,
     read_some,
 )
@@ -65,7 +64,7 @@ _UNITED = (ALSO, ASKED)
 
 def change_ops(
     shelf: Shelf,
-    found: Read,
+    found: StoredLesson,
     status: LessonStatus | None,
     action: ChangeAction,
     *,
@@ -82,7 +81,7 @@ def change_ops(
     """
     item, lesson, evidence = found
     before: dict[str, Any] = {"status": lesson.status} if status else {}
-    full = record(lesson) | item.value  # the item of another release may lack fields
+    full = item_value(lesson) | item.value  # the item of another release may lack fields
     before |= {name: full.get(name) for name in after if name not in _UNITED}
     change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, dict(after), words)
     ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(evidence, change))]
@@ -96,31 +95,30 @@ def change_ops(
     return ops
 
 
-def write(shelf: Shelf, ops: list[Op], known: Mapping[str, Evidence] = MappingProxyType({})) -> Plan[dict[str, Read]]:
+def write(shelf: Shelf, ops: list[Op], known: Iterable[StoredLesson] = ()) -> Plan[dict[str, StoredLesson]]:
     """Write, and return the updated lessons whose evidence was added to.
 
-    The records of the lessons whose evidence is `known` are written in the same batch.
+    For lessons that are `known`, the record of all their evidence is written in the same batch.
     """
-    rows: dict[str, list[dict[str, Any]]] = {}
+    about: dict[str, list[PutOp]] = {}
     for op in ops:
-        if isinstance(op, PutOp) and op.namespace[:-1] == shelf.evidence:
-            rows.setdefault(op.namespace[-1], []).extend([dict(op.value)] if op.value else [])
-    records = [
-        put(shelf.evidence, id, whole_record(with_rows(known[id], rows[id])))
-        for id in rows
-        if id in known and may_be_an_id(id)
+        if isinstance(op, PutOp) and op.namespace[:-1] == shelf.evidence and may_be_an_id(op.namespace[-1]):
+            about.setdefault(op.namespace[-1], []).extend([op] if op.value else [])
+    evidence = {found.lesson.id: found.evidence for found in known}
+    wholes = [
+        put(shelf.evidence, id, whole_record(with_records(evidence[id], about[id]))) for id in about if id in evidence
     ]
-    yield from retry_without_vectors([*ops, *records])
-    return (yield from read_and_correct(shelf, rows))
+    yield from retry_without_vectors([*ops, *wholes])
+    return (yield from read_and_correct(shelf, about))
 
 
-def read_and_correct(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, Read]]:
+def read_and_correct(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, StoredLesson]]:
     """The current state of these lessons. An item or record that differs from the appended evidence is corrected.
 
     Data that was written about a lesson while it was being forgotten is removed.
     """
     wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
-    found: dict[str, Read] = {}
+    found: dict[str, StoredLesson] = {}
     for _ in range(LOOKS if wanted else 0):
         found, kept, forgotten = yield from at_once(
             read_some(shelf, wanted), read_items(shelf.evidence, wanted), read_items(shelf.forgotten, wanted)
@@ -226,9 +224,9 @@ def replaced_by(shelf: Shelf, lesson: Lesson, run: str | None = None) -> Plan[li
     return ops
 
 
-def _decided(shelf: Shelf, found: Read, ops: list[Op]) -> Plan[Lesson]:
+def _decided(shelf: Shelf, found: StoredLesson, ops: list[Op]) -> Plan[Lesson]:
     """Write a person's decision, and return the updated lesson, or the old one if it was forgotten meanwhile."""
-    now = yield from write(shelf, ops, {found.lesson.id: found.evidence})
+    now = yield from write(shelf, ops, [found])
     return now[found.lesson.id].lesson if found.lesson.id in now else found.lesson
 
 

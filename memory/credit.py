@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,13 +23,13 @@ from langgraph_reflexion.memory.changes import (
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence
 from langgraph_reflexion.memory.index import task_words, tasks_of
-from langgraph_reflexion.memory.records import ASKED, NOTHING, evidence_in, failure_of, run_record
+from langgraph_reflexion.memory.records import ASKED, NOTHING, failure_of, run_record, with_records
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
     REFUTED,
-    Read,
     Shelf,
+    StoredLesson,
     earlier_tasks,
     episode_in,
     is_undone,
@@ -110,16 +110,16 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = later_than_all(shelf.clock(), [item], rows)
     ops: list[Op] = [put(shelf.episodes, episode.id, value if item is None else {**value, note: now.isoformat()})]
-    known: dict[str, Read] = {}
+    known: dict[str, StoredLesson] = {}
     for id, entry in found.items():
         counts, until_now = count_of(episode, entry.lesson), counted(episode.id, before, entry)
         if counts is None and until_now is None:
             continue
         instead = None if item is None else until_now or NOTHING
-        key, row = run_record(episode.id, at=now, instead=instead, undone=counts is None, **(counts or {}))
-        ops.append(put(shelf.evidence_of(id), key, row))
+        row = run_record(episode.id, at=now, instead=instead, undone=counts is None, **(counts or {}))
+        ops.append(appended := put(shelf.evidence_of(id), *row))
         if counts is not None and not counts.get("tried"):
-            known[id] = entry.with_run(row)
+            known[id] = entry.with_record(appended)
     exempt = {id for id, entry in found.items() if entry.lesson.name or entry.evidence.vouched}
     at_start = {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
     without = None if at_start - exempt else _without_lessons(episode, now)
@@ -136,11 +136,11 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     statuses = _status_ops(shelf, known, topic, episode.id)
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
-    now_found = yield from write(shelf, [*ops, *statuses], _evidence_of(found))
+    now_found = yield from write(shelf, [*ops, *statuses], found.values())
     if item is not None:
         yield from note_episodes(shelf, [item.key], note, now)
     now_known = {id: entry for id, entry in now_found.items() if id in known}
-    yield from write(shelf, _status_ops(shelf, now_known, topic, episode.id), _evidence_of(now_known))
+    yield from write(shelf, _status_ops(shelf, now_known, topic, episode.id), now_known.values())
     yield from _offer_at_start(shelf, episode, [entry for entry in now_known.values() if not entry.evidence.vouched])
     for id, entry in now_found.items():
         if is_due(entry.evidence, now):
@@ -169,7 +169,7 @@ def counting(item: Item | None) -> Episode | None:
     return None if item is None or is_undone(item) else episode_in(item)
 
 
-def counted(run: str, episode: Episode | None, found: Read) -> dict[str, Any] | None:
+def counted(run: str, episode: Episode | None, found: StoredLesson) -> dict[str, Any] | None:
     """What a run has counted for a lesson so far, by the lesson's own list or, for an older or imported run, by its
     episode."""
     listed = next((row for row in found.evidence.runs if row["run"] == run), None)
@@ -202,7 +202,7 @@ def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Pla
         yield [put(shelf.episodes, item.key, {**item.value, note: at.isoformat()}) for item in lack]
 
 
-def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Plan[None]:
+def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson]) -> Plan[None]:
     """If a lesson fixed its failure in two runs, keep their tasks with it as if they had taught it.
 
     So it is shown before such a task fails.
@@ -222,7 +222,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Iterable[Read]) -> Pl
         if new := [task for task in dict.fromkeys(tasks) if task and task not in asked][: MOST - len(asked)]:
             after = {ASKED: new}
             ops += change_ops(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
-    yield from write(shelf, ops, {entry.lesson.id: entry.evidence for entry in known})
+    yield from write(shelf, ops, known)
 
 
 def _fixed_failure(episode: Episode, lesson: Lesson) -> bool:
@@ -292,7 +292,7 @@ def _draw(text: str) -> float:
 # ---------------------------------------------------------------- status
 
 
-def next_status(found: Read, kind: Estimate) -> tuple[LessonStatus, str] | None:
+def next_status(found: StoredLesson, kind: Estimate) -> tuple[LessonStatus, str] | None:
     """The new status by the evidence, and why. `None` if it stays. A person's decision outranks the evidence."""
     lesson, evidence = found.lesson, found.evidence
     if evidence.vouched or lesson.name or not evidence.shown_results():
@@ -313,11 +313,12 @@ def next_status(found: Read, kind: Estimate) -> tuple[LessonStatus, str] | None:
     return None
 
 
-def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int], run: str) -> list[Op]:
+def _status_ops(shelf: Shelf, known: Mapping[str, StoredLesson], topic: tuple[int, int], run: str) -> list[Op]:
     """The writes that update the status of lessons after their runs were counted."""
     if not known:
         return []
-    kind = estimate({id: entry.lesson for id, entry in known.items()}, _evidence_of(known), topic)
+    evidence = {id: entry.evidence for id, entry in known.items()}
+    kind = estimate({id: entry.lesson for id, entry in known.items()}, evidence, topic)
     ops: list[Op] = []
     for entry in known.values():
         if (step := next_status(entry, kind)) is None:
@@ -326,10 +327,6 @@ def _status_ops(shelf: Shelf, known: Mapping[str, Read], topic: tuple[int, int],
         rises = status == "active" or (entry.lesson.status == "probation" and status == "candidate")
         ops += change_ops(shelf, entry, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
     return ops
-
-
-def _evidence_of(found: Mapping[str, Read]) -> dict[str, Evidence]:
-    return {id: entry.evidence for id, entry in found.items()}
 
 
 # ---------------------------------------------------------------- topics
@@ -346,7 +343,8 @@ def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[dict[
     places = [_key(label, place) for label in labels for place in range(PLACES)]
     items = yield from read_items(shelf.evidence, places)
     return {
-        label: [*evidence_in(filter(None, items[PLACES * i : PLACES * (i + 1)])).runs] for i, label in enumerate(labels)
+        label: [*with_records(Evidence(), filter(None, items[PLACES * i : PLACES * (i + 1)])).runs]
+        for i, label in enumerate(labels)
     }
 
 

@@ -23,7 +23,7 @@ from langgraph_reflexion.memory.records import (
     source_records,
     tool_of,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, current_items, nearest, read_all
+from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, current_items, nearest, read_all
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.writing import new_record, of_any_tool
 from langgraph_reflexion.schemas import Lesson, Trigger
@@ -50,7 +50,7 @@ class Cluster(NamedTuple):
     """Lessons that say much the same, the best wording first, and the patterns that summed them up until now."""
 
     members: tuple[Lesson, ...]
-    former: tuple[Read, ...]
+    former: tuple[StoredLesson, ...]
 
 
 def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
@@ -129,13 +129,15 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
         if pattern is not known and pattern.lesson.status in LIVE:
             ops += change_ops(shelf, pattern, "superseded", "superseded", by="writer", why=why)
     why = f"it speaks for {len(cluster.members)} lessons"
-    if known is None:
-        ops += new_record(shelf, made, why, None)[1]
+    found = known
+    if found is None:
+        found, more = new_record(shelf, made, why, None)
+        ops += more
     else:
         about, links = shelf.evidence_of(made.id), {"supersedes": made.supersedes}
-        ops += change_ops(shelf, known, None, "edited", by="writer", why=why, after=links)
+        ops += change_ops(shelf, found, None, "edited", by="writer", why=why, after=links)
         ops += [put(about, *source) for source in source_records(made, shelf.clock())]
-    if made.id not in (yield from write(shelf, ops)):
+    if made.id not in (yield from write(shelf, ops, [found])):
         return None
     if known is None and any((yield from read_items(shelf.forgotten, ids))):
         yield from forget_all(shelf, [made.id])

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory.access import Plan, items_in, put
+from langgraph_reflexion.memory.access import Plan, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.changes import MOST, read_and_correct, replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, tidy
@@ -32,11 +32,11 @@ from langgraph_reflexion.memory.records import (
     failure_of,
     fingerprints,
     hash_of,
+    item_value,
     lesson_id,
     out_of_bounds,
-    record,
 )
-from langgraph_reflexion.memory.shelf import Read, Shelf, may_be_an_id, read_some
+from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, read_some
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
@@ -64,13 +64,13 @@ class Loaded:
     otherwise: int = field(default=0, compare=False)
 
 
-def export(entries: Sequence[Read], place: Place) -> Plan[int]:
+def export(entries: Sequence[StoredLesson], place: Place) -> Plan[int]:
     """Write one lesson per line and return their number. In async code, this runs in a thread."""
     count: int = yield Wait(lambda: _write_lines(entries, place), lambda: to_thread(_write_lines, entries, place))
     return count
 
 
-def _write_lines(entries: Sequence[Read], place: Place) -> int:
+def _write_lines(entries: Sequence[StoredLesson], place: Place) -> int:
     lines = [legible(json.dumps(_row(entry), ensure_ascii=False)) + "\n" for entry in entries]
     if hasattr(place, "write"):
         cast(TextIO, place).writelines(lines)
@@ -139,7 +139,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
     edited = {
         lesson.id: lesson
         for lesson in lessons
-        if lesson.id in here and _editable(record(lesson)) != _editable(here[lesson.id])
+        if lesson.id in here and _editable(item_value(lesson)) != _editable(here[lesson.id])
     }
     known = set(here)
     texts = {_identity(item.value) for item in items}
@@ -158,7 +158,7 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
         change = Change("", lesson.id, action, shelf.clock(), "person", why)
-        row = record(lesson) | more
+        row = item_value(lesson) | more
         key, value = change_record(Evidence(), change)
         ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
         ops.append(PutOp(shelf.forgotten, lesson.id, None))
@@ -185,8 +185,8 @@ def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
     for id, (item, now, evidence) in (yield from read_some(shelf, edited)).items():
         if edited[id].status == "quarantined" != now.status:
             continue
-        new = {name: value for name, value in record(edited[id]).items() if name in EDITABLE}
-        full = record(now) | item.value
+        new = {name: value for name, value in item_value(edited[id]).items() if name in EDITABLE}
+        full = item_value(now) | item.value
         before = {name: full[name] for name, value in new.items() if full[name] != value}
         words = tuple(hash_of(text) for text in shown_texts(edited[id]))
         why = "edited in a file"
@@ -274,7 +274,7 @@ def _editable(value: dict[str, Any]) -> list[Any]:
     return [value.get(name) for name in EDITABLE]
 
 
-def _row(entry: Read) -> dict[str, Any]:
+def _row(entry: StoredLesson) -> dict[str, Any]:
     """The fields that are not empty, in order: those of the lesson, its other failures and the tasks that taught it."""
     value, lesson = entry.item.value, entry.lesson
     failures = [mark for mark in fingerprints(value) if mark != failure_of(lesson)]

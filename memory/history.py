@@ -43,8 +43,8 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.shelf import (
     MARKS,
     UNDONE,
-    Read,
     Shelf,
+    StoredLesson,
     episode_in,
     evidence_items,
     is_undone,
@@ -193,7 +193,7 @@ def _end(episode: Episode) -> str:
 
 
 def _explained(
-    id: str, found: Read | None, episode: Episode, counts: Episode | None, behind: Mapping[str, Episode | None]
+    id: str, found: StoredLesson | None, episode: Episode, counts: Episode | None, behind: Mapping[str, Episode | None]
 ) -> dict[str, Any]:
     if found is None:
         return {"lesson": id, "text": None, "result": None}
@@ -218,7 +218,7 @@ def _explained(
     }
 
 
-def _why(found: Read, episode: Episode) -> str:
+def _why(found: StoredLesson, episode: Episode) -> str:
     """Why it came up: by the failure before it, or by words that the task shares with it or a task that taught it."""
     lesson = found.lesson
     step = episode.recalled_at.get(lesson.id)
@@ -240,7 +240,7 @@ def _why(found: Read, episode: Episode) -> str:
     return "it is for the topic of the task, or the store's embedding model finds the two similar"
 
 
-def _bound(found: Read, failure: Failure) -> str:
+def _bound(found: StoredLesson, failure: Failure) -> str:
     if failure.fingerprint and failure.fingerprint in fingerprints(found.item.value):
         return "it is for the very failure"
     return "it fits the failure"
@@ -322,7 +322,7 @@ def _ended(shelf: Shelf, what: str | None, since: datetime | None, listed: Colle
     }
 
 
-def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
+def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change]]:
     change = next((known for known in found.evidence.changes if known.id == id), None)
     if change is None:
         raise KeyError(id)
@@ -336,7 +336,7 @@ def _undo_change(shelf: Shelf, found: Read, id: str) -> Plan[list[Change]]:
     return undone
 
 
-def _with_one_value(shelf: Shelf, before: Mapping[str, Read], now: Mapping[str, Read]) -> Plan[None]:
+def _with_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mapping[str, StoredLesson]) -> Plan[None]:
     """Supersede the other values of the names whose former values are live again, the newest of each."""
     revived = [id for id, found in now.items() if found.lesson.status in LIVE and before[id].lesson.status not in LIVE]
     newest = {(lesson.kind, lesson.name): lesson for id in before if id in revived and (lesson := now[id].lesson).name}
@@ -344,7 +344,7 @@ def _with_one_value(shelf: Shelf, before: Mapping[str, Read], now: Mapping[str, 
         yield from write(shelf, (yield from replaced_by(shelf, lesson)))
 
 
-def _brought_by(change: Change, found: Read) -> list[dict[str, Any]]:
+def _brought_by(change: Change, found: StoredLesson) -> list[dict[str, Any]]:
     """The runs that count for a lesson only because of this merge."""
     others = {known.run for known in found.evidence.standing if known != change}
     alone = change.action == "merged" and change.run is not None and change.run not in others
@@ -358,13 +358,13 @@ def _in_scope(value: dict[str, Any], run: str | None, since: datetime | None) ->
     return run in (value.get("run"), value.get("source"))
 
 
-def _is_known(run: str, known: Iterable[Read]) -> bool:
+def _is_known(run: str, known: Iterable[StoredLesson]) -> bool:
     return any(change.run == run for found in known for change in found.evidence.changes)
 
 
 def _taken_back(
     shelf: Shelf,
-    found: Read,
+    found: StoredLesson,
     meant: Sequence[Change],
     counts: Mapping[str, Mapping[str, Any]],
     rested: Sequence[dict[str, Any]],

@@ -20,7 +20,7 @@ from typing import Any
 
 from langgraph.store.base import Item
 
-from langgraph_reflexion.memory.access import Plan, at_once
+from langgraph_reflexion.memory.access import Plan, at_once, may_be_an_id
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of, is_approved
 from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
@@ -33,7 +33,6 @@ from langgraph_reflexion.memory.shelf import (
     current_items,
     earlier_tasks,
     evidence_about,
-    may_be_an_id,
     nearest,
     time_in,
     topic_for,

@@ -15,13 +15,12 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, get_args
 
-from langgraph.store.base import Item
+from langgraph.store.base import Item, PutOp
 from pydantic import ValidationError
 
 from langgraph_reflexion.context import Namespace
@@ -54,8 +53,8 @@ def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
     return hash_of(json.dumps([list(namespace), lesson.kind, fold(lesson.text)], ensure_ascii=False), 16)
 
 
-def record(lesson: Lesson) -> dict[str, Any]:
-    """A lesson's item as plain JSON.
+def item_value(lesson: Lesson) -> dict[str, Any]:
+    """What a lesson's own item holds, as plain JSON.
 
     Counts of zero are left out, because the real counts are in the evidence and a person could take the zeros for them.
     """
@@ -235,47 +234,40 @@ _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSEr
 """What reading a damaged record raises. A time that is out of range raises one of the last two."""
 
 
-def evidence_in(items: Iterable[Item]) -> Evidence:
-    """The evidence in these items of one lesson. Damaged items are left out."""
-    sources, runs, changes, sums = [], [], [], []
-    for item in items:
-        value = item.value
+def with_records(evidence: Evidence, records: Iterable[Item | PutOp]) -> Evidence:
+    """The evidence about a lesson with these records, which were read or are to be written. Damaged ones are left out.
+
+    Each replaces the one with its key, and a run's new result replaces the old one.
+    """
+    sources = {(row.get("origin"), row["source"]): row for row in evidence.sources}
+    changes = {change.id: change for change in evidence.changes}
+    runs, sums = [], []
+    for item in records:
+        value: Any = item.value
         try:
             kind = value["type"]
             if kind == "run":
                 runs.append((_time_of(value, "run"), value["run"], value))
             elif value.get("undone"):
-                continue
+                sources.pop((value.get("origin"), value.get("source")), None)
             elif kind == "source":
-                sources.append((_time_of(value, "source"), value["source"], value))
+                _time_of(value, "source")
+                sources[value.get("origin"), value["source"]] = value
             elif kind == "change":
-                changes.append((item.key, change_of(value)))
+                change = change_of(value)
+                changes[change.id] = change
             elif kind == "sum":
                 sums.append((_time_of(value), item.key, _runs_of(value), _counts_in(value)))
         except _DAMAGED:
             logger.warning("Left out the damaged evidence %r", item.key)
-    *_, listed, earlier = max(sums, key=lambda row: row[:2], default=((), Counter[str]()))
+    *_, listed, earlier = max(sums, key=lambda row: row[:2], default=(evidence.runs, evidence.earlier))
     latest, earlier = runs_in(listed, [row[2] for row in sorted(runs, key=lambda row: row[:2])], earlier)
     return Evidence(
-        sources=tuple(row[2] for row in sorted(sources, key=lambda row: row[:2])),
+        sources=tuple(sorted(sources.values(), key=lambda row: (_time_of(row), row["source"]))),
         runs=latest,
-        changes=tuple(row[1] for row in sorted(changes, key=lambda row: row[0])),
+        changes=tuple(sorted(changes.values(), key=lambda change: change.id)),
         earlier=earlier,
-        appended=tuple(sorted(str(row[2]["at"]) for row in runs)),
-    )
-
-
-def with_rows(evidence: Evidence, rows: Collection[dict[str, Any]]) -> Evidence:
-    """This evidence with rows that are being appended. A run's new result replaces the old one."""
-    runs, earlier = runs_in(evidence.runs, [row for row in rows if row["type"] == "run"], evidence.earlier)
-    sources = [*evidence.sources, *(row for row in rows if row["type"] == "source")]
-    changes = [*evidence.changes, *(change_of(row) for row in rows if row["type"] == "change")]
-    return replace(
-        evidence,
-        runs=runs,
-        earlier=earlier,
-        sources=tuple(sorted(sources, key=lambda row: (_time_of(row), row["source"]))),
-        changes=tuple(sorted(changes, key=lambda change: change.id)),
+        appended=tuple(sorted([*evidence.appended, *(str(row[2]["at"]) for row in runs)])),
     )
 
 

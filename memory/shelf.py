@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.driver import either
@@ -21,15 +21,15 @@ from langgraph_reflexion.memory.access import (
     TOPIC,
     Plan,
     at_once,
-    is_lesson,
     items_below,
     items_in,
+    may_be_an_id,
     read_items,
     storable,
 )
 from langgraph_reflexion.memory.evidence import Evidence, folded
 from langgraph_reflexion.memory.index import Changed, Index
-from langgraph_reflexion.memory.records import evidence_in, lesson_in, whole_in, with_rows
+from langgraph_reflexion.memory.records import lesson_in, whole_in, with_records
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.task import GENERAL, LONG_TASK, topic_of
@@ -74,18 +74,18 @@ MARKS = (REFUTED, UNDONE, COUNTED)
 """The fields that are added to an episode."""
 
 
-class Read(NamedTuple):
+class StoredLesson(NamedTuple):
     """A lesson as it is now, with the item it was read from and the evidence it was folded with."""
 
     item: Item
     lesson: Lesson
     evidence: Evidence
 
-    def with_run(self, run: dict[str, Any]) -> Read:
-        """This lesson with a run added to its evidence."""
-        evidence = with_rows(self.evidence, [run])
+    def with_record(self, record: PutOp) -> StoredLesson:
+        """This lesson with a record added to its evidence."""
+        evidence = with_records(self.evidence, [record])
         base = lesson_in(self.item)
-        return Read(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
+        return StoredLesson(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
 
 
 class Shelf:
@@ -161,7 +161,7 @@ def _is_doubtful(latest: list[Item], index: Index) -> bool:
     return newest - oldest < STEP and index.is_due(LOOK_AGAIN)
 
 
-def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
+def read_one(shelf: Shelf, lesson: str) -> Plan[StoredLesson]:
     """The current state of a lesson. A missing or damaged one is a `KeyError` with its id."""
     found = yield from read_some(shelf, [lesson])
     if lesson not in found:
@@ -169,7 +169,7 @@ def read_one(shelf: Shelf, lesson: str) -> Plan[Read]:
     return found[lesson]
 
 
-def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, Read]]:
+def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, StoredLesson]]:
     """The current state of these lessons, if they exist. Only from their records, if another read will follow."""
     wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
     if not wanted:
@@ -179,19 +179,19 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
     return (yield from _with_evidence((item for item in items if item is not None), evidence))
 
 
-def read_all(shelf: Shelf) -> Plan[dict[str, Read]]:
+def read_all(shelf: Shelf) -> Plan[dict[str, StoredLesson]]:
     """The current state of all lessons, oldest first."""
     items = yield from items_in(shelf.lessons)
     evidence = {}
     for i, (label, about) in enumerate((yield from evidence_items(shelf)).items(), 1):
-        evidence[label] = evidence_in(about)
+        evidence[label] = with_records(Evidence(), about)
         if i % PAUSE_AFTER == 0:
             yield PAUSE
     found = yield from _with_evidence(items, evidence)
     return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
 
-def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[list[Read]]:
+def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[list[StoredLesson]]:
     """The lessons among listed items, in their current state according to their records."""
     items = {item.key: item for item in listed if item.namespace == shelf.lessons and may_be_an_id(item.key)}
     evidence = yield from evidence_about(shelf, items, items)
@@ -230,7 +230,7 @@ def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]
         exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(label)]
         if len(page) == PAGE:
             exactly = yield from items_in(shelf.evidence_of(label))
-        found[label] = evidence_in(exactly)
+        found[label] = with_records(Evidence(), exactly)
     return found
 
 
@@ -241,7 +241,7 @@ def evidence_items(shelf: Shelf) -> Plan[dict[str, list[Item]]]:
         if item.namespace == shelf.evidence and item.key.startswith(TOPIC):
             items.setdefault(item.key.rpartition(".")[0], []).append(item)
         # A label like `evidence` may open another namespace below.
-        if item.namespace[:-1] == shelf.evidence and is_lesson(item.namespace[-1]):
+        if item.namespace[:-1] == shelf.evidence and may_be_an_id(item.namespace[-1]):
             items.setdefault(item.namespace[-1], []).append(item)
     return items
 
@@ -324,12 +324,7 @@ def topic_for(task: str, policy: MemoryPolicy) -> str:
     return topic_of(task)
 
 
-def may_be_an_id(text: str) -> bool:
-    """Whether a text could be a lesson's id: anything else is certainly unknown."""
-    return bool(text) and all(sign.isalnum() or sign in "-_" for sign in text)
-
-
-def _with_evidence(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, Read]]:
+def _with_evidence(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:
     found = {}
     for i, item in enumerate(items, 1):
         if i % PAUSE_AFTER == 0:
@@ -337,5 +332,5 @@ def _with_evidence(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> P
         lesson = lesson_in(item)
         if lesson is not None:
             about = evidence.get(lesson.id, Evidence())
-            found[lesson.id] = Read(item, folded(lesson, about), about)
+            found[lesson.id] = StoredLesson(item, folded(lesson, about), about)
     return found

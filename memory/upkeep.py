@@ -12,16 +12,15 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, Op, SearchOp
 
-from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, put
+from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.changes import forgotten_words, read_and_correct, replaced_by, without_words, write
 from langgraph_reflexion.memory.evidence import LIVE, Evidence
-from langgraph_reflexion.memory.records import evidence_in, sum_record
+from langgraph_reflexion.memory.records import sum_record, with_records
 from langgraph_reflexion.memory.shelf import (
     NOTES_KEPT,
     Shelf,
     current_items,
     evidence_items,
-    may_be_an_id,
     read_some,
     time_in,
 )
@@ -96,7 +95,7 @@ def _fold(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Pl
     ]
     sums = [item for item in about if item.value.get("type") == "sum"]
     stale = _stale(about)
-    summed = evidence_in([*sums, *runs])
+    summed = with_records(Evidence(), [*sums, *runs])
     ops: list[Op] = drop(stale)
     if many := len(runs) >= APPENDED // 2 and bool(summed.runs):
         times = [item.value.get("at") for item in (*sums, *runs)]

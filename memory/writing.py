@@ -16,11 +16,10 @@ from langgraph_reflexion.memory.changes import (
     change_ops,
     read_and_correct,
     replaced_by,
-    retry_without_vectors,
     write,
 )
 from langgraph_reflexion.memory.estimate import worth
-from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence, folded
+from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
@@ -33,19 +32,17 @@ from langgraph_reflexion.memory.records import (
     change_record,
     failure_of,
     fingerprints,
+    item_value,
     lesson_id,
-    lesson_in,
-    record,
     source_records,
     tool_of,
-    whole_record,
+    with_records,
 )
 from langgraph_reflexion.memory.shelf import (
-    Read,
     Shelf,
+    StoredLesson,
     current_items,
     earlier_tasks,
-    evidence_about,
     nearest,
     read_listed,
     read_one,
@@ -152,10 +149,11 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Wri
         elders = _same_name(new, items.values())
         new = new.model_copy(update={"supersedes": [*new.supersedes, *(elder.key for elder in elders)]})
     found, ops = new_record(shelf, new, doubt, run_of(new), asked)
+    if not doubt:
+        ops += yield from _consequences(shelf, found, items, against)
+    yield from write(shelf, ops, [found])
     if doubt:
-        yield from retry_without_vectors(ops)
         return Written("quarantined", new, doubt)
-    yield from write(shelf, [*ops, *(yield from _consequences(shelf, found, items, against))])
     if int(new.id, 16) % NOTES_EACH == 0:
         yield from drop_old_notes(shelf)
     there = yield from current_items(shelf)
@@ -243,13 +241,11 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
     `None` if the known item is damaged, or was forgotten in the meantime. Then the new lesson may take its place.
     """
     run = run_of(new)
-    evidence = (yield from evidence_about(shelf, [item.key]))[item.key]
-    kept = lesson_in(item)
-    if kept is None:
+    found = next(iter((yield from read_listed(shelf, [item]))), None)
+    if found is None:
         return None
     now = shelf.clock()
-    old = folded(kept, evidence)
-    found = Read(item, old, evidence)
+    _, old, evidence = found
     known = {(str(source["source"]), source["origin"]) for source in evidence.sources}
     ops: list[Op] = [
         put(shelf.evidence_of(old.id), key, value)
@@ -257,14 +253,14 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         if (value["source"], value["origin"]) not in known and not (doubt and old.status in LIVE)
     ]
     if old.status in LIVE and not doubt:
-        update = _update(kept, new, now, evidence.approved)
-        better = record(kept.model_copy(update={**update, "updated_at": now, "version": kept.version + 1}))
+        update = _update(old, new, now, evidence.approved)
+        better = item_value(old.model_copy(update={**update, "updated_at": now, "version": old.version + 1}))
         after = {name: better[name] for name in update} | _new_trigger_and_task(new, item.value, asked)
         if ops or after:
             beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
             ops += change_ops(shelf, found, None, "merged", by="writer", run=run, after=after, beside=beside)
         if "name" in update:
-            ops += yield from replaced_by(shelf, kept.model_copy(update={"name": new.name}), run)
+            ops += yield from replaced_by(shelf, old.model_copy(update={"name": new.name}), run)
     elif (
         old.status == "retired"
         and not doubt
@@ -277,7 +273,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         why = "it was learned again"
         ops += change_ops(shelf, found, status, "restored", by="writer", why=why, run=run)
         ops += yield from replaced_by(shelf, old, run)
-    reading = write(shelf, ops, {old.id: evidence}) if ops else read_and_correct(shelf, [old.id])
+    reading = write(shelf, ops, [found]) if ops else read_and_correct(shelf, [old.id])
     if (present := (yield from reading).get(old.id)) is None:
         return None
     merged = present.lesson
@@ -356,28 +352,21 @@ def _new_trigger_and_task(new: Lesson, value: dict[str, Any], asked: str) -> dic
 # ---------------------------------------------------------------- adding
 
 
-def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None, asked: str = "") -> tuple[Read, list[Op]]:
+def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None, asked: str = "") -> tuple[StoredLesson, list[Op]]:
     """A new lesson as it will be read from the store, and the writes that save it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if new.status == "quarantined" else "added"
     change = Change("", new.id, action, at, "writer", why, None, run)
     # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
-    bare = record(new.model_copy(update={"sources": []})) | ({ASKED: [asked]} if asked else {})
-    key, value = change_record(Evidence(), change)
-    about = shelf.evidence_of(new.id)
-    sources = source_records(new, at)
-    evidence = Evidence(tuple(source for _, source in sources), changes=(replace(change, id=value["id"]),))
-    ops: list[Op] = [
-        put(shelf.lessons, new.id, bare, FIELDS),
-        put(shelf.evidence, new.id, whole_record(evidence)),
-        PutOp(shelf.forgotten, new.id, None),
-        *(put(about, *row) for row in ((key, value), *sources)),
-    ]
+    bare = item_value(new.model_copy(update={"sources": []})) | ({ASKED: [asked]} if asked else {})
+    rows = [change_record(Evidence(), change), *source_records(new, at)]
+    about = [put(shelf.evidence_of(new.id), key, row) for key, row in rows]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
-    return Read(item, new, evidence), ops
+    ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), PutOp(shelf.forgotten, new.id, None), *about]
+    return StoredLesson(item, new, with_records(Evidence(), about)), ops
 
 
-def _consequences(shelf: Shelf, found: Read, items: Mapping[str, Item], against: list[str]) -> Plan[list[Op]]:
+def _consequences(shelf: Shelf, found: StoredLesson, items: Mapping[str, Item], against: list[str]) -> Plan[list[Op]]:
     """The writes to other lessons that follow from a new one. They go into its batch, so a crash leaves all or none."""
     new, ops = found.lesson, list[Op]()
     if concerned := [key for key in (*new.supersedes, *against) if key in items]:
@@ -393,7 +382,7 @@ def _consequences(shelf: Shelf, found: Read, items: Mapping[str, Item], against:
     return ops
 
 
-def _opposition(shelf: Shelf, new: Read, others: Iterable[Read]) -> list[Op]:
+def _opposition(shelf: Shelf, new: StoredLesson, others: Iterable[StoredLesson]) -> list[Op]:
     """The writes that record, on both sides, that two lessons advise the opposite."""
     ops: list[Op] = []
     for other in others:
@@ -443,19 +432,19 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     return _added(ours)
 
 
-def _added(found: Read) -> Written:
+def _added(found: StoredLesson) -> Written:
     """The result for a new lesson. The reason says if it was retired at once to make room."""
     move = found.evidence.last_status_change
     made_room = move is not None and move.by == "policy"
     return Written("added", found.lesson, f"it is retired at once: {move.why}" if move and made_room else "")
 
 
-def _supersede(shelf: Shelf, goes: Read, why: str) -> Plan[None]:
+def _supersede(shelf: Shelf, goes: StoredLesson, why: str) -> Plan[None]:
     if goes.lesson.status in LIVE:
         yield from write(shelf, change_ops(shelf, goes, "superseded", "superseded", by="writer", why=why))
 
 
-def _age(shelf: Shelf, found: Read) -> tuple[datetime, str]:
+def _age(shelf: Shelf, found: StoredLesson) -> tuple[datetime, str]:
     return found.lesson.created_at or shelf.clock(), found.lesson.id
 
 
@@ -472,7 +461,7 @@ def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson) -> Plan[bool]:
     return True
 
 
-def _evictions(shelf: Shelf, new: Read, run: str | None) -> Plan[list[Op]]:
+def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op]]:
     """The writes that retire the least useful lessons above the cap: perhaps the new one, but never an approved one."""
     items = yield from current_items(shelf)
     others = {new.lesson.id, *new.lesson.supersedes}
@@ -486,7 +475,7 @@ def _evictions(shelf: Shelf, new: Read, run: str | None) -> Plan[list[Op]]:
     return ops
 
 
-def _usefulness(shelf: Shelf, found: Read) -> tuple[bool, float, float, str]:
+def _usefulness(shelf: Shelf, found: StoredLesson) -> tuple[bool, float, float, str]:
     """The order in which lessons are retired: expired ones first, then the least useful, then those long unused."""
     _, lesson, evidence = found
     now = shelf.clock()

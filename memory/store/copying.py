@@ -10,11 +10,11 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.access import FORGOTTEN, NOTES, drop, is_lesson, put, run, with_notes
+from langgraph_reflexion.memory.access import FORGOTTEN, NOTES, drop, may_be_an_id, put, run, with_notes
 from langgraph_reflexion.memory.changes import read_and_correct
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.index import Index
-from langgraph_reflexion.memory.records import evidence_in, whole_record
+from langgraph_reflexion.memory.records import whole_record, with_records
 from langgraph_reflexion.memory.shelf import Shelf
 
 Namespace = tuple[str, ...]
@@ -60,7 +60,7 @@ def copy_store(
             continue
         pages: Iterable[list[Item]] = _pages(source, namespace)
         before, stale = list[Item](), list[Item]()
-        is_evidence = namespace[-2:-1] == ("evidence",) and is_lesson(namespace[-1])
+        is_evidence = namespace[-2:-1] == ("evidence",) and may_be_an_id(namespace[-1])
         forgotten: set[str] = set()
         if namespace[-1] == "lessons":
             forgotten = {item.key for item in _all(target, (*namespace[:-1], "evidence", FORGOTTEN))}
@@ -93,7 +93,7 @@ def copy_store(
             )
         if is_evidence and (new or stale):
             gone = {item.key for item in stale}
-            about = evidence_in(item for item in present if item.key not in gone)
+            about = with_records(Evidence(), (item for item in present if item.key not in gone))
             derived = [put(namespace[:-1], namespace[-1], whole_record(about))] if about != Evidence() else []
             target.batch([*drop(stale), *derived])
             if before:

@@ -18,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook, shelf
-from langgraph_reflexion.memory.records import record
+from langgraph_reflexion.memory.records import item_value
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.tokens import word_set
 
@@ -56,7 +56,7 @@ def test_a_book_that_has_looked_before_finds_what_a_new_one_finds(store: BaseSto
 @pytest.mark.req("D15")
 def test_a_forgotten_lesson_is_gone_from_other_books_on_a_file_whose_items_expire(tmp_path: Path) -> None:
     with FaissStore(tmp_path / "lessons.db", ttl={"default_ttl": 600}) as store:
-        value = record(Lesson(kind="rule", text="To polish a violin, dust it."))
+        value = item_value(Lesson(kind="rule", text="To polish a violin, dust it."))
         store.batch([PutOp(("team", "lessons"), f"l{n}", {**value, "id": f"l{n}"}, index=False) for n in range(51)])
         store.put(("app",), "session", {"user": "ada"})
         ours, other = LessonBook(store, ("team",)), LessonBook(store, ("team",))
@@ -148,7 +148,9 @@ def many(store: BaseStore, number: int) -> LessonBook:
         for i in range(number)
     ]
     for at in range(0, number, 500):
-        store.batch([PutOp(("team", "lessons"), one.id, record(one), ["text", "when"]) for one in made[at : at + 500]])
+        store.batch(
+            [PutOp(("team", "lessons"), one.id, item_value(one), ["text", "when"]) for one in made[at : at + 500]]
+        )
     return LessonBook(store, ("team",), MemoryPolicy(max_kept=2 * number))
 
 
