@@ -28,6 +28,7 @@ from langgraph_reflexion.graph.layout import (
     allow_our_types,
     as_agent,
     build_graph,
+    name_in_requests,
     shapes_of,
     with_messages,
 )
@@ -173,7 +174,7 @@ def create_reflexion_agent(
             instructions=Instructions(prompt if system_prompt is None else system_prompt),
             prompts=texts,
             view=View(state_schema),
-            name=name,
+            name=name and name_in_requests(name),
             hold_answers=hold_answers,
         ),
         tools=toolbox,
@@ -269,7 +270,7 @@ def _compile(
     if actor.name is not None:
         # LangChain's own agents declare here whose tokens are streamed. Not with `with_config`: its copy loses the
         # types that a parent's checkpointer may restore.
-        compiled.config = {"metadata": {"lc_agent_name": actor.name}}
+        compiled.config = {"metadata": {"lc_agent_name": name}}
     return as_agent(compiled)
 
 

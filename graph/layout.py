@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import (
@@ -84,7 +85,7 @@ class Agent(CompiledStateGraph[Any, Any, Any, Any]):
         return StructuredTool.from_function(
             run,
             arun,
-            name=name or self.get_name(),
+            name=name or name_in_requests(self.get_name()),
             description=description or "Give a task to an agent, and get its answer.",
             args_schema=Task,
         )
@@ -94,6 +95,11 @@ class Task(BaseModel):
     """The arguments of an agent that is used as a tool."""
 
     task: str = Field(description="The task, with everything the agent must know.")
+
+
+def name_in_requests(name: str) -> str:
+    """The agent's name with `_` for spaces and other characters that OpenAI refuses in the name of a message."""
+    return re.sub(r"[\s<|\\/>]+", "_", name)
 
 
 def as_agent(graph: Graph) -> Graph:

@@ -40,6 +40,8 @@ _WRONG_SETTING = (
     ImportError,
 )
 _WRONG_SETTING_STATUS = {400, 401, 403, 404, 405, 422}
+_FILTERED = ("content_filter", "content_policy_violation")
+"""Error codes with which OpenAI and Azure refuse a conversation because of its content, with the status 400."""
 _OVERFLOW = re.compile(
     r"context[ _](length|window|size)|maximum (context|number of tokens)|too many tokens|(prompt|input) is too long",
     re.I,
@@ -73,7 +75,8 @@ def model_fault(error: Exception) -> ModelFault:
     # A client of a provider raises this for a parameter that it does not have.
     unknown = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
     known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS
-    return "setting" if known or unknown else "model_error"
+    filtered = getattr(error, "code", None) in _FILTERED
+    return "setting" if (known or unknown) and not filtered else "model_error"
 
 
 def lacks_tools(error: Exception) -> bool:

@@ -147,8 +147,9 @@ def refusal_in(reply: AIMessage) -> str | None:
     if isinstance(refusal, str) and refusal.strip():
         return refusal
     for block in reply.content if isinstance(reply.content, list) else []:
-        if isinstance(block, dict) and block.get("type") == "refusal":
-            return str(block.get("refusal") or "") or None
+        inner = block.get("value", block) if isinstance(block, dict) else None  # in `output_version="v1"` it is wrapped
+        if isinstance(inner, dict) and inner.get("type") == "refusal":
+            return str(inner.get("refusal") or "") or None
     if reply.text.strip():
         return reply.text if "refusal" in _endings(reply) else None
     return f"The provider gave no answer: {why}." if (why := withheld(reply)) else None

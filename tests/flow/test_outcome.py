@@ -221,8 +221,15 @@ async def test_every_mode_of_a_stream_ends_in_the_same_outcome():
 
 
 @pytest.mark.req("I1", "F3", "J1")
-def test_a_refusal_is_the_answer_and_reported_as_such(run):
-    refusal = AIMessage("", additional_kwargs={"refusal": "I can't help with that."})
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        AIMessage("", additional_kwargs={"refusal": "I can't help with that."}),
+        AIMessage([{"type": "refusal", "refusal": "I can't help with that."}]),  # of OpenAI's Responses API
+        AIMessage([{"type": "non_standard", "value": {"type": "refusal", "refusal": "I can't help with that."}}]),
+    ],
+)
+def test_a_refusal_is_the_answer_and_reported_as_such(run, refusal):
     seen = run(RoleModel([refusal]), name="planner")
     assert seen.messages[-1].name == "planner"
     assert seen.answer == seen.outcome.answer == "I can't help with that."

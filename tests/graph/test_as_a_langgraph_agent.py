@@ -119,6 +119,12 @@ def test_a_given_name_stands_on_what_the_agent_says_and_none_otherwise() -> None
     assert [message.name for message in searching().invoke(HELLO)["messages"]] == [None, None, "search", None]
 
 
+def test_a_name_with_spaces_is_sent_as_openai_takes_it() -> None:
+    agent = searching(name="Meeting planner")
+    assert agent.name == "Meeting planner"
+    assert agent.invoke(HELLO)["messages"][-1].name == agent.as_tool().name == "Meeting_planner"
+
+
 @pytest.mark.parametrize(
     "messages",
     [

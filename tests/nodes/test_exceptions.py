@@ -120,6 +120,11 @@ def test_a_prompt_that_is_too_long_is_distinguished_from_a_wrong_setting(said):
 
 
 @pytest.mark.req("B8")
+def test_a_conversation_that_a_content_filter_refuses_is_no_wrong_setting():
+    assert model_fault(Told("The prompt was filtered", status_code=400, code="content_filter")) == "model_error"
+
+
+@pytest.mark.req("B8")
 def test_a_parameter_that_the_client_does_not_have_is_a_wrong_setting():
     assert model_fault(TypeError("create() got an unexpected keyword argument 'top_q'")) == "setting"
     assert model_fault(TypeError("'NoneType' object is not iterable")) == "model_error"
