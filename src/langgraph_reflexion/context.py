@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from langgraph_reflexion.schemas import Depth
 
@@ -16,6 +16,15 @@ Namespace = tuple[str, ...]
 """The place of data in a store. Nothing is shared between namespaces."""
 FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A field in a namespace label, filled from the context."""
+
+
+def _out_of_100(value: float) -> float:
+    if 0 < value < 1:
+        raise ValueError(f"counts from 0 to 100: write {value * 100:g} for {value:g}")
+    return value
+
+
+Score = Annotated[float, Field(ge=0, le=100), AfterValidator(_out_of_100)]
 
 
 class _Settings(BaseModel):
@@ -49,9 +58,7 @@ class Limits(_Settings):
     )
     tool_timeout: float | None = Field(default=None, gt=0, description="Seconds for one tool call.")
     loop_threshold: int = Field(default=2, ge=2, description="The same call this many times in a row is a loop.")
-    success_score: float = Field(
-        default=80, ge=0, le=100, description="The lowest accepted score, if a verdict has only a score."
-    )
+    success_score: Score = Field(default=80, description="The lowest accepted score, if a verdict has only a score.")
     min_improvement: float = Field(
         default=0.05,
         ge=0,
@@ -96,8 +103,8 @@ class MemoryPolicy(_Settings):
     )
     max_lessons: int = Field(default=3, ge=0, description="Lessons shown at a time.")
     lesson_tokens: int = Field(default=400, ge=0, description="Tokens the shown lessons may take.")
-    min_confidence: float = Field(
-        default=70, ge=0, le=100, description="A lesson with lower confidence is used only in the run that wrote it."
+    min_confidence: Score = Field(
+        default=70, description="A lesson with lower confidence is used only in the run that wrote it."
     )
     max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
     expires_after: timedelta | None = Field(default=None, description="The age at which a lesson expires.")

@@ -141,9 +141,9 @@ def test_a_list_is_narrowed_by_what_lessons_have(run_cli, filters, left):
 @pytest.mark.usefixtures("ids")
 def test_if_nothing_fits_the_output_is_empty_and_a_note_says_so(capsys):
     assert main(["memory", "list", "--store", "lessons.db", "--status", "retired"]) == 0
-    assert capsys.readouterr() == ("", "Nothing in team/ada fits.\n")
+    assert capsys.readouterr() == ("", "Nothing in team/ada matches.\n")
     assert main(["memory", "search", "zebra", "--store", "lessons.db"]) == 0
-    assert capsys.readouterr() == ("", "Nothing in team/ada fits.\n")
+    assert capsys.readouterr() == ("", "Nothing in team/ada matches.\n")
 
 
 @pytest.mark.req("D15")

@@ -84,6 +84,8 @@ def memory(asked: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a store's lessons."""
     with open_store(asked, create=getattr(asked, "create", None)) as store:
         if asked.verb == "copy":
+            if hasattr(asked, "namespace"):
+                raise WrongUse("copy takes every namespace of the store; for one, use export and import")
             with open_store(asked, create=True, option="to") as target:
                 return _copy(BookSession(store, (), page, asked), target)
         if asked.verb == "namespaces":

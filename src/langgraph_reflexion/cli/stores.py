@@ -153,7 +153,7 @@ class Session:
 
     def note_empty(self, *, any_left: bool, collection: str = "") -> None:
         """Say that there is nothing to show, and which namespaces have data."""
-        note(f"Nothing in {self.place} fits." if any_left else f"There are {self.describe_empty(collection)}.")
+        note(f"Nothing in {self.place} matches." if any_left else f"There are {self.describe_empty(collection)}.")
 
     def describe_empty(self, collection: str = "") -> str:
         """What to say about a namespace that holds nothing of a collection, this command's unless another is given."""

@@ -163,15 +163,16 @@ def show_outcome(page: Page, outcome: Outcome, *, tokens: bool = True) -> None:
         page.line("waits for an answer", "yellow", lead=INDENT, mark="?")
         return
     spent = outcome.usage.total + outcome.usage.reflection.total
+    failures, failed = len(outcome.failures), outcome.status == "failure"
     counts = [
         _describe_end(outcome),
         count_of(outcome.usage.calls, "model call"),
         f"{outcome.usage.reflection.calls} more to reflect" if outcome.reflections else "",
         count_of(spent, "token") if tokens and spent else "",
-        count_of(len(outcome.failures), "failure") if outcome.failures else "no failure",
+        count_of(failures, "failure") if failures else "" if failed else "no failure",
         f"{outcome.seconds:.1f} s",
     ]
-    text, failed = " · ".join(part for part in counts if part), outcome.status == "failure"
+    text = " · ".join(part for part in counts if part)
     page.line(text, "red" if failed else "green", lead=INDENT, mark="✗" if failed else "✓")
     if failed and outcome.reason:
         page.line(outcome.reason, lead=f"{INDENT}  ")

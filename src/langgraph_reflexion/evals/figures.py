@@ -17,8 +17,8 @@ RESAMPLES = 4_000
 """Enough that the ends of an interval move by less than a point between two seeds."""
 Interval = tuple[float, float]
 REFERENCE = (
-    "Published for HotpotQA questions with other models, not comparable with these tasks (the set-ups are those of "
-    "Shinn et al. 2023, arXiv:2303.11366; where these per cents were first published is not known here): "
+    "Published for HotpotQA with other models, not comparable with these tasks (set-ups of Shinn et al. 2023, "
+    "arXiv:2303.11366; the first source of these figures is not known): "
     + ", ".join(f"{setup.name} {setup.published:.0f} %" for setup in SETUPS.values() if setup.published is not None)
     + "; relative gains +24 % by the last trial, +28 % by both, 15 to 45 % over all set-ups."
 )
