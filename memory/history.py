@@ -90,7 +90,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
     1,000 episodes.
     """
     items, runs = yield [SearchOp(part, None, SAMPLE) for part in (shelf.lessons, shelf.episodes)]
-    lessons = [found.lesson for found in (yield from read_listed(shelf, items))]
+    lessons = [found.lesson for found in (yield from read_listed(shelf, items)).values()]
     many = len(lessons) if len(items) < SAMPLE else (yield from count(shelf.lessons, SAMPLE))
     episodes = [item for item in runs if item.namespace == shelf.episodes]
     ended = len(episodes) if len(runs) < SAMPLE else (yield from count(shelf.episodes, SAMPLE))

@@ -20,25 +20,27 @@ from typing import Any
 
 from langgraph.store.base import Item
 
-from langgraph_reflexion.memory.access import Plan, at_once, may_be_an_id
+from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.memory.access import Plan, at_once
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of, is_approved
 from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
-from langgraph_reflexion.memory.evidence import LIVE, Evidence, folded
+from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
 from langgraph_reflexion.memory.index import Entry, Index, words_of
-from langgraph_reflexion.memory.records import fingerprints, lesson_in
+from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.memory.shelf import (
     Shelf,
+    StoredLesson,
     current_items,
     earlier_tasks,
-    evidence_about,
     nearest,
+    read_listed,
     time_in,
     topic_for,
 )
 from langgraph_reflexion.memory.suspicion import suspicion
-from langgraph_reflexion.schemas import Failure, Lesson
+from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, sentences, specific_words
 from langgraph_reflexion.text.tokens import tokens
 
@@ -161,19 +163,16 @@ def recall(
         return Selection()
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
     about = [topic_label(topic)] if failure is None and best else []
-    evidence, runs = yield from at_once(
-        evidence_about(shelf, dict.fromkeys([*always, *best])), runs_of_topics(shelf, about)
+    found, runs = yield from at_once(
+        read_listed(shelf, [items[key] for key in dict.fromkeys([*always, *best])]), runs_of_topics(shelf, about)
     )
-    if policy.approve:
-        always, best = (
-            [key for key in keys if is_approved(items[key].value, evidence[key])] for keys in (always, best)
-        )
-    current = {key: _current(items[key], evidence[key], failure) for key in (*always, *best)}
-    rules = [lesson for key in always if (lesson := current[key]) is not None]
+    evidence = {key: entry.evidence for key, entry in found.items()}
+    current = {key: _as_found(entry, failure) for key, entry in found.items() if _may_be_shown(entry, policy)}
+    rules = [current[key] for key in always if key in current]
     rules.sort(key=lambda lesson: -len(weights.keys() & words_of(lesson.text)))
-    fit = [(lesson, scores[key]) for key in best if key not in always and (lesson := current[key]) is not None]
-    record = won_and_lost(run for of_topic in runs.values() for run in of_topic)
-    kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, record)
+    fit = [(current[key], scores[key]) for key in best if key in current and key not in always]
+    without = won_and_lost(run for of_topic in runs.values() for run in of_topic)
+    kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, without)
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     limits = policy.max_lessons, policy.lesson_tokens
     while True:  # only the lessons to be shown are read again, because reading takes longer than searching
@@ -199,13 +198,9 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
     near = yield from _similarities(shelf, request)
     scores = match(shelf.index, weights, lambda item: item.key in items, most, near)
     order = sorted((key for key in scores if scores[key] > 0), key=lambda key: (-scores[key], key))
-    evidence = yield from evidence_about(shelf, order)
-    found: list[Found] = []
-    for key in order:
-        lesson = lesson_in(items[key])
-        if lesson is not None and passes(now := folded(lesson, evidence[key]), filters):
-            found.append(Found(now, round(scores[key] / (scores[key] + 1), 4)))
-    return found[:limit]
+    found = yield from read_listed(shelf, [items[key] for key in order])
+    meant = [entry.lesson for entry in found.values() if passes(entry.lesson, filters)]
+    return [Found(lesson, round(scores[lesson.id] / (scores[lesson.id] + 1), 4)) for lesson in meant[:limit]]
 
 
 def is_usable(value: dict[str, Any], now: datetime, tools: Collection[str], failure: Failure | None) -> bool:
@@ -452,14 +447,19 @@ def _always(items: Iterable[Item], usable: Callable[[Item], bool]) -> list[str]:
     return [item.key for item in found]
 
 
-def _current(item: Item, evidence: Evidence, failure: Failure | None) -> Lesson | None:
-    """The current lesson, if its record is valid and its status is live."""
-    known_for = failure is not None and failure.fingerprint in fingerprints(item.value)
-    lesson = lesson_in(item, failure.fingerprint if failure is not None and known_for else None)
-    if lesson is None:
-        return None
-    lesson = folded(lesson, evidence)
-    if not OWN_ID.fullmatch(lesson.id) and (not may_be_an_id(lesson.id) or len(lesson.id) > 64 or suspicion(lesson.id)):
-        logger.warning("Left out the lesson %r: its id is not one of ours", lesson.id[:64])
-        return None
-    return lesson if lesson.status in LIVE else None
+def _may_be_shown(found: StoredLesson, policy: MemoryPolicy) -> bool:
+    """Whether a lesson's status is live, and a person has approved it if the policy wants that."""
+    id = found.lesson.id
+    if not OWN_ID.fullmatch(id) and (len(id) > 64 or suspicion(id)):
+        logger.warning("Left out the lesson %r: its id is not one of ours", id[:64])
+        return False
+    return found.lesson.status in LIVE and (not policy.approve or is_approved(found.item.value, found.evidence))
+
+
+def _as_found(found: StoredLesson, failure: Failure | None) -> Lesson:
+    """The lesson. If it is bound to this failure among others, its trigger names this one."""
+    lesson = found.lesson
+    if failure is None or failure.fingerprint not in fingerprints(found.item.value):
+        return lesson
+    trigger = (lesson.trigger or Trigger()).model_copy(update={"fingerprint": failure.fingerprint})
+    return lesson.model_copy(update={"trigger": trigger})

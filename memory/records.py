@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.evidence import COUNTS, Change, Evidence, runs_in
-from langgraph_reflexion.schemas import Lesson, LessonStatus, Trigger
+from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text.tokens import fold
 
 logger = logging.getLogger(__name__)
@@ -80,11 +80,8 @@ def fingerprints(value: dict[str, Any]) -> list[str]:
     return [mark for mark in found if isinstance(mark, str) and mark]
 
 
-def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
-    """The lesson of an item, or `None` and a warning if it is damaged.
-
-    `matched` is the fingerprint by which it was found. The lesson's trigger gets it.
-    """
+def lesson_in(item: Item) -> Lesson | None:
+    """The lesson of an item, or `None` and a warning if it is damaged."""
     try:
         # Other releases may keep fields that this one does not know.
         known = {name: value for name, value in item.value.items() if name in Lesson.model_fields}
@@ -98,9 +95,6 @@ def lesson_in(item: Item, matched: str | None = None) -> Lesson | None:
     if wrong:
         logger.warning("Left out the damaged lesson %r: %s", item.key, wrong)
         return None
-    if matched is not None:
-        trigger = (lesson.trigger or Trigger()).model_copy(update={"fingerprint": matched})
-        lesson = lesson.model_copy(update={"trigger": trigger})
     return lesson
 
 

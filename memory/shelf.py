@@ -174,9 +174,10 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
     wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
     if not wanted:
         return {}
-    about = appended_about if exactly else evidence_about
-    items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about(shelf, wanted))
-    return (yield from _with_evidence((item for item in items if item is not None), evidence))
+    about = appended_about(shelf, wanted) if exactly else read_items(shelf.evidence, wanted)
+    items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about)
+    there = [item for item in items if item is not None]
+    return (yield from _with_evidence(there, evidence) if exactly else _from_records(shelf, there, evidence))
 
 
 def read_all(shelf: Shelf) -> Plan[dict[str, StoredLesson]]:
@@ -191,32 +192,26 @@ def read_all(shelf: Shelf) -> Plan[dict[str, StoredLesson]]:
     return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
 
-def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[list[StoredLesson]]:
-    """The lessons among listed items, in their current state according to their records."""
-    items = {item.key: item for item in listed if item.namespace == shelf.lessons and may_be_an_id(item.key)}
-    evidence = yield from evidence_about(shelf, items, items)
-    return [*(yield from _with_evidence(items.values(), evidence)).values()]
+def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[dict[str, StoredLesson]]:
+    """The lessons among listed items, in their order and in their current state according to their records."""
+    items = [item for item in listed if item.namespace == shelf.lessons and may_be_an_id(item.key)]
+    records = yield from read_items(shelf.evidence, [item.key for item in items])
+    return (yield from _from_records(shelf, items, records))
 
 
-def evidence_about(
-    shelf: Shelf, ids: Iterable[str], lessons: Mapping[str, Item] | None = None
-) -> Plan[dict[str, Evidence]]:
-    """The evidence of these lessons: the record of each, or all that was appended.
+def _from_records(shelf: Shelf, items: list[Item], records: Iterable[Item | None]) -> Plan[dict[str, StoredLesson]]:
+    """The state of lessons according to the records of all their evidence, or else to all that was appended.
 
-    A record is not used if its last status is not that of the lesson's item, because then it is older. The items are
-    those of the index, unless newer ones are given.
+    A record is not used if its last status is not that of the lesson's item, because then it is older.
     """
-    lessons = shelf.index.items if lessons is None else lessons
-    wanted = list(ids)
-    items = yield from read_items(shelf.evidence, wanted)
-    found: dict[str, Evidence] = {}
+    found = {record.key: whole_in(record.value) for record in records if record is not None}
+    evidence: dict[str, Evidence] = {}
     for item in items:
-        if item is None or (evidence := whole_in(item.value)) is None:
-            continue
-        status = (evidence.statuses() or ["candidate"])[-1]
-        if item.key not in lessons or lessons[item.key].value.get("status") == status:
-            found[item.key] = evidence
-    return found | (yield from appended_about(shelf, [id for id in wanted if id not in found]))
+        whole = found.get(item.key)
+        if whole is not None and item.value.get("status") == (whole.statuses() or ["candidate"])[-1]:
+            evidence[item.key] = whole
+    evidence |= yield from appended_about(shelf, [item.key for item in items if item.key not in evidence])
+    return (yield from _with_evidence(items, evidence))
 
 
 def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:

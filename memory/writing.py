@@ -241,7 +241,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
     `None` if the known item is damaged, or was forgotten in the meantime. Then the new lesson may take its place.
     """
     run = run_of(new)
-    found = next(iter((yield from read_listed(shelf, [item]))), None)
+    found = (yield from read_listed(shelf, [item])).get(item.key)
     if found is None:
         return None
     now = shelf.clock()
@@ -466,7 +466,7 @@ def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op
     items = yield from current_items(shelf)
     others = {new.lesson.id, *new.lesson.supersedes}
     known = yield from read_listed(shelf, (item for key, item in items.items() if is_live(item) and key not in others))
-    live = [found for found in (*known, new) if found.lesson.status in LIVE]
+    live = [found for found in (*known.values(), new) if found.lesson.status in LIVE]
     free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))
     cap = shelf.policy.max_kept
     ops: list[Op] = []
