@@ -178,7 +178,7 @@ def _answer(store: BaseStore, request: Request) -> Any:
         return request.sync()
     if not request:
         return []
-    ops, tries = with_notes(store, request), 0
+    ops, tries = as_sent(store, request), 0
     while True:
         try:
             return store.batch(ops)
@@ -195,7 +195,7 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
         await asyncio.sleep(0)
         return []
     try:
-        return await store.abatch(with_notes(store, request))
+        return await store.abatch(as_sent(store, request))
     except RuntimeError as fault:
         # A store without async methods raises a `NotImplementedError`, which is a `RuntimeError`.
         if not (isinstance(fault, NotImplementedError) or _changed_meanwhile(fault)):
@@ -203,7 +203,7 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
     return await asyncio.to_thread(_answer, store, request)
 
 
-def with_notes(store: BaseStore, ops: list[Op]) -> list[Op]:
+def as_sent(store: BaseStore, ops: list[Op]) -> list[Op]:
     """The operations as the store gets them.
 
     All writers write in the same order, so that a database has no deadlock. If the store cannot tell what changed,

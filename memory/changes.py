@@ -21,9 +21,9 @@ from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, may
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.records import (
-    ALSO,
-    ASKED,
     FIELDS,
+    MORE_FAILURES,
+    TASKS,
     change_record,
     hash_of,
     item_value,
@@ -58,7 +58,7 @@ MAX_REASON = 1_000
 
 _CLAUSE_END = re.compile(r"[.;,!?](?=\s)|[。；，！？\n]")
 
-_UNITED = (ALSO, ASKED)
+_UNITED = (MORE_FAILURES, TASKS)
 """Fields to which each writer only adds. A change's `after` holds what it added."""
 
 

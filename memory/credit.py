@@ -23,7 +23,7 @@ from langgraph_reflexion.memory.changes import (
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence
 from langgraph_reflexion.memory.index import task_words, tasks_of
-from langgraph_reflexion.memory.records import ASKED, NOTHING, failure_of, run_record, with_records
+from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_record, with_records
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
@@ -104,7 +104,7 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
         runs_of_topics(shelf, [label] if concerned else []),
         read_items(shelf.episodes, [episode.id]),
     )
-    before = counting(item)
+    before = counted_episode(item)
     if before is not None:
         found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in concerned])
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
@@ -112,7 +112,7 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     ops: list[Op] = [put(shelf.episodes, episode.id, value if item is None else {**value, note: now.isoformat()})]
     known: dict[str, StoredLesson] = {}
     for id, entry in found.items():
-        counts, until_now = count_of(episode, entry.lesson), counted(episode.id, before, entry)
+        counts, until_now = run_fields(episode, entry.lesson), counted_before(episode.id, before, entry)
         if counts is None and until_now is None:
             continue
         instead = None if item is None else until_now or NOTHING
@@ -152,7 +152,7 @@ def lessons_of(episode: Episode) -> list[str]:
     return [*dict.fromkeys([*episode.shown, *episode.withheld, *episode.written])]
 
 
-def count_of(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
+def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
     """What a run counts for a lesson, by the names in `run_record`. `None` if the run does not concern it."""
     if lesson.id in (*episode.shown, *episode.withheld):
         if lesson.name:
@@ -164,12 +164,12 @@ def count_of(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
     return {"tried": True, "result": result_of(episode.model_copy(update={"failures": []}), lesson)}
 
 
-def counting(item: Item | None) -> Episode | None:
+def counted_episode(item: Item | None) -> Episode | None:
     """The episode of an item, if it counts. `None` if it is missing, damaged or undone."""
     return None if item is None or is_undone(item) else episode_in(item)
 
 
-def counted(run: str, episode: Episode | None, found: StoredLesson) -> dict[str, Any] | None:
+def counted_before(run: str, episode: Episode | None, found: StoredLesson) -> dict[str, Any] | None:
     """What a run has counted for a lesson so far, by the lesson's own list or, for an older or imported run, by its
     episode."""
     listed = next((row for row in found.evidence.runs if row["run"] == run), None)
@@ -182,7 +182,7 @@ def counted(run: str, episode: Episode | None, found: StoredLesson) -> dict[str,
     used = time_in(found.item.value.get("last_used_at")) if not any(found.evidence.earlier.values()) else None
     if used is not None and ended is not None and ended > used and found.lesson.id in episode.shown:
         return None  # it was imported from a file that is older than the run
-    return count_of(episode, found.lesson)
+    return run_fields(episode, found.lesson)
 
 
 def later_than_all(now: datetime, items: Iterable[Item | None], runs: Iterable[Mapping[str, Any]]) -> datetime:
@@ -220,7 +220,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
         for run in (episode, fixed[0]) if fixed else ():
             tasks.append(task_words(run.task, (yield from earlier_tasks(shelf, run.task))))
         if new := [task for task in dict.fromkeys(tasks) if task and task not in asked][: MOST - len(asked)]:
-            after = {ASKED: new}
+            after = {TASKS: new}
             ops += change_ops(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
     yield from write(shelf, ops, known)
 

@@ -25,9 +25,9 @@ from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evid
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.index import LONGEST_WORD, MOST_WORDS, tasks_of
 from langgraph_reflexion.memory.records import (
-    ALSO,
-    ASKED,
     FIELDS,
+    MORE_FAILURES,
+    TASKS,
     change_record,
     failure_of,
     fingerprints,
@@ -222,9 +222,11 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     entry with that name would be replaced.
     """
     data = json.loads(line, object_pairs_hook=_object)
-    more = {name: _texts(data.pop(name), name) for name in (ALSO, ASKED) if isinstance(data, dict) and name in data}
-    if ASKED in more:
-        more[ASKED] = list(filter(None, map(_known_words, more[ASKED])))
+    more = {
+        name: _texts(data.pop(name), name) for name in (MORE_FAILURES, TASKS) if isinstance(data, dict) and name in data
+    }
+    if TASKS in more:
+        more[TASKS] = list(filter(None, map(_known_words, more[TASKS])))
     raw = Lesson.model_validate(data)
     lesson = tidy(raw)
     reason = malformed(lesson)
@@ -237,7 +239,7 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     if untrusted:
         kept = {name: getattr(lesson, name) for name in EDITABLE if name != "name"}
         lesson = Lesson(**kept, kind=lesson.kind, origin="observed")
-        more = {ASKED: [task for task in more.get(ASKED, []) if not suspicion(task)]}
+        more = {TASKS: [task for task in more.get(TASKS, []) if not suspicion(task)]}
     now = shelf.clock()
     update: dict[str, Any] = {
         "id": lesson.id or lesson_id(shelf.namespace, lesson),
@@ -278,7 +280,7 @@ def _row(entry: StoredLesson) -> dict[str, Any]:
     """The fields that are not empty, in order: those of the lesson, its other failures and the tasks that taught it."""
     value, lesson = entry.item.value, entry.lesson
     failures = [mark for mark in fingerprints(value) if mark != failure_of(lesson)]
-    row = lesson.model_dump(mode="json") | {ALSO: failures, ASKED: tasks_of(value)}
+    row = lesson.model_dump(mode="json") | {MORE_FAILURES: failures, TASKS: tasks_of(value)}
     return {name: part for name, part in row.items() if part not in (None, "", [], {})}
 
 

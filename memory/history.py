@@ -16,12 +16,12 @@ from langgraph_reflexion.memory.access import TOPIC, Plan, count, items_in, put,
 from langgraph_reflexion.memory.changes import as_recorded, replaced_by, write
 from langgraph_reflexion.memory.choose import doubt_of, is_approved
 from langgraph_reflexion.memory.credit import (
-    count_of,
-    counted,
-    counting,
+    counted_before,
+    counted_episode,
     later_than_all,
     lessons_of,
     note_episodes,
+    run_fields,
     runs_of_topics,
     topic_label,
     won_and_lost,
@@ -30,9 +30,9 @@ from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.index import holds_always, tasks_of
 from langgraph_reflexion.memory.records import (
-    ALSO,
-    ASKED,
     FIELDS,
+    MORE_FAILURES,
+    TASKS,
     change_of,
     change_record,
     fingerprints,
@@ -140,7 +140,7 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     if episode is None:
         raise KeyError(run_id)
     [item] = yield from read_items(shelf.episodes, [episode.id])
-    counts = counting(item)
+    counts = counted_episode(item)
     everything = yield from read_all(shelf)
     concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
     behind: dict[str, Episode | None] = {}
@@ -198,7 +198,7 @@ def _explained(
     if found is None:
         return {"lesson": id, "text": None, "result": None}
     now = found.lesson
-    result = (count_of(counts, now) or {}).get("result") if counts is not None else None
+    result = (run_fields(counts, now) or {}).get("result") if counts is not None else None
     at_start = [lesson for lesson in episode.withheld if not episode.recalled_at.get(lesson)]
     held_back = bool(episode.memory) and at_start[-1:] == [id]  # it comes after those withheld for comparison
     rests_on = [(source, behind.get(source)) for source in now.sources[:MOST]]
@@ -280,9 +280,9 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     }
     ended = yield from _ended(shelf, what, since, {run for runs in counts.values() for run in runs})
     for run, item in ended.items():
-        episode = counting(item)
+        episode = counted_episode(item)
         for id in lessons_of(episode) if episode is not None else ():
-            if id in known and (until_now := counted(run, episode, known[id])) is not None:
+            if id in known and (until_now := counted_before(run, episode, known[id])) is not None:
                 counts[id].setdefault(run, until_now)
     now = later_than_all(shelf.clock(), ended.values(), (run for runs in counts.values() for run in runs.values()))
     ops: list[Op] = [
@@ -425,7 +425,7 @@ def _as_before(value: dict[str, Any], meant: Sequence[Change]) -> dict[str, Any]
     """The item's value with the fields as they were before these changes."""
     for change in reversed(meant):
         value = {**value, **{name: old for name, old in change.before.items() if name != "status"}}
-        for name in (ALSO, ASKED):
+        for name in (MORE_FAILURES, TASKS):
             if left := [mark for mark in value.pop(name, None) or () if mark not in change.after.get(name, ())]:
                 value[name] = left
     return value

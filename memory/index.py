@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.records import ASKED, fingerprints
+from langgraph_reflexion.memory.records import TASKS, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
 from langgraph_reflexion.text.tokens import UNSPACED, characters, tokens, tokens_of_piece, word_set
@@ -324,7 +324,7 @@ def is_brief(text: str) -> bool:
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:
     """The tasks that taught the lesson of a record, each as its words."""
-    asked = value.get(ASKED)
+    asked = value.get(TASKS)
     return [task for task in asked if isinstance(task, str)] if isinstance(asked, list) else []
 
 

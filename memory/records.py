@@ -36,10 +36,10 @@ FIELDS = ["text", "when"]
 MOST_RUNS = 1_000_000_000
 """The highest count that is accepted from a store or a file: a wrong one must not overflow what is computed with it."""
 
-ALSO = "also"
+MORE_FAILURES = "also"
 """Field of a lesson's item with the fingerprints of further failures that it is bound to."""
 
-ASKED = "asked"
+TASKS = "asked"
 """Field of a lesson's item with the tasks that taught it, each as its words (`index.task_words`)."""
 
 
@@ -75,7 +75,7 @@ def fingerprints(value: dict[str, Any]) -> list[str]:
     """The fingerprints of all failures that a lesson's item is bound to."""
     trigger = value.get("trigger")
     first = trigger.get("fingerprint") if isinstance(trigger, dict) else None
-    also = value.get(ALSO)
+    also = value.get(MORE_FAILURES)
     found = [first, *(also if isinstance(also, list) else [])]
     return [mark for mark in found if isinstance(mark, str) and mark]
 

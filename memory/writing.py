@@ -26,9 +26,9 @@ from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.recall import LIKE_BEST
 from langgraph_reflexion.memory.records import (
-    ALSO,
-    ASKED,
     FIELDS,
+    MORE_FAILURES,
+    TASKS,
     change_record,
     failure_of,
     fingerprints,
@@ -345,7 +345,7 @@ def _new_trigger_and_task(new: Lesson, value: dict[str, Any], asked: str) -> dic
     bound, known, tasks, words = failure_of(new), fingerprints(value), tasks_of(value), {*asked.split()}
     failures = [bound] if bound and bound not in known and len(known) <= MOST else []
     is_like = any(len(words & {*task.split()}) >= LIKE_BEST * len(words | {*task.split()}) for task in tasks)
-    more = {ALSO: failures, ASKED: [asked] if asked and not is_like and len(tasks) < MOST else []}
+    more = {MORE_FAILURES: failures, TASKS: [asked] if asked and not is_like and len(tasks) < MOST else []}
     return {name: values for name, values in more.items() if values}
 
 
@@ -358,7 +358,7 @@ def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None, asked: str 
     action: ChangeAction = "quarantined" if new.status == "quarantined" else "added"
     change = Change("", new.id, action, at, "writer", why, None, run)
     # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
-    bare = item_value(new.model_copy(update={"sources": []})) | ({ASKED: [asked]} if asked else {})
+    bare = item_value(new.model_copy(update={"sources": []})) | ({TASKS: [asked]} if asked else {})
     rows = [change_record(Evidence(), change), *source_records(new, at)]
     about = [put(shelf.evidence_of(new.id), key, row) for key, row in rows]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)

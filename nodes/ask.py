@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
 from langgraph_reflexion.state import State, Update, Waiting, last_turn, open_calls
-from langgraph_reflexion.text.json_text import whole
+from langgraph_reflexion.text.json_text import valid_text
 
 NO_ANSWER = "(no answer)"
 """The reply of a person who sends only spaces. Some providers refuse a message without text."""
@@ -49,7 +49,7 @@ def _ends_with(question: str) -> Update:
 
 
 def _reply_text(reply: str) -> str:
-    return whole(reply) if reply.strip() else NO_ANSWER
+    return valid_text(reply) if reply.strip() else NO_ANSWER
 
 
 def _reply_to(call: ToolCall, reply: str) -> ToolMessage:
@@ -112,7 +112,7 @@ def _approved(
             edited = decision["edited_action"]
             update["edits"][str(call["id"])] = {**call, "name": edited["name"], "args": edited["args"]}
         elif decision["type"] == "reject":
-            why = whole(decision.get("message") or "") or f"A person did not allow {call['name']} to run."
+            why = valid_text(decision.get("message") or "") or f"A person did not allow {call['name']} to run."
             update["messages"].append(
                 ToolMessage(
                     why, tool_call_id=call["id"], name=call["name"], status="error", artifact={"rejected": True}

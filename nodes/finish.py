@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.budget import Budget, came_back, usage_of
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, emit_attempt, streams_tokens, values_now
-from langgraph_reflexion.nodes.models.asking import withheld
+from langgraph_reflexion.nodes.models.asking import stopped_by_provider
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import AgentMemory, best_effort, has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
@@ -206,7 +206,7 @@ def _shortcoming(state: State) -> str:
         return ""
     if waiting["refused"]:
         return "The model refused, and its refusal is the answer."
-    return "The provider stopped the answer before its end." if withheld(waiting["message"]) else ""
+    return "The provider stopped the answer before its end." if stopped_by_provider(waiting["message"]) else ""
 
 
 def _chosen(state: State, ending: Ending) -> Attempt | None:

@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, decided
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
-from langgraph_reflexion.text.json_text import whole
+from langgraph_reflexion.text.json_text import valid_text
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
 
@@ -289,7 +289,7 @@ def _bounded_message(message: ToolMessage) -> ToolMessage:
         short: Any = bounded(content)
         return message if short is content else message.model_copy(update={"content": short})
     size = sum(len(part if isinstance(part, str) else str(part.get("text", ""))) for part in content)
-    cut = bounded if size >= 100_000 else whole
+    cut = bounded if size >= 100_000 else valid_text
     parts = [cut(part) if isinstance(part, str) else _with_text(part, cut) for part in content]
     return message if parts == content else message.model_copy(update={"content": parts})
 

@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.errors import StoreError
-from langgraph_reflexion.memory.access import FORGOTTEN, NOTES, drop, may_be_an_id, put, run, with_notes
+from langgraph_reflexion.memory.access import FORGOTTEN, NOTES, as_sent, drop, may_be_an_id, put, run
 from langgraph_reflexion.memory.changes import read_and_correct
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.index import Index
@@ -81,7 +81,7 @@ def copy_store(
                 if not isinstance(known, Item) or (known.value != item.value and _written(known) < _written(item))
             ]
             if puts:
-                target.batch(with_notes(target, puts))
+                target.batch(as_sent(target, puts))
             arrived |= {(namespace, item.key) for item, known in zip(meant, held, strict=True) if known is None}
             keys.update(item.key for item in meant)
             new += puts

@@ -20,7 +20,7 @@ from langgraph_reflexion.driver import Wait, Waits, pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent
 from langgraph_reflexion.nodes.models.choice import Model
-from langgraph_reflexion.text.json_text import map_texts, whole
+from langgraph_reflexion.text.json_text import map_texts, valid_text
 
 M = TypeVar("M", bound=BaseMessage)
 Spent = list[int]
@@ -50,7 +50,7 @@ def ask(
     """
     config = config if aside is None else quiet(config, aside)
     # Most texts are ASCII and need no second look: the whole conversation is read before each decision.
-    prompt = [m if isinstance(m.content, str) and m.content.isascii() else with_whole_text(m) for m in messages]
+    prompt = [m if isinstance(m.content, str) and m.content.isascii() else with_valid_text(m) for m in messages]
     inner, kwargs = model, cast("Mapping[str, Any]", {})
     if type(model) is RunnableBinding and not model.config and not model.config_factories:
         inner, kwargs = model.bound, model.kwargs  # called directly, which avoids merging an empty config
@@ -74,7 +74,7 @@ def ask(
     reply = given if isinstance(given, AIMessage) else AIMessage(str(given))
     calls, invalid = _proper_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}
-    return Reply(with_whole_text(reply, **fields), spent_on(reply))
+    return Reply(with_valid_text(reply, **fields), spent_on(reply))
 
 
 def _cut_reply(error: Exception) -> AIMessage | None:
@@ -90,9 +90,9 @@ def _cut_reply(error: Exception) -> AIMessage | None:
     return message
 
 
-def with_whole_text(message: M, **fields: Any) -> M:
+def with_valid_text(message: M, **fields: Any) -> M:
     """The message with these fields and without lone surrogates, which no provider accepts."""
-    fields = map_texts({"content": message.content, **fields}, whole)
+    fields = map_texts({"content": message.content, **fields}, valid_text)
     changed = {name: value for name, value in fields.items() if getattr(message, name) != value}
     return message.model_copy(update=changed) if changed else message
 
@@ -152,10 +152,10 @@ def refusal_in(reply: AIMessage) -> str | None:
             return str(inner.get("refusal") or "") or None
     if reply.text.strip():
         return reply.text if "refusal" in _endings(reply) else None
-    return f"The provider gave no answer: {why}." if (why := withheld(reply)) else None
+    return f"The provider gave no answer: {why}." if (why := stopped_by_provider(reply)) else None
 
 
-def withheld(reply: AIMessage) -> str:
+def stopped_by_provider(reply: AIMessage) -> str:
     """The provider's finish reason if it stopped the reply because of its content. Else empty."""
     return min(_endings(reply) & _WITHHELD, default="")
 

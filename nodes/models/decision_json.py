@@ -12,7 +12,7 @@ from langchain_core.messages.tool import tool_call
 
 from langgraph_reflexion.nodes.tools.arguments import short_json
 from langgraph_reflexion.schemas import Action, Decision, Signal
-from langgraph_reflexion.text.json_text import TangledError, Whole, after_thinking, place, values_in, whole
+from langgraph_reflexion.text.json_text import TangledError, Whole, after_thinking, place, valid_text, values_in
 
 FIELDS = ("thought", "action", "tool", "tool_input", "final")
 CONTROL_ACTIONS = ("replan", "ask_user")
@@ -45,7 +45,7 @@ def read_object(text: str, *, controls: Collection[str] = CONTROL_ACTIONS) -> De
     has no id yet.
     """
     try:
-        return _decision(_only_decision(after_thinking(whole(text))), controls)
+        return _decision(_only_decision(after_thinking(valid_text(text))), controls)
     except _UnreadableError as error:
         return error.invalid
     except TangledError as error:

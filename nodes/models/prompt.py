@@ -124,7 +124,7 @@ def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence
     if not lessons:
         return ""
     cause = causes[-1].evidence if causes else "see below"
-    return words.render("lessons_after", lessons=_list(lessons), cause=one_line(bounded(cause, LONGEST_CAUSE)))
+    return words.render("lessons_after", lessons=_list(lessons), cause=fenced_line(bounded(cause, LONGEST_CAUSE)))
 
 
 def by_kind(texts: Sequence[tuple[str, str]]) -> str:
@@ -143,16 +143,16 @@ def _list(lessons: Sequence[Lesson]) -> str:
 def _line(lesson: Lesson) -> str:
     when, unless = _occasion(lesson.when, "When: ", ""), _occasion(lesson.when_not, "Not when: ", "Not: ")
     record = record_text(lesson)
-    return f"{lesson.id}: {one_line(lesson.text)}{when}{unless}" + (f" ({record})" if record else "")
+    return f"{lesson.id}: {fenced_line(lesson.text)}{when}{unless}" + (f" ({record})" if record else "")
 
 
 def _occasion(text: str, label: str, shorter: str) -> str:
     """When a lesson applies, or not, with its label. A text that begins with `when` needs a shorter label."""
-    text = one_line(text).rstrip(" .。")
+    text = fenced_line(text).rstrip(" .。")
     return f" {shorter if _SAYS_WHEN.match(text) else label}{text}." if text else ""
 
 
-def one_line(text: str) -> str:
+def fenced_line(text: str) -> str:
     """Foreign text on one line, which cannot open or close a tag of a prompt."""
     return fenced(" ".join(text.split()))
 
@@ -235,11 +235,11 @@ def _render(turn: FailureTurn, state: State, prompts: Prompts) -> str:
         recalled = [found for found in state["recalled"] if found.lesson.id in turn["lessons"]]
         parts.append(after_failure(recalled, prompts, state["failures"][: turn["failure"]]))
     if turn["patch"]:
-        parts.append(prompts.render("patch", patch=f"- {one_line(turn['patch'])}"))
+        parts.append(prompts.render("patch", patch=f"- {fenced_line(turn['patch'])}"))
     if turn["memos"]:
         parts.append(prompts.render("learned", lessons=_memo_list(turn["memos"])))
     return "\n\n".join(part for part in parts if part)
 
 
 def _memo_list(memos: Sequence[dict[str, str]]) -> str:
-    return by_kind([(memo["kind"], one_line(bounded(memo["text"], LONGEST_MEMO))) for memo in memos])
+    return by_kind([(memo["kind"], fenced_line(bounded(memo["text"], LONGEST_MEMO))) for memo in memos])

@@ -17,7 +17,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.asking import media_in, withheld
+from langgraph_reflexion.nodes.models.asking import media_in, stopped_by_provider
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, not_run
 from langgraph_reflexion.prompts import Prompts
@@ -64,7 +64,7 @@ class Native:
             cut = reply.invalid_tool_calls[0]
             why = cut.get("error") or "the arguments are not a complete JSON object"
             return Invalid("parse_error", f"the call of {cut['name']!r} cannot be read: {bounded(str(why), 500)}")
-        if reply.tool_calls and withheld(reply):
+        if reply.tool_calls and stopped_by_provider(reply):
             return Invalid("parse_error", "the provider stopped the reply in the middle of a call")
         if reply.tool_calls:
             names = [call["name"] for call in reply.tool_calls]

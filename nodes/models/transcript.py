@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from langgraph_reflexion.text.json_text import whole
+from langgraph_reflexion.text.json_text import valid_text
 from langgraph_reflexion.text.tokens import count_tokens
 
 NOT_RUN = "Not run: the run ended or moved on before this call."
@@ -112,7 +112,7 @@ def not_run(turn: AnyMessage, call: dict[str, str], why: str = NOT_RUN) -> ToolM
 
 def bounded(text: str, most: int = LONGEST_RESULT) -> str:
     """The text, or its two ends with a note on the omitted part."""
-    text = whole(text)
+    text = valid_text(text)
     if len(text) <= most:
         return text
     head, tail = most * 3 // 4, most // 4

@@ -15,7 +15,7 @@ from langgraph.types import Command
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import steps_of
-from langgraph_reflexion.nodes.models.asking import with_whole_text
+from langgraph_reflexion.nodes.models.asking import with_valid_text
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.tool import names_fields, updates_of
 from langgraph_reflexion.schemas import Outcome
@@ -92,7 +92,7 @@ def with_marked_errors(result: Any) -> Any:
         return [with_marked_errors(part) for part in result]
     if isinstance(result, ToolMessage):
         is_error = result.status == "error" and result.artifact is None
-        return with_whole_text(result, **({"artifact": TOOL_ERROR} if is_error else {}))
+        return with_valid_text(result, **({"artifact": TOOL_ERROR} if is_error else {}))
     if not isinstance(result, Command) or not result.update or not names_fields(result.update):
         return result
     if isinstance(result.update, (list, tuple)):

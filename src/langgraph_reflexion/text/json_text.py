@@ -89,7 +89,7 @@ def read_json(text: str) -> Any:
     If a reply is only one value, that value counts, whatever its type. Otherwise the largest object in a fence counts,
     else the largest object next to prose, else the largest list. A key given twice is refused.
     """
-    text = whole(text)
+    text = valid_text(text)
     with suppress(ValueError):
         # An escape may be half a character, and `int` refuses NaN. The lenient parser handles both.
         if "\\u" not in text and text.count("[") + text.count("{") <= DEPTH:
@@ -154,7 +154,7 @@ def only_value(text: str) -> Whole | Torn:
     return found
 
 
-def whole(text: str) -> str:
+def valid_text(text: str) -> str:
     """Return the text with surrogate pairs joined and lone surrogates, which no provider takes, replaced."""
     if text.isascii() or not _SURROGATE.search(text):
         return text
@@ -180,7 +180,7 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 def unescape(inner: str) -> str:
     """Return the text between the quotes of a string. An escape that JSON does not know is kept as it is."""
-    return whole(_ESCAPE.sub(_unescaped, inner) if "\\" in inner else inner)
+    return valid_text(_ESCAPE.sub(_unescaped, inner) if "\\" in inner else inner)
 
 
 def after_thinking(text: str) -> str:
