@@ -12,7 +12,7 @@ from typing import Any
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import gives_away, mask_secrets, retold_detail
-from langgraph_reflexion.text.tokens import PARTICLES, STOP_BIGRAMS, UNSPACED, tokens
+from langgraph_reflexion.text.tokens import LETTER, PARTICLES, STOP_BIGRAMS, UNSPACED, tokens
 
 MAX_LENGTH = 300
 """Characters of a lesson's text. Its other texts are truncated to the same length."""
@@ -88,8 +88,6 @@ _CARE_CHINESE = lazy_pattern(
     f"|{'|'.join(sorted(STOP_BIGRAMS))}|[{''.join(sorted(PARTICLES))}]"
 )
 _UNSPACED = lazy_pattern(f"[{UNSPACED}]")
-_CHOICE = lazy_pattern(r"(?<=\w )[A-HJ-Z]\b")
-"""A letter that stands for something (`Use B`): the tokenizer drops it."""
 
 
 def tidy(lesson: Lesson) -> Lesson:
@@ -141,7 +139,7 @@ def concrete(text: str) -> bool:
     return (
         any(_ADVERB.sub("", word) not in CARE for word in tokens(text) if not _UNSPACED.match(word))
         or len(_CARE_CHINESE.sub("", "".join(_UNSPACED.findall(text)))) >= 2
-        or _CHOICE.search(text) is not None
+        or LETTER.search(text) is not None
     )
 
 
