@@ -100,7 +100,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
         prompt, reply = yield from _ask(actor, budget, state, config, model, repair)
         if isinstance(reply, Exception):
             return _model_error(budget, state, reply, spent, failures)
-        reply = reply._replace(spent=budget.cost(prompt, reply))
+        reply = Reply(reply.message, budget.cost(prompt, reply))
         spent = add_spent(spent, reply.spent)
         # Reproducible for the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"

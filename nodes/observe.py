@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -107,8 +106,7 @@ def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
 
 def _count_requests(blocked: Mapping[str, Blocked], keys: Sequence[str]) -> dict[str, Blocked]:
     """The blocked calls, with this turn's requests for them counted."""
-    asked = Counter(keys)
-    return {key: Blocked(asked=old["asked"] + asked[key], result=old["result"]) for key, old in blocked.items()}
+    return {key: Blocked(asked=old["asked"] + keys.count(key), result=old["result"]) for key, old in blocked.items()}
 
 
 def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:

@@ -51,9 +51,7 @@ def ask(
     config = config if aside is None else quiet(config, aside)
     # Most texts are ASCII and need no second look: the whole conversation is read before each decision.
     prompt = [m if isinstance(m.content, str) and m.content.isascii() else with_valid_text(m) for m in messages]
-    inner, kwargs = model, cast("Mapping[str, Any]", {})
-    if type(model) is RunnableBinding and not model.config and not model.config_factories:
-        inner, kwargs = model.bound, model.kwargs  # called directly, which avoids merging an empty config
+    inner, kwargs = _unwrapped(model)
     started = time.monotonic()
     for attempt in range(retries + 1):
         left = None if seconds is None else seconds - (time.monotonic() - started)
@@ -75,6 +73,15 @@ def ask(
     calls, invalid = _proper_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}
     return Reply(with_valid_text(reply, **fields), spent_on(reply))
+
+
+def _unwrapped(model: Model) -> tuple[Model, Mapping[str, Any]]:
+    """The model inside a plain binding, and what it binds. Called directly, no empty config is merged."""
+    if isinstance(model, RunnableBinding) and not model.config and not model.config_factories:
+        kind = type(model)
+        if kind.invoke is RunnableBinding.invoke and kind.ainvoke is RunnableBinding.ainvoke:
+            return model.bound, model.kwargs
+    return model, {}
 
 
 def _cut_reply(error: Exception) -> AIMessage | None:

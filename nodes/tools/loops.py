@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -164,12 +163,12 @@ def extend(trail: Sequence[Turn], turn: Sequence[Seen]) -> Trail:
         return list(trail)
     last: Turn = trail[-1] if trail else {"turn": "", "calls": []}
     calls = sorted({seen.key for seen in turn})
-    pairs = Counter(f"{seen.key}/{_hash(seen.error, 'error') if seen.error else _result_hash(seen)}" for seen in turn)
-    turn_hash = _hash(*sorted(pairs))
+    pairs = [f"{seen.key}/{_hash(seen.error, 'error') if seen.error else _result_hash(seen)}" for seen in turn]
+    turn_hash = _hash(*sorted(set(pairs)))
     newest: Turn = {
         "turn": turn_hash,
         "calls": calls,
-        "again": {pair: last.get("again", {}).get(pair, 0) + count for pair, count in pairs.items()},
+        "again": {pair: last.get("again", {}).get(pair, 0) + pairs.count(pair) for pair in pairs},
         "cycles": [
             last["cycles"][period - 2] + 1 if len(trail) >= period and trail[-period]["turn"] == turn_hash else 0
             for period in range(2, LONGEST_CYCLE + 1)

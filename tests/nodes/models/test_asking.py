@@ -1,0 +1,44 @@
+"""A model call goes straight to the model inside a plain binding, and through any other."""
+
+from typing import Any
+
+import pytest
+from langchain_core.language_models import SimpleChatModel
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableBinding
+
+from langgraph_reflexion.driver import run_sync
+from langgraph_reflexion.nodes.models.asking import ask
+
+
+class Counting(RunnableBinding[Any, Any]):
+    """A caller's own binding, which does more than bind."""
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        return super().invoke([HumanMessage("counted")], config, **kwargs)
+
+
+class Echo(SimpleChatModel):
+    """Answers with what it was asked, how, and under which tags."""
+
+    _llm_type = "echo"
+
+    def _call(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> str:
+        return f"{messages[-1].text} {kwargs} {run_manager.tags}"
+
+
+@pytest.mark.parametrize(
+    ("model", "answer"),
+    [
+        (Echo().bind(top_k=3), "hello {'top_k': 3} []"),
+        (Echo().with_config(tags=["mine"]), "hello {} ['mine']"),
+        (Counting(bound=Echo(), kwargs={"top_k": 3}), "counted {'top_k': 3} []"),
+    ],
+)
+def test_a_binding_does_what_it_says(model, answer):
+    assert run_sync(ask(model, [HumanMessage("hello")], {})).message.text == answer
+
+
+def test_a_model_with_bound_tools_is_called_without_its_binding(monkeypatch):
+    monkeypatch.setattr(RunnableBinding, "_merge_configs", None)  # it would be called with each request
+    assert run_sync(ask(Echo().bind(top_k=3), [HumanMessage("hello")], {})).message.text == "hello {'top_k': 3} []"
