@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import Plan, items_in, may_be_an_id, put
-from langgraph_reflexion.memory.changes import MOST, read_and_correct, replaced_by, retry_without_vectors
+from langgraph_reflexion.memory.changes import MOST, change_ops, read_and_correct, replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.index import LONGEST_WORD, MOST_WORDS, tasks_of
@@ -163,10 +163,10 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrust
         ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
         ops.append(PutOp(shelf.forgotten, lesson.id, None))
         ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []
-    edits = (yield from _edits(shelf, edited)) if update else []
-    yield from retry_without_vectors([*ops, *edits])
-    yield from read_and_correct(shelf, edited if edits else ())
-    changed = len(edits) // 2
+    edits = (yield from _edits(shelf, edited)) if update else {}
+    yield from retry_without_vectors([*ops, *(op for edit in edits.values() for op in edit)])
+    yield from read_and_correct(shelf, edits)
+    changed = len(edits)
     unchanged = len(lessons) - added - changed
     return Loaded(added, unchanged, skipped, changed, otherwise=len(edited) - changed)
 
@@ -176,24 +176,21 @@ def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
     return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
 
 
-def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[list[Op]]:
-    """The writes that give known lessons their new texts and record the old ones: two for each lesson.
+def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[dict[str, list[Op]]]:
+    """By lesson, the writes that give known ones their new texts and record the old ones.
 
     A lesson whose new text is suspicious stays as it is.
     """
-    ops: list[Op] = []
-    for id, (item, now, evidence) in (yield from read_some(shelf, edited)).items():
-        if edited[id].status == "quarantined" != now.status:
+    edits: dict[str, list[Op]] = {}
+    for id, found in (yield from read_some(shelf, edited)).items():
+        if edited[id].status == "quarantined" != found.lesson.status:
             continue
-        new = {name: value for name, value in item_value(edited[id]).items() if name in EDITABLE}
-        full = item_value(now) | item.value
-        before = {name: full[name] for name, value in new.items() if full[name] != value}
+        old, new = item_value(found.lesson) | found.item.value, item_value(edited[id])
+        after = {name: new[name] for name in EDITABLE if new[name] != old[name]}
         words = tuple(hash_of(text) for text in shown_texts(edited[id]))
         why = "edited in a file"
-        change = Change("", id, "edited", shelf.clock(), "person", why, before=before, after=new, words=words)
-        key, value = change_record(evidence, change)
-        ops += [put(shelf.lessons, id, {**item.value, **new}, FIELDS), put(shelf.evidence_of(id), key, value)]
-    return ops
+        edits[id] = change_ops(shelf, found, None, "edited", by="person", why=why, words=words, after=after)
+    return edits
 
 
 Row = tuple[Lesson, dict[str, list[str]]]

@@ -122,12 +122,11 @@ def current_items(shelf: Shelf) -> Plan[Mapping[str, Item]]:
             gone = () if news.keys is None else index.items.keys() - news.keys
             changed = Changed(news.items, gone, news.since < 0, news.seq)
         new = [item for item in changed.items if index.is_new(item)]
-        for start in range(0, len(new) - PAUSE_AFTER, PAUSE_AFTER):
-            index.take(new[start : start + PAUSE_AFTER])
+        *first, last = [new[at : at + PAUSE_AFTER] for at in range(0, len(new), PAUSE_AFTER)] or [new]
+        for part in first:
+            index.take(part)
             yield PAUSE
-        if index.finish(
-            turn, changed, new[(len(new) - 1) // PAUSE_AFTER * PAUSE_AFTER :], partly=len(new) > PAUSE_AFTER
-        ):
+        if index.finish(turn, changed, last, partly=bool(first)):
             return index.items
 
 
