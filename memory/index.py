@@ -85,7 +85,7 @@ class Entry(NamedTuple):
     asked: tuple[frozenset[str], ...] = ()
 
 
-class Changed(NamedTuple):
+class IndexUpdate(NamedTuple):
     """What an index must read: changed items, removed keys, and the number of the last change."""
 
     items: list[Item]
@@ -147,15 +147,11 @@ class Index:
                 self.entries[item.key] = entry
                 if holds_always(item.value):
                     self._always.add(item.key)
-                for word in entry.words:
-                    self._holding.setdefault(word, set()).add(item.key)
-                for word in frozenset().union(*asked):
-                    self._asking.setdefault(word, set()).add(item.key)
-                for fingerprint in fingerprints(item.value):
-                    self._bound.setdefault(fingerprint, set()).add(item.key)
-                self._topics.setdefault(_topic_of(item.value), set()).add(item.key)
+                for table, names in self._tables(entry):
+                    for name in names:
+                        table.setdefault(name, set()).add(item.key)
 
-    def finish(self, turn: int, changed: Changed, new: Iterable[Item], *, partly: bool) -> bool:
+    def finish(self, turn: int, update: IndexUpdate, new: Iterable[Item], *, partly: bool) -> bool:
         """Take the last of the changes; false if another reader has updated the index since `turn`.
 
         `partly` says that some of the changes were already taken. They may be older than what the other reader took, so
@@ -167,15 +163,15 @@ class Index:
                     self.seq, self.notes, self.items = -1, None, {}
                 return False
             self.take(new)
-            now = {item.key: item for item in changed.items}
-            if changed.whole:
+            now = {item.key: item for item in update.items}
+            if update.whole:
                 if gone := self.entries.keys() - now.keys():
                     self.remove(gone)
                 self.items = now
-            elif now or changed.gone:
-                self.remove(changed.gone)
+            elif now or update.gone:
+                self.remove(update.gone)
                 self.items = {**self.items, **now}
-            self.turn, self.seq, self.notes = turn + 1, changed.seq, changed.notes
+            self.turn, self.seq, self.notes = turn + 1, update.seq, update.notes
             return True
 
     def remove(self, keys: Iterable[str]) -> None:
@@ -241,21 +237,22 @@ class Index:
     def _drop(self, key: str) -> None:
         entry = self.entries.pop(key)
         self._always.discard(key)
-        asked: frozenset[str] = frozenset().union(*entry.asked)
-        value = entry.item.value
-        named = ((self._bound, fingerprints(value)), (self._topics, [_topic_of(value)]))
-        for table, names in (*named, (self._holding, entry.words), (self._asking, asked)):
+        for table, names in self._tables(entry):
             for name in names:
                 keys = table.get(name, set())
                 keys.discard(key)
                 if not keys:
                     table.pop(name, None)
 
-
-def _topic_of(value: Mapping[str, Any]) -> str:
-    """The topic of a record, empty if it has none."""
-    topic = value.get("topic")
-    return topic if isinstance(topic, str) else ""
+    def _tables(self, entry: Entry) -> Iterable[tuple[dict[str, set[str]], Iterable[str]]]:
+        """Each table of keys, with the names under which it has this lesson's."""
+        value, topic = entry.item.value, entry.item.value.get("topic")
+        return (
+            (self._holding, entry.words),
+            (self._asking, frozenset().union(*entry.asked)),
+            (self._bound, fingerprints(value)),
+            (self._topics, [topic] if isinstance(topic, str) else []),
+        )
 
 
 def holds_always(value: Mapping[str, Any]) -> bool:

@@ -28,7 +28,7 @@ from langgraph_reflexion.memory.access import (
     storable,
 )
 from langgraph_reflexion.memory.evidence import Evidence, folded
-from langgraph_reflexion.memory.index import Changed, Index
+from langgraph_reflexion.memory.index import Index, IndexUpdate
 from langgraph_reflexion.memory.records import lesson_in, whole_in, with_records
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.literals import mask_secrets
@@ -115,39 +115,39 @@ def current_items(shelf: Shelf) -> Plan[Mapping[str, Item]]:
     while True:
         turn = index.turn
         if not hasattr(shelf.store, "changes"):
-            changed = yield from _changed(shelf, index)
+            update = yield from _changed(shelf, index)
         elif (news := (yield either(shelf.store.changes, shelf.store.achanges, shelf.lessons, index.seq))) is None:
-            changed = Changed((yield from items_in(shelf.lessons)), whole=True)  # items may expire
+            update = IndexUpdate((yield from items_in(shelf.lessons)), whole=True)  # items may expire
         else:
             gone = () if news.keys is None else index.items.keys() - news.keys
-            changed = Changed(news.items, gone, news.since < 0, news.seq)
-        new = [item for item in changed.items if index.is_new(item)]
+            update = IndexUpdate(news.items, gone, news.since < 0, news.seq)
+        new = [item for item in update.items if index.is_new(item)]
         *first, last = [new[at : at + PAUSE_AFTER] for at in range(0, len(new), PAUSE_AFTER)] or [new]
         for part in first:
             index.take(part)
             yield PAUSE
-        if index.finish(turn, changed, last, partly=bool(first)):
+        if index.finish(turn, update, last, partly=bool(first)):
             return index.items
 
 
-def _changed(shelf: Shelf, index: Index) -> Plan[Changed]:
+def _changed(shelf: Shelf, index: Index) -> Plan[IndexUpdate]:
     """What changed since the index was last up to date, for a store that cannot tell."""
     if len(index.items) <= FEW:
         [page] = yield [SearchOp(shelf.lessons, None, FEW + 1)]
         if len(page) <= FEW:
-            return Changed([item for item in page if item.namespace == shelf.lessons], whole=True)
+            return IndexUpdate([item for item in page if item.namespace == shelf.lessons], whole=True)
     [page] = yield [SearchOp(shelf.notes, None, LATEST)]
     if is_all := len(page) == LATEST and _is_doubtful(page, index):
         page = yield from items_in(shelf.notes)
     notes = {item.key: item.updated_at for item in page}
     if index.notes is None or ((index.notes or len(page) >= NOTES_KEPT) and index.notes.keys().isdisjoint(notes)):
-        return Changed((yield from items_in(shelf.lessons)), whole=True, notes=notes)
+        return IndexUpdate((yield from items_in(shelf.lessons)), whole=True, notes=notes)
     new = [item.value.get("lessons") for item in page if item.key not in index.notes]
     keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
     items = yield from read_items(shelf.lessons, keys)
     gone = [key for key, item in zip(keys, items, strict=True) if item is None]
     known = notes if is_all or len(page) < LATEST else {**index.notes, **notes}
-    return Changed([item for item in items if item is not None], gone, notes=known)
+    return IndexUpdate([item for item in items if item is not None], gone, notes=known)
 
 
 def _is_doubtful(latest: list[Item], index: Index) -> bool:

@@ -78,6 +78,11 @@ class Written:
     lesson: Lesson | None
     reason: str = ""
 
+    @property
+    def kept(self) -> Lesson | None:
+        """The lesson, if the book keeps it and it can be shown."""
+        return self.lesson if self.action in ("added", "merged", "unchanged") else None
+
 
 def add(
     shelf: Shelf,

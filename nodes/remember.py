@@ -25,8 +25,6 @@ from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
 
-KEPT = ("added", "merged", "unchanged")
-"""Results of `book.add` after which a lesson can be shown."""
 DATA = re.compile(r"[!-~]{2000,}")
 """An image or a file in a content block."""
 PROVIDER_RESULTS = ("output", "outputs", "results", "annotations", "citations")
@@ -67,8 +65,8 @@ def remember(
             result = yield from _save_lesson(memory, budget, state, config, book, lesson, foreign, run_only)
             if result is not None and result.action == "quarantined":
                 refused.add(memo.text)
-            elif result is not None and result.action in KEPT and result.lesson is not None:
-                written.append(result.lesson.id)
+            elif result is not None and result.kept is not None:
+                written.append(result.kept.id)
     update["tally"] = {**state["tally"], "remembered": len(state["reflections"])}
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
@@ -105,8 +103,8 @@ def remember_success(
             sources=[state["about"]["id"]],
         )
         result = yield from _save_lesson(memory, budget, state, config, book, lesson, foreign, report_refusals=False)
-        if result is not None and result.action in KEPT and result.lesson is not None:
-            return list(dict.fromkeys([*written, result.lesson.id]))
+        if result is not None and result.kept is not None:
+            return list(dict.fromkeys([*written, result.kept.id]))
     return written
 
 
@@ -227,7 +225,7 @@ def _save_lesson(
     if result is None:
         emit_lesson(config, lesson.kind, lesson.text, "kept for this run", "the store failed")
         return None
-    kept = result.lesson if result.action in KEPT else None
+    kept = result.kept
     if report_refusals or kept is not None:
         text = kept.text if kept is not None and result.action == "added" else lesson.text
         emit_lesson(config, lesson.kind, text, result.action, result.reason, kept.id if kept is not None else None)
