@@ -21,7 +21,9 @@ class Counting(RunnableBinding[Any, Any]):
 class Echo(SimpleChatModel):
     """Answers with what it was asked, how, and under which tags."""
 
-    _llm_type = "echo"
+    @property
+    def _llm_type(self) -> str:
+        return "echo"
 
     def _call(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> str:
         return f"{messages[-1].text} {kwargs} {run_manager.tags}"
