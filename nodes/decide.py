@@ -189,8 +189,7 @@ def _prompt(
 
 def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:
     """The decision in a reply, if it is valid."""
-    refusal = refusal_in(reply)
-    if refusal is not None and not reply.tool_calls:
+    if not reply.tool_calls and (refusal := refusal_in(reply)) is not None:
         message = reply.model_copy(update={"content": refusal, "name": actor.name or reply.name})
         return Valid(Decision(action="finish", final=refusal), message, refused=True)
     if cut := cut_off(reply, state["messages"]):
@@ -310,7 +309,7 @@ def _emit_step(
         run_id=state["about"]["id"],
         asked=prompt,
         answered=reply.message,
-        read=dict(decision) if decision is not None else None,
-        decided="refusal" if refused else decision.action if decision else "invalid",
+        read=vars(decision).copy() if decision is not None else None,
+        decided="refusal" if refused else decision.action if decision is not None else "invalid",
         fault=result.message if isinstance(result, Invalid) else None,
     )

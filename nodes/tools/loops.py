@@ -131,6 +131,11 @@ class Seen:
         """The call's hash."""
         return key_of(self.name, self.args)
 
+    @cached_property
+    def result_hash(self) -> str:
+        """The result's hash, whatever its white space."""
+        return _hash(" ".join(self.result.split()))
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -163,7 +168,7 @@ def extend(trail: Sequence[Turn], turn: Sequence[Seen]) -> Trail:
         return list(trail)
     last: Turn = trail[-1] if trail else {"turn": "", "calls": []}
     calls = sorted({seen.key for seen in turn})
-    pairs = [f"{seen.key}/{_hash(seen.error, 'error') if seen.error else _result_hash(seen)}" for seen in turn]
+    pairs = [f"{seen.key}/{_hash(seen.error, 'error') if seen.error else seen.result_hash}" for seen in turn]
     turn_hash = _hash(*sorted(set(pairs)))
     newest: Turn = {
         "turn": turn_hash,
@@ -225,21 +230,17 @@ def _results(before: Mapping[str, list[str]], turn: Sequence[Seen]) -> Results:
     """
     seen = dict(before)
     failed = all(reads_as_failed(call.result) for call in turn)
-    result = "failed" if failed else _hash(*sorted({_result_hash(call) for call in turn}), size=4)
     short = max(len(call.result) for call in turn) < LEAST_RESULT
     empty = short and all(_NOTHING_THERE.match(call.result) for call in turn)
     if any(call.error for call in turn) or (short and not failed and not empty):
         return {"seen": seen, "failed": 0, "same": 0, "empty": False}
+    result = "failed" if failed else _hash(*sorted({call.result_hash for call in turn}), size=4)
     turns, calls = seen.pop(result, []), _hash(*sorted({call.key for call in turn}), size=4)
     is_new = calls not in turns
     seen[result] = [*turns, calls][-SAYS_NOTHING:] if is_new else turns
     count = len(seen[result]) if is_new else 0
     recent = dict(list(seen.items())[-MOST_RESULTS:])
     return {"seen": recent, "failed": count if failed else 0, "same": 0 if failed else count, "empty": empty}
-
-
-def _result_hash(seen: Seen) -> str:
-    return _hash(" ".join(seen.result.split()))
 
 
 # ---------------------------------------------------------------- reworded searches

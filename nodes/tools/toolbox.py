@@ -106,7 +106,7 @@ class Toolbox:
         given = ToolRuntime(
             state=state,
             tool_call_id=call["id"],
-            config=ensure_config(config),
+            config=ensure_config(config) if self.needs_state(call["name"]) else config,  # only then may a tool read it
             context=runtime.context,
             store=runtime.store,
             stream_writer=runtime.stream_writer,
