@@ -254,3 +254,27 @@ def test_a_strict_type_checker_finds_every_public_name(tmp_path):
     where = ("--cache-dir", os.devnull, "--config-file", os.devnull, "--follow-imports=skip", "--strict")
     found, _, status = mypy.run([*where, str(program), str(FACE / "__init__.py")])
     assert status == 0, found
+
+
+PROGRAM = """
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelCallLimitMiddleware, TodoListMiddleware
+from langgraph_sdk import Auth
+from langgraph_reflexion import Context, ReflexionMiddleware
+from langgraph_reflexion.server import own_memory
+
+ours = ReflexionMiddleware()
+create_agent("openai:gpt-4o-mini", [], middleware=[ours, ModelCallLimitMiddleware(run_limit=9)], context_schema=Context)
+create_agent("openai:gpt-4o-mini", [], middleware=[ours, HumanInTheLoopMiddleware({}), TodoListMiddleware()])
+Auth().on.store(own_memory())
+"""
+
+
+@pytest.mark.slow
+def test_a_strict_type_checker_accepts_the_middleware_beside_others_and_the_handler_of_the_store(tmp_path, monkeypatch):
+    mypy = pytest.importorskip("mypy.api")
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    monkeypatch.setenv("MYPYPATH", str(FACE.parent))
+    where = ("--cache-dir", os.devnull, "--config-file", os.devnull, "--follow-imports=silent", "--strict")
+    found, _, status = mypy.run([*where, str(tmp_path / "program.py")])
+    assert status == 0, found

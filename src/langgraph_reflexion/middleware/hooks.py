@@ -85,7 +85,7 @@ NO_LIMITS: Mapping[str, int] = MappingProxyType({"max_steps": 1_000_000, "tool_r
 """Limits that apply only if the caller sets them, because LangChain has its own middleware for them."""
 
 
-class ReflexionMiddleware(AgentMiddleware[ReflexionState, Any, Any]):
+class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
     """Lets an agent built with `create_agent` learn from its own failures.
 
     It recalls lessons before the first model call, detects failures of tools, calls and answers, reflects once on each,

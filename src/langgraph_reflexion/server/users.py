@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -47,7 +47,7 @@ def authenticates() -> bool:
     return bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
 
 
-def own_memory(*namespaces: tuple[str, ...]) -> Callable[[Any, Any], Awaitable[bool]]:
+def own_memory(*namespaces: tuple[str, ...]) -> Callable[..., Any]:
     """A handler for `@auth.on.store`: through the store routes, a user can access only their own memory.
 
     `namespaces` are those of your agents' memories, `("reflexion", "*", "{user_id}")` unless you give others.
