@@ -57,7 +57,12 @@ class Limits(_Settings):
         default=1, ge=0, description="How often a model call is retried after a lost connection."
     )
     tool_timeout: float | None = Field(default=None, gt=0, description="Seconds for one tool call.")
-    loop_threshold: int = Field(default=2, ge=2, description="The same call this many times in a row is a loop.")
+    loop_threshold: int = Field(
+        default=2,
+        ge=2,
+        description="The same call with the same result this many times in a row is a loop. "
+        "Raise it if your agent polls a tool.",
+    )
     success_score: Score = Field(default=80, description="The lowest accepted score, if a verdict has only a score.")
     min_improvement: float = Field(
         default=0.05,
