@@ -78,6 +78,7 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
         key=lambda found: (-worth(found.lesson, found.evidence), -TRUST.index(found.lesson.origin), found.lesson.id),
     )
     waiting = {found.lesson.id: found.lesson for found in ranked}
+    rank = {id: i for i, id in enumerate(waiting)}
     made: list[Cluster] = []
     for i, found in enumerate(ranked, 1):
         if i % PAUSE_AFTER == 0:
@@ -85,7 +86,7 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
         if waiting.pop(found.lesson.id, None) is None:
             continue
         near = yield from nearest(shelf, found.lesson.text)
-        members = [found.lesson, *_joining(shelf, found.lesson, waiting, near)]
+        members = [found.lesson, *_joining(shelf, found.lesson, waiting, rank, near)]
         for member in members[1:]:
             del waiting[member.id]
         ids = {member.id for member in members}
@@ -151,12 +152,15 @@ def may_be_summed_up(lesson: Lesson) -> bool:
     return advice and lesson.status in LIVE and not is_summary(lesson)
 
 
-def _joining(shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], near: Mapping[str, float]) -> list[Lesson]:
+def _joining(
+    shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], rank: Mapping[str, int], near: Mapping[str, float]
+) -> list[Lesson]:
     """The waiting lessons that are similar to the first and contradict no member."""
     words = set(tokens(first.text))
     sharing = {item.key for _, item in shelf.index.sharing(words, (len(words) + 2) // 3)}
     joined = [first]
-    for id, other in waiting.items():
+    for id in sorted((sharing | near.keys()) & waiting.keys(), key=rank.__getitem__):
+        other = waiting[id]
         close = id in sharing and likeness(first.text, other.text) >= ALIKE
         if not close and not NEAR <= near.get(id, 0.0) <= 1.001:
             continue
