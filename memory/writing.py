@@ -69,6 +69,10 @@ MANY = 3
 NOTES_EACH = 50
 """One in so many new lessons removes old notes of changes: a tenth of the notes that a namespace keeps."""
 
+SPARE = 100
+"""One in so many lessons is retired below `max_kept`, because finding the least useful one reads the records of all. If
+each new lesson beyond 1,000 retired one, an `add` would take some 100 ms of processor time, and not 20."""
+
 
 @dataclass(frozen=True)
 class Written:
@@ -467,15 +471,17 @@ def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson) -> Plan[bool]:
 
 
 def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op]]:
-    """The writes that retire the least useful lessons above the cap: perhaps the new one, but never an approved one."""
+    """The writes that retire the least useful lessons if there are more than the cap: perhaps the new one, but never an
+    approved one."""
     items = yield from current_items(shelf)
     others = {new.lesson.id, *new.lesson.supersedes}
     known = yield from read_listed(shelf, (item for key, item in items.items() if is_live(item) and key not in others))
     live = [found for found in (*known.values(), new) if found.lesson.status in LIVE]
     free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))
     cap = shelf.policy.max_kept
+    too_many = len(live) - (cap - cap // SPARE) if len(live) > cap else 0
     ops: list[Op] = []
-    for other in free[: max(len(live) - cap, 0)]:
+    for other in free[:too_many]:
         ops += change_ops(shelf, other, "retired", "retired", by="policy", why=f"{cap} lessons are kept", run=run)
     return ops
 

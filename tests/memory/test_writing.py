@@ -313,6 +313,16 @@ def test_the_least_useful_goes_when_there_are_too_many_and_an_approved_one_never
     assert "3 lessons are kept" in book.add(a_rule("Ask for the key before you open the cellar.")).reason
 
 
+@pytest.mark.req("D18")
+def test_a_full_book_makes_room_for_several_lessons_at_once_so_that_not_each_one_reads_all(book_on: Any) -> None:
+    book = book_on(InMemoryStore(), max_kept=200)
+    kept = []
+    for number in range(206):
+        book.add(a_rule(f"Polish the spoon{number} of the guest{number}."))
+        kept.append(len(book.lessons(status="candidate")) if number >= 199 else number + 1)
+    assert kept[199:] == [200, 198, 199, 200, 198, 199, 200]
+
+
 def test_text_that_no_database_takes_is_made_whole(book: LessonBook) -> None:
     book.add(a_rule("Check the slot \ud83d first.", why="half \udc00 here"))
     [kept] = book.lessons()
