@@ -37,7 +37,7 @@ from langgraph_reflexion.memory.shelf import (
     time_in,
     topic_for,
 )
-from langgraph_reflexion.memory.upkeep import drop_old, fold_runs, is_due
+from langgraph_reflexion.memory.upkeep import drop_old, is_due, sum_up_runs
 from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text.json_text import map_texts
 from langgraph_reflexion.text.literals import mask_secrets
@@ -144,7 +144,7 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     yield from _offer_at_start(shelf, episode, [entry for entry in now_known.values() if not entry.evidence.vouched])
     for id, entry in now_found.items():
         if is_due(entry.evidence, now):
-            yield from fold_runs(shelf, id)
+            yield from sum_up_runs(shelf, id)
 
 
 def lessons_of(episode: Episode) -> list[str]:

@@ -158,7 +158,7 @@ class Evidence:
         return next((change.before.get("status") for change in self.changes if change.status is not None), None)
 
 
-def folded(lesson: Lesson, evidence: Evidence) -> Lesson:
+def with_evidence(lesson: Lesson, evidence: Evidence) -> Lesson:
     """The lesson as it is now: with its counts, sources, origin and latest status from the evidence."""
     statuses = evidence.statuses()
     used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)

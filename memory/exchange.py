@@ -126,7 +126,7 @@ def read_lines(place: Place) -> list[str]:
     return text.removeprefix("\ufeff").split("\n")
 
 
-def load(shelf: Shelf, place: Place, strict: bool, update: bool = False, untrusted: bool = False) -> Plan[Loaded]:
+def load(shelf: Shelf, place: Place, strict: bool, update: bool, untrusted: bool) -> Plan[Loaded]:
     """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it.
 
     With `update`, a lesson with a known id gets the text in the file and keeps its record.

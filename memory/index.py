@@ -299,7 +299,7 @@ def words_of(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) 
     return frozenset(tokens(text, of_piece)) | characters(text)
 
 
-def task_words(task: str, earlier: Sequence[str] = ()) -> str:
+def task_words(task: str, earlier: Sequence[str]) -> str:
     """The words of a task's request, without its names, numbers and other details as far as they are recognized.
 
     A task that is too brief to say what it asks has no words. Neither has a long one without `earlier` tasks, because
@@ -311,12 +311,9 @@ def task_words(task: str, earlier: Sequence[str] = ()) -> str:
     details = words_of(" ".join([*literals_of(request), *names_of(request)]))
     words = dict.fromkeys([*tokens(request), *sorted(characters(request))])
     kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= LONGEST_WORD]
-    return "" if is_brief(request) else " ".join(kept[:MOST_WORDS])
-
-
-def is_brief(text: str) -> bool:
-    """Whether a text has too few words to say what is asked. Two characters of a script without spaces are a word."""
-    return len(_SPACED.findall(text)) + len(_UNSPACED.findall(text)) / 2 < LEAST_WORDS
+    # Two characters of a script without spaces are a word.
+    is_brief = len(_SPACED.findall(request)) + len(_UNSPACED.findall(request)) / 2 < LEAST_WORDS
+    return "" if is_brief else " ".join(kept[:MOST_WORDS])
 
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:

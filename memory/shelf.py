@@ -27,7 +27,7 @@ from langgraph_reflexion.memory.access import (
     read_items,
     storable,
 )
-from langgraph_reflexion.memory.evidence import Evidence, folded
+from langgraph_reflexion.memory.evidence import Evidence, with_evidence
 from langgraph_reflexion.memory.index import Index, IndexUpdate
 from langgraph_reflexion.memory.records import lesson_in, whole_in, with_records
 from langgraph_reflexion.schemas import Episode, Lesson
@@ -75,7 +75,7 @@ MARKS = (REFUTED, UNDONE, COUNTED)
 
 
 class StoredLesson(NamedTuple):
-    """A lesson as it is now, with the item it was read from and the evidence it was folded with."""
+    """A lesson as it is now, with the item and the evidence from which that follows."""
 
     item: Item
     lesson: Lesson
@@ -83,9 +83,13 @@ class StoredLesson(NamedTuple):
 
     def with_record(self, record: PutOp) -> StoredLesson:
         """This lesson with a record added to its evidence."""
-        evidence = with_records(self.evidence, [record])
-        base = lesson_in(self.item)
-        return StoredLesson(self.item, folded(base, evidence) if base is not None else self.lesson, evidence)
+        return stored(self.item, with_records(self.evidence, [record])) or self
+
+
+def stored(item: Item, evidence: Evidence) -> StoredLesson | None:
+    """The lesson of an item with this evidence, or `None` if the item is damaged."""
+    lesson = lesson_in(item)
+    return None if lesson is None else StoredLesson(item, with_evidence(lesson, evidence), evidence)
 
 
 class Shelf:
@@ -176,7 +180,7 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
     about = appended_about(shelf, wanted) if exactly else read_items(shelf.evidence, wanted)
     items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about)
     there = [item for item in items if item is not None]
-    return (yield from _with_evidence(there, evidence) if exactly else _from_records(shelf, there, evidence))
+    return (yield from _stored(there, evidence) if exactly else _from_records(shelf, there, evidence))
 
 
 def read_all(shelf: Shelf) -> Plan[dict[str, StoredLesson]]:
@@ -187,7 +191,7 @@ def read_all(shelf: Shelf) -> Plan[dict[str, StoredLesson]]:
         evidence[label] = with_records(Evidence(), about)
         if i % PAUSE_AFTER == 0:
             yield PAUSE
-    found = yield from _with_evidence(items, evidence)
+    found = yield from _stored(items, evidence)
     return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
 
@@ -210,7 +214,7 @@ def _from_records(shelf: Shelf, items: list[Item], records: Iterable[Item | None
         if whole is not None and item.value.get("status") == (whole.statuses() or ["candidate"])[-1]:
             evidence[item.key] = whole
     evidence |= yield from appended_about(shelf, [item.key for item in items if item.key not in evidence])
-    return (yield from _with_evidence(items, evidence))
+    return (yield from _stored(items, evidence))
 
 
 def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
@@ -318,13 +322,11 @@ def topic_for(task: str, policy: MemoryPolicy) -> str:
     return topic_of(task)
 
 
-def _with_evidence(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:
+def _stored(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:
     found = {}
     for i, item in enumerate(items, 1):
         if i % PAUSE_AFTER == 0:
             yield PAUSE
-        lesson = lesson_in(item)
-        if lesson is not None:
-            about = evidence.get(lesson.id, Evidence())
-            found[lesson.id] = StoredLesson(item, folded(lesson, about), about)
+        if (entry := stored(item, evidence.get(item.key, Evidence()))) is not None:
+            found[item.key] = entry
     return found

@@ -59,7 +59,7 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
     runs, end = 0, shelf.clock() - LATE
     for label, items in (yield from evidence_items(shelf)).items():
         if may_be_an_id(label):  # the records of a topic are bounded
-            runs += yield from _fold(shelf, label, items, end)
+            runs += yield from _sum_up(shelf, label, items, end)
         yield PAUSE
     forgotten = yield from items_in(shelf.forgotten)
     yield from read_and_correct(shelf, [item.key for item in forgotten])
@@ -76,16 +76,16 @@ def is_due(evidence: Evidence, now: datetime) -> bool:
     return sum(change.action == "merged" and not change.after for change in evidence.standing) > 2 * KEPT_OF_EACH
 
 
-def fold_runs(shelf: Shelf, lesson: str) -> Plan[int]:
+def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[int]:
     """Replace a lesson's old runs by one record with their counts and the latest of them; return how many.
 
     If two writers do this at once, nothing is lost: the record with the later runs wins, and it contains the other.
     """
     end = shelf.clock() - LATE
-    return (yield from _fold(shelf, lesson, (yield from items_in(shelf.evidence_of(lesson))), end))
+    return (yield from _sum_up(shelf, lesson, (yield from items_in(shelf.evidence_of(lesson))), end))
 
 
-def _fold(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Plan[int]:
+def _sum_up(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Plan[int]:
     """Sum up the runs before `end`, which was `LATE` before these items were read: later ones may be missing."""
     about = list(about)
     runs = [

@@ -49,7 +49,7 @@ from langgraph_reflexion.memory.shelf import (
     read_some,
 )
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
-from langgraph_reflexion.memory.upkeep import drop_old_notes, fold_runs, is_due
+from langgraph_reflexion.memory.upkeep import drop_old_notes, is_due, sum_up_runs
 from langgraph_reflexion.schemas import SHOWN, TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
 from langgraph_reflexion.text.tokens import fold, tokens
@@ -94,7 +94,7 @@ def add(
     task: str | None,
     answer: str | None,
     foreign: Foreign,
-    doubt: str | None = None,
+    doubt: str | None,
 ) -> Plan[Written]:
     """Refuse a lesson that is not worth keeping, quarantine one that cannot be trusted, and keep any other.
 
@@ -242,7 +242,7 @@ def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
 # ---------------------------------------------------------------- merging
 
 
-def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") -> Plan[Written | None]:
+def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str) -> Plan[Written | None]:
     """Combine the evidence of a known and a new lesson, and keep the better wording. If nothing is new, change nothing.
 
     A new lesson in `doubt` is no evidence about a live one.
@@ -287,7 +287,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str = "") ->
         return None
     merged = present.lesson
     if is_due(present.evidence, now):
-        yield from fold_runs(shelf, old.id)
+        yield from sum_up_runs(shelf, old.id)
     if old.status == "quarantined":
         return Written("quarantined", merged, doubt or "it was quarantined before")
     reason = ("" if ops else "it is known") if merged.status in LIVE else f"it is known and {merged.status}"

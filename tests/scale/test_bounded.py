@@ -210,7 +210,7 @@ def test_a_run_that_is_recorded_late_while_a_sweep_waits_is_not_lost() -> None:
     clock.now -= timedelta(seconds=0.5)
     book.credit(a_run("late", [lesson.id]))
     clock.now += timedelta(seconds=1.7)
-    run_sync(upkeep.fold_runs(book._shelf, lesson.id), lambda ops: access._answer(store, ops))
+    run_sync(upkeep.sum_up_runs(book._shelf, lesson.id), lambda ops: access._answer(store, ops))
     clock.now += timedelta(seconds=5)
     with suppress(StopIteration):
         while True:
@@ -229,13 +229,13 @@ def test_two_who_count_the_same_runs_together_lose_and_double_nothing(both_count
     for i in range(60):
         book.credit(a_run(f"run-{i}", [lesson.id]))
     clock.now += timedelta(minutes=5)
-    plan = upkeep.fold_runs(book._shelf, lesson.id)
+    plan = upkeep.sum_up_runs(book._shelf, lesson.id)
     writes = plan.send(store.batch(next(plan)))  # it has read, and is about to write
     for i in range(30):
         book.credit(a_run(f"later-{i}", [lesson.id]))
     clock.now += timedelta(minutes=5)
     if both_count:
-        run_sync(upkeep.fold_runs(book._shelf, lesson.id), lambda ops: access._answer(store, ops))
+        run_sync(upkeep.sum_up_runs(book._shelf, lesson.id), lambda ops: access._answer(store, ops))
     access._answer(store, writes)
     assert [(one.shown, one.wins) for one in book.lessons()] == [(90, 90)]
     assert [one.lesson.wins for one in book.search("violin")] == [90]
