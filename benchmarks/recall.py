@@ -146,8 +146,8 @@ def letter_runs(texts: Mapping[str, str]) -> Ranker:
 
 
 def hashed(texts: Mapping[str, str]) -> Ranker:
-    """`NgramEmbeddings` that have learned from the lessons, compared by cosine."""
-    embed = NgramEmbeddings.learned_from(texts.values())
+    """`NgramEmbeddings`, compared by cosine."""
+    embed = NgramEmbeddings()
     vectors = np.array(embed.embed_documents(list(texts.values())))
     return lambda task: _ordered(dict(zip(texts, vectors @ np.array(embed.embed_query(task)), strict=True)))
 

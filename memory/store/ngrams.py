@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
 
 from langchain_core.embeddings import Embeddings
 
@@ -17,34 +16,21 @@ class NgramEmbeddings(Embeddings):
 
     A text becomes its words and their letter trigrams, hashed into `dims` numbers. Texts with similar spelling are
     similar: forms of a word, misspellings, identifiers, Chinese. For synonyms and translations, use an embedding model.
-    `learned_from` counts how common each word and trigram is in your texts, so that common ones count less.
     """
 
     spelling_only = True
     """A `LessonBook` ranks by words already, and these vectors would tell it nothing more."""
 
-    def __init__(self, dims: int = 512, *, frequencies: Mapping[str, int] | None = None, documents: int = 0) -> None:
+    def __init__(self, dims: int = 512) -> None:
         if dims < 8:
             raise ValueError(f"`dims` must be 8 or more, got {dims}")
         self.dims = dims
-        self.frequencies = dict(frequencies or {})
-        self.documents = documents
-
-    @classmethod
-    def learned_from(cls, texts: Iterable[str], dims: int = 512) -> NgramEmbeddings:
-        """Embeddings in which words and trigrams that are rare in these texts count more."""
-        frequencies: Counter[str] = Counter()
-        documents = 0
-        for text in texts:
-            documents += 1
-            frequencies.update(set(_features(text)))
-        return cls(dims, frequencies=frequencies, documents=documents)
 
     def embed_query(self, text: str) -> list[float]:
         vector = [0.0] * self.dims
         for feature, weight in _features(text).items():
             code = zlib.crc32(feature.encode("utf-8", "replace"))
-            vector[(code >> 1) % self.dims] += (weight if code & 1 else -weight) * self._rarity(feature)
+            vector[(code >> 1) % self.dims] += weight if code & 1 else -weight
         norm = math.sqrt(sum(number * number for number in vector))
         if not norm:  # a text without words is similar only to itself
             vector[zlib.crc32(text.encode("utf-8", "replace")) % self.dims] = norm = 1.0
@@ -55,11 +41,6 @@ class NgramEmbeddings(Embeddings):
 
     async def aembed_query(self, text: str) -> list[float]:
         return self.embed_query(text)
-
-    def _rarity(self, feature: str) -> float:
-        if not self.documents:
-            return 1.0
-        return math.log((1 + self.documents) / (1 + self.frequencies.get(feature, 0))) + 0.1
 
 
 def _features(text: str) -> dict[str, float]:

@@ -64,7 +64,8 @@ _GENERAL = lazy_pattern(
     r"|(?:setup|__init__|__main__|conftest|manage|main)\.py|index\.html?|(?:node|vue|next|three|express|react)\.js",
     re.IGNORECASE,
 )
-"""Literals that do not belong to a particular task: standards, units, small numbers, usual file names."""
+"""Literals that do not belong to a particular task: standards, units, small numbers, usual file names. Without them, 37
+instead of 28 of the 846 lessons of benchmarks/recall.py are refused on a task that they fit."""
 
 _NAME = lazy_pattern(r"(?:(?<=[\w,;:)] )|(?<=\b(?:Mr|Ms|Dr)\. ))[A-Z][a-z]{2,}(?:[- ][A-Z][a-z]{2,})*\b")
 _NO_NAMES = word_set(
@@ -162,7 +163,8 @@ def retold_detail(text: str, task: str) -> str | None:
     for name in names_of(task[:MAX_TASK]):
         if re.search(rf"\b{re.escape(name)}\b", text):
             return repr(name)
-    # Three quarters of the words of a task of some length is the task again; set on benchmarks/data/reflections.jsonl.
+    # Three quarters of the words of a task of some length is the task again. Of the tasks of benchmarks/recall.py, given as
+    # lessons with a few words around them, this and a shared passage find 80 %, each alone 75 % or less.
     if len(tokens(task)) >= 4 and likeness(text.split("\n")[0], task) >= 0.75:
         return "all of it"
     return "a passage of it" if _shares_passage(text, task[:MAX_TASK]) else None

@@ -212,17 +212,11 @@ def test_a_ranked_page_in_a_batch_is_that_of_the_plain_store(opened: Opened, ind
         assert [item.score for item in ours] == pytest.approx([item.score for item in theirs], abs=1e-5)
 
 
-def test_the_local_embeddings_learn_what_is_common() -> None:
-    plain = NgramEmbeddings()
-    assert plain.embed_query("close the cursor") == NgramEmbeddings().embed_documents(["close the cursor"])[0]
-    texts = ["cursor lesson", "lesson about volcano", "lesson of zanzibar", "lesson for meadow"]
-    learned = NgramEmbeddings.learned_from(texts)
-
-    def like(embeddings: NgramEmbeddings, a: str, b: str) -> float:
-        return float(np.dot(embeddings.embed_query(a), embeddings.embed_query(b)))
-
-    assert like(learned, "lesson volcano", "lesson zanzibar") < like(plain, "lesson volcano", "lesson zanzibar")
-    assert like(plain, "", "") == pytest.approx(1)
+def test_the_local_embeddings_compare_spelling() -> None:
+    embeddings = NgramEmbeddings()
+    cursor, cursors, volcano, empty = np.array(embeddings.embed_documents(["a cursor", "cursors", "volcano", ""]))
+    assert cursor @ cursors > 0.5 > abs(cursor @ volcano)
+    assert empty @ empty == pytest.approx(1)
 
 
 @pytest.mark.parametrize("wrong", [[1e39, 1.0], [math.nan, 1.0], [math.inf, 1.0], [1e39, -1e39]], ids=str)
