@@ -37,6 +37,7 @@ def verdict_on(answer, task=TASK, seen=SEEN, **settings):
         ("John Hargreave", "John Hargreave"),
         ("Hargreave invented it.", "Hargreave"),
         ("The answer is Oslo.", "Oslo"),
+        ("It was patented on a Monday.", "Monday"),
         ("a spinning wheel", "wheel"),
         ("艾米莉", "艾米莉"),
     ],
@@ -130,7 +131,11 @@ def test_a_number_a_unit_or_the_opening_of_a_sentence_is_no_name(answer):
 @pytest.mark.req("E3")
 def test_a_number_may_follow_where_the_question_asks_to_compute():
     assert verdict_on("21 years", "How many years was the seat at Port Ames?").passed
+    assert verdict_on("Twenty-one", "How many years was the seat at Port Ames?").passed
     assert verdict_on("23 years", "How many years was the seat at Port Ames?").passed is False
+    sales = ("Sales rose from $2.5 million to $3 million.",)
+    assert verdict_on("By 20 %", "By how much did sales rise in percent?", sales).passed
+    assert verdict_on("By 25 %", "By how much did sales rise in percent?", sales).passed is False
     assert verdict_on("21", "What is seventeen plus four?", ()).passed
     assert verdict_on("22", "What is seventeen plus four?", ()).passed is False
 

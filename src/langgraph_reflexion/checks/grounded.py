@@ -61,7 +61,6 @@ _IN_WORDS = re.compile(
     rf"\b(?:{_NUMBER_WORD})(?:(?:[ -]| and )(?:{_NUMBER_WORD}|hundred|thousand|million|billion))*\b",
     re.IGNORECASE,
 )
-_CURRENCY = re.compile(r"\b(?:US|AU|CA|NZ|HK)(?=\$)")
 
 _MARKUP = re.compile(
     r"^[^\S\n]*\d+[.)]\s+|\[\d+\]|\b(?:observation|step|source|passage|paragraph|document|result)s?\s*#?\d+\b|[*_`#]+",
@@ -85,17 +84,13 @@ _NO_SPACES = re.compile(f"[{UNSPACED}]+")
 _NAME_PARTICLES = word_set("of the de la le von van der den del di da du and & for in on at y dos das al bin")
 _NO_NAMES = STOP_WORDS | frozenset(MONTHS)
 _NO_NAMES |= word_set(
-    f"{_CARDINALS} {_TENS} hundred thousand million billion trillion usd eur inc ltd corp mr mrs ms dr"
-)
-_NO_NAMES |= word_set(
     """
-    yes answer question final finally sorry according based wikipedia however therefore hence moreover furthermore
-    additionally indeed instead overall consequently similarly meanwhile nevertheless monday tuesday wednesday thursday
-    friday saturday sunday
+    usd eur inc ltd corp mr mrs ms dr yes answer question final finally sorry according based wikipedia however
+    therefore hence moreover furthermore additionally indeed overall consequently similarly meanwhile nevertheless
     """
 )
-"""Words that are not claims, with a capital letter or in a short answer: numbers (which are looked up as such), titles,
-units, days, and what opens a sentence before a comma."""
+"""Words that are not claims, with a capital letter or in a short answer: months (which are looked up as dates), titles,
+units, and what opens a sentence before a comma."""
 
 
 def grounded(share: float = 0.6) -> Check:
@@ -242,7 +237,10 @@ def _german_names_in(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _capitalized_runs(words: list[str], *, begins_sentence: bool) -> Iterator[tuple[int, list[str]]]:
-    is_capital = [word[:1].isupper() and word.strip(".").casefold() not in _NO_NAMES for word in words]
+    is_capital = [
+        word[:1].isupper() and word.strip(".").casefold() not in _NO_NAMES and not _IN_WORDS.fullmatch(word)
+        for word in words
+    ]
     if begins_sentence and len(words) > 3 and not is_capital[1] and not words[0].isupper():
         is_capital[0] = False
     run: list[str] = []
@@ -359,6 +357,7 @@ class _Source:
             or self._has(value * n)
             or (n and self._has(value / n))
             or (value and (self._has(100 * n / value) or self._has(n / value)))
+            or self._has(n * (1 + value / 100))
             for n in self.numbers
         )
 
@@ -400,7 +399,6 @@ class Date:
 def dates_in(text: str) -> tuple[list[Date], str]:
     """Return the dates in a text, and the text without them. 02/10/1763 is read as both possible dates."""
     found: list[Date] = []
-    text = _CURRENCY.sub(" ", text)
 
     def take(match: re.Match[str]) -> str:
         parts = {key: value for key, value in match.groupdict().items() if value}
