@@ -57,6 +57,10 @@ holds some of any lesson's words by chance. Set on the same halves."""
 OCCASION = 0.5
 """How much it adds to the score that the task meets the whole of a lesson's `when`. Set on the same halves."""
 
+MISSING = 6
+"""Words of a `when` that a task may lack. If it lacks twice as many, the score is half, and so on: a `when` that holds
+a whole exercise does not fit every other one. Set on the statements of HumanEval; the other sets stay as they are."""
+
 USUAL_LESSON = 20
 """Words of a usual lesson in those halves. A longer one holds more of a task's words by chance and scores lower for
 each, a shorter one higher, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009)."""
@@ -256,7 +260,9 @@ def match(
 
 def _score(index: Index, weights: Mapping[str, float], entry: Entry, shared: float) -> float:
     length = 0.5 + 0.5 * sum(map(_weight, entry.words)) / USUAL_LESSON
-    return shared * (1 + OCCASION * met(index, entry.when, weights)) * 2.2 / (1 + 1.2 * length)
+    share = met(index, entry.when, weights)
+    missing = (1 - share) * sum(map(_weight, entry.when))
+    return shared * (1 + OCCASION * share) * 2.2 / (1 + 1.2 * length) / max(missing / MISSING, 1.0)
 
 
 def met(index: Index, when: Iterable[str], words: Collection[str], *, asked: bool = False) -> float:

@@ -189,6 +189,32 @@ def test_opposed_lessons_are_never_shown_together_and_evidence_decides(book: Les
     assert texts(book.recall("retry the failed upload")) == [never.text]
 
 
+EXERCISES = (
+    "returns the sum of those at an odd index. Fewer than two numbers give zero. Do not use slices: the input may be a "
+    "generator, read once, and the result is negative where the negative ones prevail.",
+    "counts those that are larger than both neighbours, the local peaks of a mountain range. Plateaus are no peaks. "
+    "The first and the last one have a single neighbour, which is enough to compare with.",
+    "keeps those that appear exactly once, in the given order. Sorting is forbidden, memory is bounded by the distinct "
+    "values, and a nested list counts as its flattened content.",
+    "rotates them to the right by the given number of places. A shift may exceed the length, a reversed direction is "
+    "asked for by a minus sign, and the caller's own object stays untouched.",
+)
+RUNS = (
+    "groups equal ones into tuples of value and length, as run-length encoding does, and splits runs of over sixteen."
+)
+
+
+@pytest.mark.req("D13")
+def test_a_when_that_holds_a_whole_exercise_does_not_fit_another_exercise(book_on: Any) -> None:
+    book = book_on(InMemoryStore())
+    start = "Write a function that takes a list of integers and"
+    for step, rest in zip("ABCD", EXERCISES, strict=True):
+        book.add(a_rule(f"Handle the empty input before step {step}.", when=f"{start} {rest}"))
+    for step, rest in zip("ABCD", EXERCISES, strict=True):
+        assert texts(book.recall(f"{start} {rest}"))[:1] == [f"Handle the empty input before step {step}."]
+    assert book.recall(f"{start} {RUNS}") == []
+
+
 def test_when_not_is_respected(book: LessonBook) -> None:
     book.add(a_rule("Propose a slot in the morning.", when="proposing a slot", when_not="the night shift meets"))
     assert book.recall("Propose a slot for the sales meeting.")
