@@ -20,6 +20,7 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import one_line
+from langgraph_reflexion.memory.index import remove_everywhere
 from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
@@ -275,7 +276,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     if ops:
         yield ops
     yield from read_and_correct(shelf, gone)
-    shelf.index.remove(gone)
+    remove_everywhere(shelf.store, shelf.lessons, gone)
     # A pattern may have been made from them in the meantime.
     made = [
         key

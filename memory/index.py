@@ -101,7 +101,8 @@ class IndexUpdate(NamedTuple):
 class Index:
     """The lessons of one namespace by their words, up to date with the write `seq` or with the `notes` of changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: BaseStore, namespace: Namespace) -> None:
+        self.place = (id(store), namespace)
         self.lock = threading.RLock()
         self.turn = 0
         """How often it was updated."""
@@ -119,6 +120,8 @@ class Index:
         self._bound: dict[str, set[str]] = {}
         self._topics: dict[str, set[str]] = {}
         self._always: set[str] = set()
+        with _LOCK:
+            _OPEN.add(self)
 
     def is_due(self, seconds: float) -> bool:
         """Whether this much time has passed since this was last true."""
@@ -271,6 +274,19 @@ def _is_any_task(when: str) -> bool:
     return not words.isdisjoint(ANY) and words <= ANY | IN_ALL_TASKS
 
 
+_LOCK = threading.Lock()
+_OPEN: weakref.WeakSet[Index] = weakref.WeakSet()
+"""The indexes of all open books and agents, so that a lesson that one of them forgets leaves the others, too."""
+
+
+def remove_everywhere(store: BaseStore, namespace: Namespace, keys: Collection[str]) -> None:
+    """Remove these lessons from every index of this namespace of this store."""
+    with _LOCK:
+        open_here = [index for index in _OPEN if index.place == (id(store), namespace)]
+    for index in open_here:
+        index.remove(keys)
+
+
 class Indexes:
     """The indexes of several namespaces, shared by the books of an agent's runs."""
 
@@ -279,14 +295,17 @@ class Indexes:
         self._lock = threading.Lock()
         self._of: weakref.WeakKeyDictionary[BaseStore, dict[Namespace, Index]] = weakref.WeakKeyDictionary()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Indexes:
+        return Indexes(self._most)  # what an index holds, a copy reads again
+
     def index(self, store: BaseStore, namespace: Namespace) -> Index:
         """The index of this namespace of this store."""
         with self._lock:
             try:
                 indexes = self._of.setdefault(store, {})
             except TypeError:  # a store that cannot be weakly referenced gets a new index each time
-                return Index()
-            found = indexes.pop(namespace, None) or Index()
+                return Index(store, namespace)
+            found = indexes.pop(namespace, None) or Index(store, namespace)
             indexes[namespace] = found
             lessons = sum(len(index.items) for index in indexes.values())
             while len(indexes) > 1 and (len(indexes) > self._most or lessons > KEPT_LESSONS):

@@ -11,13 +11,13 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
-from langgraph_reflexion.nodes.host import emit_attempt
+from langgraph_reflexion.nodes.host import emit_attempt, emit_failure
 from langgraph_reflexion.nodes.models.asking import ask, cut_off_by_provider, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
 from langgraph_reflexion.nodes.verdicts import complaints
-from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, StopReason, best_of
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, best_of
 from langgraph_reflexion.state import State, Update, Waiting
 
 logger = logging.getLogger(__name__)
@@ -71,6 +71,9 @@ def wrap_up(
             else:
                 update["reason"] = f"{reason} The fallback gave no answer either."
                 shown = f"{shown} The fallback gave no answer either."
+                if reply.message.text.strip():  # it was streamed
+                    cut = Failure(signal="parse_error", evidence="The fallback's answer was cut off.")
+                    emit_failure(config, cut, reply.message.id)
             if actor.name:
                 message = message.model_copy(update={"name": actor.name})
     if not text.strip():

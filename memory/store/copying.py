@@ -102,7 +102,9 @@ def copy_store(
             continue
         namespaces, items, written = namespaces + 1, items + len(keys), written + len(new)
     for namespace, lessons in united.items():
-        shelf = Shelf(target, namespace, MemoryPolicy(), lambda: datetime.now(UTC), Index())
+        shelf = Shelf(
+            target, namespace, MemoryPolicy(), lambda: datetime.now(UTC), Index(target, (*namespace, "lessons"))
+        )
         for at in range(0, len(lessons), PAGE):
             run(target, read_and_correct(shelf, lessons[at : at + PAGE]))
     return Copied(namespaces, items, written)

@@ -203,6 +203,23 @@ def test_a_failure_names_the_message_whose_tokens_are_invalid(protocol):
     assert not any("root_cause" in text for text in said.values())
 
 
+@pytest.mark.req("I6", "F8")
+def test_a_fallbacks_answer_that_was_cut_off_is_named_as_invalid_too():
+    cut = AIMessage("At eleven o'", response_metadata={"finish_reason": "length"})
+    agent = create_reflexion_agent(
+        RoleModel([say("10:00")]), checks=[lambda *_: "No."], fallback=RoleModel([cut]), limits=Limits(max_attempts=1)
+    )
+    said, wrong = {}, []
+    for mode, chunk in agent.stream({"messages": [("user", "Plan an hour.")]}, stream_mode=["messages", "custom"]):
+        if mode == "messages":
+            said[chunk[0].id] = said.get(chunk[0].id, "") + chunk[0].text
+        elif chunk["type"] == "failure":
+            wrong.append(chunk["message_id"])
+    stands = [text for one, text in said.items() if one not in wrong]
+    assert len(stands) == 1
+    assert stands[0].startswith("The run stopped")
+
+
 @pytest.mark.req("I6", "B11")
 def test_a_failed_call_names_no_message_because_its_turn_stays_valid(run, desk, protocol):
     desk.answers = lambda _: ValueError("no such day")

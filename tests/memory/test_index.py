@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
@@ -51,6 +52,17 @@ def test_a_book_that_has_looked_before_finds_what_a_new_one_finds(store: BaseSto
             book.add(a_rule(f"To {verb} a {noun}, take the {other} off first.", when=f"a {noun} is dull"))
         task = f"{rng.choice(VERBS)} the dull {noun}"
         assert found(old, task) == found(LessonBook(store, ("team",)), task)
+
+
+@pytest.mark.req("D15")
+def test_a_forgotten_lesson_leaves_the_memory_of_other_open_books_at_once(store: BaseStore) -> None:
+    text = "Dust the violin of Castle Street first."
+    ours, other = LessonBook(store, ("team",)), LessonBook(store, ("team",))
+    lesson_id = ours.add(a_rule(text, when="a violin is dull")).lesson.id
+    assert found(other, "polish the dull violin") == [text]
+    ours.forget(lesson_id)
+    assert not [held for held in gc.get_objects() if type(held) is dict and held.get("text") == text]
+    assert found(other, "polish the dull violin") == []
 
 
 @pytest.mark.req("D15")

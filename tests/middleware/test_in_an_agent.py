@@ -7,6 +7,7 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -530,6 +531,11 @@ def test_its_events_are_the_graphs_in_each_kind_of_stream():
     assert not any("patch_prompt" in text for text in asked), "no reflection is streamed to the user"
     stream = agent_with(hours()).stream_events(TASK, version="v3")
     assert stream.output["messages"][-1].text == "11:00"
+
+
+def test_a_copy_of_the_middleware_works_on_its_own():
+    copied = deepcopy(ReflexionMiddleware(checks=[not_ten]))
+    assert create_agent(hours(), [search], middleware=[copied]).invoke(TASK)["outcome"].status == "success"
 
 
 @pytest.mark.slow
