@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolCall,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import interrupt
 
 from langgraph_reflexion.nodes.budget import Budget
@@ -14,7 +23,7 @@ from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
-from langgraph_reflexion.state import State, Update, Waiting, last_turn, open_calls
+from langgraph_reflexion.state import State, Update, Waiting, last_turn, open_calls, turn_that_ran
 from langgraph_reflexion.text.json_text import valid_text
 
 NO_ANSWER = "(no answer)"
@@ -23,12 +32,14 @@ NO_ANSWER = "(no answer)"
 
 def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
     """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
-    turn, answers = last_turn(state["messages"])
+    turn, answers = turn_that_ran(state["messages"])
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
     waiting = [c for c in open_calls(turn, answers) if needs_approval(c, tools.approve, state)] if call is None else []
     if waiting:
         return _approved(tools, budget, state, waiting, config)
     decision = state.get("decision")
+    if call is None and decision is None:  # the person's reply came with an edit that took the calls away
+        return {"progress": {"node": "ask", "asked": False}}
     if call is not None:
         question = str(call["args"].get(CONTROLS["ask_user"][1], ""))
     else:
@@ -37,7 +48,18 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
         return _ends_with(question)
     reply = str(interrupt({"type": "question", "question": question}))
     message = _reply_to(call, reply) if call is not None else HumanMessage(_reply_text(reply))
-    return {"messages": [message], "decision": None, "resumed_at": budget.now()}
+    messages = [*_in_order(state["messages"]), message] if call is not None else [message]
+    return {"messages": messages, "decision": None, "resumed_at": budget.now()}
+
+
+def _in_order(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
+    """If messages came with the person's reply: all, with those before the turn, whose calls must be answered next."""
+    turn, answers = turn_that_ran(messages)
+    if turn is None or last_turn(messages)[0] is turn:
+        return []
+    before, after = messages[: messages.index(turn)], messages[messages.index(turn) + 1 :]
+    came = [message for message in after if message not in answers]
+    return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *before, *came, turn, *answers]
 
 
 def _ends_with(question: str) -> Update:
@@ -106,7 +128,8 @@ def _approved(
     given = interrupt(request)
     while problem := _problem_with(tools, calls, given):
         given = interrupt({**request, "error": problem})
-    update: Update = {"resumed_at": budget.now(), "edits": {}, "messages": [], "decision": None}
+    messages = _in_order(state["messages"])
+    update: Update = {"resumed_at": budget.now(), "edits": {}, "messages": messages, "decision": None}
     for call, decision in zip(calls, given["decisions"], strict=True):
         if decision["type"] == "edit":
             edited = decision["edited_action"]

@@ -92,6 +92,16 @@ def test_a_description_and_a_condition_may_be_functions_of_the_call():
     assert [action["description"] for action in request["action_requests"]] == ["Delete /etc/b? 4 messages"]
 
 
+@pytest.mark.req("K8")
+def test_a_message_that_comes_with_an_approval_stands_before_the_call_that_then_runs():
+    agent = agent_with(["delete"], call("delete", path="a"))
+    agent.invoke(ASKED, CONFIG)
+    also = {"messages": [("user", "Tell me when it is done.")]}
+    result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}, update=also), CONFIG)
+    texts = [message.text for message in result["messages"]]
+    assert texts == ["Clean up.", "Tell me when it is done.", "", "a is gone", "done"]
+
+
 @pytest.mark.req("K8", "B11")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 def test_a_person_may_respond_in_a_tools_place(protocol):
