@@ -49,7 +49,7 @@ def as_shown(default: object) -> str:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(page("README.md").encode()) <= 9_000
+    assert len(page("README.md").encode()) <= 7_200
 
 
 @pytest.mark.parametrize("settings", [Limits, MemoryPolicy, Context])
