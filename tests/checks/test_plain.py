@@ -254,7 +254,7 @@ async def test_a_check_is_chosen_by_topic():
     assert check("x", Run(task="Hello.")).passed
     assert by_topic({"law": no}, topic="law")("x").passed is False
     assert by_topic({"law": no}, topic=lambda task: task[:3])("x", Run(task="law")).passed is False
-    assert by_topic({"law": no})("x", Run(task="Hello.")) == Verdict(check="by_topic")
+    assert by_topic({"maths": no})("x", Run(task="Hello.")) == Verdict(check="by_topic")
 
 
 async def test_a_topic_may_come_from_an_async_function_and_a_sync_method_says_what_to_use():
@@ -333,9 +333,9 @@ def test_a_task_has_a_topic(topic, tasks):
     "build",
     [
         all_of, any_of, first_failing, weighted, lambda: all_of("x"), lambda: weighted((yes, 0)), lambda: weighted(yes),
-        lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic({"x": 3}),
+        lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic({"maths": 3}),
         lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, topic=lambda: "x"),
-        lambda: by_topic({"x": yes}, default=3),
+        lambda: by_topic({"maths": yes}, default=3), lambda: by_topic({"code": yes}),
     ],
 )  # fmt: skip
 def test_combinations_that_cannot_be_are_refused_when_built(build):

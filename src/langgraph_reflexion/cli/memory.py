@@ -188,7 +188,7 @@ def _runs(session: BookSession) -> int:
         (
             run.id,
             format_value(run.created_at),
-            "-" if run.success is None else "success" if run.success else "failure",
+            run.status if run.success is None else "success" if run.success else "failure",
             f"{len(run.shown)}",
             f"{len(written[run.id])}",
             run.task,
