@@ -28,6 +28,7 @@ from langgraph_reflexion.memory.records import (
     change_record,
     hash_of,
     item_value,
+    numbered,
     whole_record,
     with_records,
 )
@@ -85,14 +86,11 @@ def change_ops(
     full = item_value(lesson) | item.value  # the item of another release may lack fields
     before |= {name: full.get(name) for name in after if name not in _UNITED}
     change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, dict(after), words)
-    ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(evidence, change))]
-    fields = {**after, **beside, **({"status": status} if status is not None else {})}
-    for name in _UNITED:
-        if name in after:
-            known = item.value.get(name)
-            fields[name] = [*(known if isinstance(known, list) else []), *after[name]]
-    if any(item.value.get(name) != value for name, value in fields.items()):
-        ops.append(put(shelf.lessons, item.key, {**item.value, **fields}, FIELDS))
+    change = numbered(evidence, change)
+    ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(change))]
+    right = as_recorded({**item.value, **beside}, evidence.with_change(change))
+    if right != item.value:
+        ops.append(put(shelf.lessons, item.key, right, FIELDS))
     return ops
 
 
@@ -149,7 +147,7 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
     for change in evidence.standing:
         for name, new in change.after.items():
             old = right.get(name)
-            if isinstance(old, list) and (name in _UNITED or (name == "tags" and change.action == "merged")):
+            if isinstance(old, list) and (name in _UNITED or (name == "tags" and change.by == "writer")):
                 right[name] = list(dict.fromkeys(mark for mark in [*old, *new] if isinstance(mark, str)))[:MOST]
             else:
                 right[name] = new

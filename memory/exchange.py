@@ -34,6 +34,7 @@ from langgraph_reflexion.memory.records import (
     hash_of,
     item_value,
     lesson_id,
+    numbered,
     out_of_bounds,
 )
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, read_some
@@ -157,10 +158,9 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool, untrusted: bool
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
-        change = Change("", lesson.id, action, shelf.clock(), "person", why)
+        change = numbered(Evidence(), Change("", lesson.id, action, shelf.clock(), "person", why))
         row = item_value(lesson) | more
-        key, value = change_record(Evidence(), change)
-        ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), key, value)]
+        ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), *change_record(change))]
         ops.append(PutOp(shelf.forgotten, lesson.id, None))
         ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []
     edits = (yield from _edits(shelf, edited)) if update else {}

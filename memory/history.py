@@ -33,10 +33,10 @@ from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
-    change_of,
     change_record,
     fingerprints,
     lesson_of_change,
+    numbered,
     run_record,
     taken_back,
 )
@@ -412,9 +412,9 @@ def _taken_back(
         run = runs[0] if len(runs) == 1 else None
         events.append(replace(undoing, why=f"what came of {which} is taken back", before={}, run=run))
     for event in events:
-        key, value = change_record(evidence, event)
-        evidence = replace(evidence, changes=(*evidence.changes, change_of(value)))
-        ops.append(put(about, key, value))
+        event = numbered(evidence, event)
+        evidence = evidence.with_change(event)
+        ops.append(put(about, *change_record(event)))
     right = as_recorded(_as_before(item.value, meant), evidence)
     if right != item.value:
         ops.append(PutOp(shelf.lessons, lesson.id, right, FIELDS))

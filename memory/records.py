@@ -16,6 +16,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, get_args
@@ -160,19 +161,22 @@ def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:
     return {**value, "undone": at.isoformat()}
 
 
-def change_record(known: Evidence, change: Change) -> tuple[str, dict[str, Any]]:
-    """Key and value of the record of a change, numbered after the known changes of its lesson."""
+def numbered(known: Evidence, change: Change) -> Change:
+    """The change with its id, numbered after the known changes of its lesson."""
     number = 1 + max((int(earlier.id.split(".")[1]) for earlier in known.changes), default=-1)
-    value = change_value(change)
     # If several writers make the same change at once, the key is the same and one record is left. So the key does not
     # depend on what differs between them.
     differs: tuple[str, ...] = ("at", "run") if change.action == "opposed" else ()
     if change.by in ("evidence", "policy"):
         differs = ("at", "run", "why")
-    same = json.dumps({name: part for name, part in value.items() if name not in (*differs, "id")}, sort_keys=True)
-    hashed = hash_of(same, 8)
-    value["id"] = f"{change.lesson}.{number:06d}.{hashed}"
-    return f"change/{number:06d}/{hashed}", value
+    same = {name: part for name, part in change_value(change).items() if name not in (*differs, "id")}
+    return replace(change, id=f"{change.lesson}.{number:06d}.{hash_of(json.dumps(same, sort_keys=True), 8)}")
+
+
+def change_record(change: Change) -> tuple[str, dict[str, Any]]:
+    """Key and value of the record of a numbered change."""
+    _, number, hashed = change.id.split(".")
+    return f"change/{number}/{hashed}", change_value(change)
 
 
 def change_value(change: Change) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from langgraph_reflexion.memory.records import (
     fingerprints,
     item_value,
     lesson_id,
+    numbered,
     source_records,
     tool_of,
     with_records,
@@ -66,7 +67,7 @@ paraphrase, so a model that finds all texts similar merges nothing."""
 MANY = 3
 """If more lessons than this are that similar, the model cannot tell lessons apart, and its vectors are not used."""
 
-NOTES_EACH = 50
+NOTES_EACH = 6
 """One in so many new lessons removes old notes of changes: a tenth of the notes that a namespace keeps."""
 
 SPARE = 100
@@ -142,9 +143,6 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Wri
     twin, against = relatives(shelf, new, items)
     if twin is None and shelf.vectors:
         twin = yield from _twin_by_vectors(shelf, new, items)
-    if twin is not None and not doubt and (yield from _restored_by_name(shelf, twin, new)):
-        yield from merge(shelf, (yield from current_items(shelf)).get(twin.key, twin), new, "", asked)
-        return Written("added", (yield from read_one(shelf, twin.key)).lesson)
     written = (yield from merge(shelf, twin, new, doubt, asked)) if twin is not None else None
     if twin is not None and written is not None and written.lesson is not None:
         if is_live(twin) and written.lesson.status == "superseded":
@@ -245,7 +243,7 @@ def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
 def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str) -> Plan[Written | None]:
     """Combine the evidence of a known and a new lesson, and keep the better wording. If nothing is new, change nothing.
 
-    A new lesson in `doubt` is no evidence about a live one.
+    A new lesson in `doubt` is no evidence about a live one, and restores none that was removed from use.
 
     `None` if the known item is damaged, or was forgotten in the meantime. Then the new lesson may take its place.
     """
@@ -261,27 +259,17 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str) -> Plan
         for key, value in source_records(new, now)
         if (value["source"], value["origin"]) not in known and not (doubt and old.status in LIVE)
     ]
-    if old.status in LIVE and not doubt:
+    status, why = (None, "") if doubt else _restored_as(found, new, is_new=bool(ops) or not new.sources)
+    if not doubt and (status or old.status in LIVE):
         update = _update(old, new, now, evidence.approved)
         better = item_value(old.model_copy(update={**update, "updated_at": now, "version": old.version + 1}))
         after = {name: better[name] for name in update} | _new_trigger_and_task(new, item.value, asked)
-        if ops or after:
+        action: ChangeAction = "restored" if status else "merged"
+        if ops or after or status:
             beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
-            ops += change_ops(shelf, found, None, "merged", by="writer", run=run, after=after, beside=beside)
-        if "name" in update:
-            ops += yield from replaced_by(shelf, old.model_copy(update={"name": new.name}), run)
-    elif (
-        old.status == "retired"
-        and not doubt
-        and (ops or not new.sources)
-        and (last := evidence.last_status_change)
-        and last.by in ("policy", "evidence")
-    ):
-        # A lesson that was retired to make room returns as a candidate, one that lost too often on probation.
-        status: LessonStatus = "candidate" if last.by == "policy" else "probation"
-        why = "it was learned again"
-        ops += change_ops(shelf, found, status, "restored", by="writer", why=why, run=run)
-        ops += yield from replaced_by(shelf, old, run)
+            ops += change_ops(shelf, found, status, action, by="writer", why=why, run=run, after=after, beside=beside)
+        if status or "name" in update:
+            ops += yield from replaced_by(shelf, old.model_copy(update=update), run)
     reading = write(shelf, ops, [found]) if ops else read_and_correct(shelf, [old.id])
     if (present := (yield from reading).get(old.id)) is None:
         return None
@@ -291,7 +279,22 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str) -> Plan
     if old.status == "quarantined":
         return Written("quarantined", merged, doubt or "it was quarantined before")
     reason = ("" if ops else "it is known") if merged.status in LIVE else f"it is known and {merged.status}"
-    return Written("merged" if ops else "unchanged", merged, reason)
+    is_former_value = status is not None and old.status == "superseded"
+    return Written("added" if is_former_value else "merged" if ops else "unchanged", merged, reason)
+
+
+def _restored_as(found: StoredLesson, new: Lesson, *, is_new: bool) -> tuple[LessonStatus | None, str]:
+    """The status in which a new lesson brings back one that says the same, and why; `None` if it does not.
+
+    A former value of a name is brought back by its text alone, a lesson that was retired by what `is_new`. If it was
+    retired to make room, it returns as a candidate, and if it lost too often, on probation.
+    """
+    old, last = found.lesson, found.evidence.last_status_change
+    if old.status == "superseded" and new.name and old.name == new.name:
+        return "candidate", "it holds again"
+    if old.status == "retired" and is_new and last is not None and last.by in ("policy", "evidence"):
+        return "candidate" if last.by == "policy" else "probation", "it was learned again"
+    return None, ""
 
 
 def run_of(new: Lesson) -> str | None:
@@ -365,10 +368,10 @@ def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None, asked: str 
     """A new lesson as it will be read from the store, and the writes that save it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if new.status == "quarantined" else "added"
-    change = Change("", new.id, action, at, "writer", why, None, run)
+    change = numbered(Evidence(), Change("", new.id, action, at, "writer", why, None, run))
     # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
     bare = item_value(new.model_copy(update={"sources": []})) | ({TASKS: [asked]} if asked else {})
-    rows = [change_record(Evidence(), change), *source_records(new, at)]
+    rows = [change_record(change), *source_records(new, at)]
     about = [put(shelf.evidence_of(new.id), key, row) for key, row in rows]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
     ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), PutOp(shelf.forgotten, new.id, None), *about]
@@ -455,19 +458,6 @@ def _supersede(shelf: Shelf, goes: StoredLesson, why: str) -> Plan[None]:
 
 def _age(shelf: Shelf, found: StoredLesson) -> tuple[datetime, str]:
     return found.lesson.created_at or shelf.clock(), found.lesson.id
-
-
-def _restored_by_name(shelf: Shelf, twin: Item, new: Lesson) -> Plan[bool]:
-    """Restore a former value of a named entry, if that is what the new one says, and supersede the present one."""
-    if not new.name or twin.value.get("status") != "superseded" or twin.value.get("name") != new.name:
-        return False
-    run = run_of(new)
-    former = (yield from read_some(shelf, [twin.key])).get(twin.key)
-    if former is None:
-        return False
-    ops = change_ops(shelf, former, "candidate", "restored", by="writer", why="it holds again", run=run)
-    yield from write(shelf, [*ops, *(yield from replaced_by(shelf, former.lesson, run))])
-    return True
 
 
 def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op]]:
