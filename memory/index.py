@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 import re
 import threading
-import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -94,8 +92,8 @@ class IndexUpdate(NamedTuple):
     """Whether these items are all there are."""
     seq: int = -1
     """The store's last write, if the store can tell what changed."""
-    notes: Mapping[str, datetime] | None = None
-    """The latest notes of changes, if it cannot, and when they were written."""
+    notes: set[str] | None = None
+    """The keys of all notes of changes, if it cannot."""
 
 
 class Index:
@@ -107,8 +105,7 @@ class Index:
         self.turn = 0
         """How often it was updated."""
         self.seq = -1
-        self.notes: Mapping[str, datetime] | None = None
-        self._looked = time.monotonic()
+        self.notes: set[str] | None = None
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
         self.noise: tuple[frozenset[str], dict[str, float], float] | None = None
@@ -122,14 +119,6 @@ class Index:
         self._always: set[str] = set()
         with _LOCK:
             _OPEN.add(self)
-
-    def is_due(self, seconds: float) -> bool:
-        """Whether this much time has passed since this was last true."""
-        now = time.monotonic()
-        if now - self._looked < seconds:
-            return False
-        self._looked = now
-        return True
 
     def is_new(self, item: Item) -> bool:
         """Whether the index lacks this item, or has an older value of it."""

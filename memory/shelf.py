@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
@@ -45,21 +44,9 @@ FEW = 50
 PAST_TASKS = 20
 """Earlier tasks that a long one is compared with."""
 
-LATEST = 32
-"""Notes of changes that a recall looks at. A database may show two writes in another order than they were made in, but
-only those of the same few milliseconds."""
-
-NOTES_KEPT = 500
-"""Notes of changes that a namespace keeps. An index that is further behind reads the namespace again."""
-
-LOOK_AGAIN = 10.0
-"""Seconds after which a recall looks at all notes if the latest ones are of the same `STEP`: if the clock of a database
-went back, a new note stands below older ones. That costs some milliseconds."""
-
-STEP = timedelta(minutes=10)
-"""How far the clock of a database may go back: what a server that takes over may differ by, and more than NTP corrects
-at once."""
-
+NOTES_KEPT = 60
+"""Notes of changes that a namespace keeps. A recall reads all of them, in about 1 ms on PostgreSQL. An index that is
+further behind reads the namespace again, in about 25 ms if it has 1,000 lessons."""
 
 REFUTED = "refuted"
 """Field added to an episode: when the user said that it was wrong. The episode itself stays as it was."""
@@ -140,28 +127,15 @@ def _changed(shelf: Shelf, index: Index) -> Plan[IndexUpdate]:
         [page] = yield [SearchOp(shelf.lessons, None, FEW + 1)]
         if len(page) <= FEW:
             return IndexUpdate([item for item in page if item.namespace == shelf.lessons], whole=True)
-    [page] = yield [SearchOp(shelf.notes, None, LATEST)]
-    if is_all := len(page) == LATEST and _is_doubtful(page, index):
-        page = yield from items_in(shelf.notes)
-    notes = {item.key: item.updated_at for item in page}
-    if index.notes is None or ((index.notes or len(page) >= NOTES_KEPT) and index.notes.keys().isdisjoint(notes)):
+    all_notes = yield from items_in(shelf.notes)
+    notes = {note.key for note in all_notes}
+    if index.notes is None or ((index.notes or len(notes) >= NOTES_KEPT) and index.notes.isdisjoint(notes)):
         return IndexUpdate((yield from items_in(shelf.lessons)), whole=True, notes=notes)
-    new = [item.value.get("lessons") for item in page if item.key not in index.notes]
+    new = [note.value.get("lessons") for note in all_notes if note.key not in index.notes]
     keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
     items = yield from read_items(shelf.lessons, keys)
     gone = [key for key, item in zip(keys, items, strict=True) if item is None]
-    known = notes if is_all or len(page) < LATEST else {**index.notes, **notes}
-    return IndexUpdate([item for item in items if item is not None], gone, notes=known)
-
-
-def _is_doubtful(latest: list[Item], index: Index) -> bool:
-    """Whether there may be other new notes: there are too many, or the store lists or dates them in another order."""
-    newest, oldest = latest[0].updated_at, latest[-1].updated_at
-    if not index.notes or oldest >= max(index.notes.values()) or len(index.notes) > 2 * NOTES_KEPT:
-        return True
-    if any(a.updated_at < b.updated_at for a, b in pairwise(latest)):
-        return True
-    return newest - oldest < STEP and index.is_due(LOOK_AGAIN)
+    return IndexUpdate([item for item in items if item is not None], gone, notes=notes)
 
 
 def read_one(shelf: Shelf, lesson: str) -> Plan[StoredLesson]:
