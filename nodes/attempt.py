@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, pause
-from langgraph_reflexion.nodes.budget import Budget, new_failure, tokens_in
+from langgraph_reflexion.nodes.budget import Budget, end_attempt, new_failure, tokens_in
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import (
     as_sentence,
@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.exceptions import (
     pause_before,
     tool_error_class,
 )
-from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, emit_step, is_first_step, was_resumed
+from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.prompt import older_memos, shown_reflection
@@ -30,7 +30,7 @@ from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure
+from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, StopReason
 from langgraph_reflexion.state import State, Update, Waiting, last_id, task_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -92,7 +92,7 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
     if work.outcome is not None and work.outcome.status == "failure":
         if calls.is_over:
             return _out_of_steps(trial, budget, state, config, meter, work.steps)
-        return update | _given_up(budget, state, config, work, update)
+        return _given_up(budget, state, config, work.outcome, update)
     asks = work.outcome is not None and work.outcome.status == "needs_input"
     message = _with_unique_id(state, work)
     waiting = Waiting(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
@@ -225,23 +225,24 @@ def _raised(
     trial: Trial, budget: Budget, state: State, config: RunnableConfig, fault: Exception, meter: Meter
 ) -> Waits[Update]:
     """The worker raised or timed out. Retry as often as `retries` allows, else the attempt is used up."""
-    mark = fingerprint("tool_error", trial.worker.name, describe(fault))
-    evidence, step = f"The worker failed: {as_sentence(fault)}", state["tally"]["steps"] + 1
-    about: dict[str, Any] = {"tool": trial.worker.name, "error_class": tool_error_class(fault)}
-    failure = new_failure(state, "tool_error", evidence, mark, step=step, **about)
-    emit_failure(config, failure)
-    failures = [*state["failures"], failure]
-    tried = len(failures) - state["tally"]["mark"]["failures"]
-    if tried <= trial.retries:
-        left = budget.left(state)
-        wait = pause_before(fault, tried - 1) if is_transient(fault) else 0.0
-        if wait and (left is None or wait < left):
-            yield pause(wait)
-        return _after_call(budget, state, meter, []) | {"failures": failures}
-    update = _after_call(budget, state, meter, [])
-    update |= _used_up(budget, state, config, update, failures, "model_error", failure.evidence)
-    # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
-    return update if is_transient(fault) else {**update, "failure": failure}
+    name, update = trial.worker.name, _after_call(budget, state, meter, [])
+    failure = Failure(
+        signal="tool_error",
+        evidence=f"The worker failed: {as_sentence(fault)}",
+        tool=name,
+        error_class=tool_error_class(fault),
+        fingerprint=fingerprint("tool_error", name, describe(fault)),
+    )
+    tried = len(state["failures"]) - state["tally"]["mark"]["failures"] + 1
+    if tried > trial.retries:
+        # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
+        return _used_up(budget, state, config, update, failure, "model_error", reflects=not is_transient(fault))
+    failure = _emitted(state, config, failure)
+    left = budget.left(state)
+    wait = pause_before(fault, tried - 1) if is_transient(fault) else 0.0
+    if wait and (left is None or wait < left):
+        yield pause(wait)
+    return {**update, "failures": [*state["failures"], failure]}
 
 
 def _out_of_steps(
@@ -250,31 +251,17 @@ def _out_of_steps(
     """No answer within the steps of an attempt. The worker's approach is at fault, so reflect on it."""
     why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
     update = _after_call(budget, state, meter, list(steps))
-    return _unanswered(budget, state, config, update, Failure(signal="no_progress", evidence=why))
+    failure = Failure(signal="no_progress", evidence=why)
+    return _used_up(budget, state, config, update, failure, "max_attempts", reflects=True)
 
 
-def _given_up(budget: Budget, state: State, config: RunnableConfig, work: WorkerReply, update: Update) -> Update:
+def _given_up(budget: Budget, state: State, config: RunnableConfig, outcome: Outcome, update: Update) -> Update:
     """An agent whose own outcome is a failure. Not judged, but reflected on if it says something about the task."""
-    outcome = work.outcome
-    assert outcome is not None
     last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
-    evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
-    if outcome.stop_reason in CUT_SHORT:
-        failure = last.model_copy(update={"evidence": evidence, "step": update["tally"]["steps"]})
-        return update | _used_up(budget, state, config, update, [*state["failures"], failure], "model_error", evidence)
-    return _unanswered(budget, state, config, update, last.model_copy(update={"evidence": evidence}))
-
-
-def _unanswered(budget: Budget, state: State, config: RunnableConfig, update: Update, failure: Failure) -> Update:
-    """An attempt that failed because of what the worker did."""
-    mark = failure.fingerprint or fingerprint(failure.signal, failure.tool, failure.evidence)
-    about: dict[str, Any] = {"tool": failure.tool, "error_class": failure.error_class}
-    failure = new_failure(state, failure.signal, failure.evidence, mark, step=update["tally"]["steps"], **about)
-    emit_failure(config, failure)
-    ends = _used_up(
-        budget, state, config, update, [*state["failures"], failure], "max_attempts", failure.evidence.splitlines()[0]
-    )
-    return update | ends | {"failure": failure}
+    failure = last.model_copy(update={"evidence": f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()})
+    cut_short = outcome.stop_reason in CUT_SHORT
+    stop: StopReason = "model_error" if cut_short else "max_attempts"
+    return _used_up(budget, state, config, update, failure, stop, reflects=not cut_short)
 
 
 def _used_up(
@@ -282,19 +269,32 @@ def _used_up(
     state: State,
     config: RunnableConfig,
     update: Update,
-    failures: list[Failure],
-    stop: str,
-    why: str,
+    failure: Failure,
+    stop: StopReason,
+    *,
+    reflects: bool,
 ) -> Update:
-    """The attempt without an answer, and the end of the trial if it was the last one."""
+    """The attempt ends without an answer, because of this failure. The trial ends if it was the last one."""
+    failure = _emitted(state, config, failure)
+    state = {**state, "failures": [*state["failures"], failure]}
     tally = budget.tally({**state, "tally": update["tally"]}, attempts=1)
-    used, tally = budget.end_attempt({**state, "failures": failures}, tally, answer=None, score=None, verdicts=[])
-    emit_attempt(config, state, used)
-    attempts = [*state["attempts"], used]
-    ends: Update = {"failures": failures, "attempts": attempts, "tally": tally}
-    if len(attempts) >= budget.limits.max_attempts:
-        ends |= {"stop": budget.overspent(state, tally) or stop, "reason": f"The trial stopped: {why}"}
-    return ends
+    update = {**update, "failures": state["failures"], **end_attempt(state, config, tally)}
+    if reflects:
+        update["failure"] = failure
+    if len(update["attempts"]) >= budget.limits.max_attempts:
+        update["stop"] = budget.overspent(state, update["tally"]) or stop
+        update["reason"] = f"The trial stopped: {failure.evidence.splitlines()[0]}"
+    return update
+
+
+def _emitted(state: State, config: RunnableConfig, failure: Failure) -> Failure:
+    """The failure of this call with its count in the run. It is an event too."""
+    mark = failure.fingerprint or fingerprint(failure.signal, failure.tool, failure.evidence)
+    about: dict[str, Any] = {"tool": failure.tool, "error_class": failure.error_class}
+    step = state["tally"]["steps"] + 1
+    failure = new_failure(state, failure.signal, failure.evidence, mark, step=step, **about)
+    emit_failure(config, failure)
+    return failure
 
 
 def _with_unique_id(state: State, work: WorkerReply) -> AIMessage:

@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
+from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.asking import Reply, Spent, add_spent
 from langgraph_reflexion.schemas import Attempt, Failure, Signal, StopReason, Usage
-from langgraph_reflexion.state import Mark, Tally
+from langgraph_reflexion.state import Mark, Tally, Update
 from langgraph_reflexion.text.tokens import count_tokens
 
 STEPS_TO_WRAP_UP = 3
@@ -112,18 +114,6 @@ class Budget:
         read, written = sum(map(_size_of, prompt)), _size_of(reply.message)
         return [read, written, read + written, reply.spent[3]]
 
-    def end_attempt(self, state: Mapping[str, Any], tally: Tally, **fields: Any) -> tuple[Attempt, Tally]:
-        """The attempt that ends now, with these fields, and the tally with which the next attempt starts."""
-        mark, now = tally["mark"], tally["at"]
-        failures: list[Failure] = state.get("failures") or []
-        attempt = Attempt(
-            **{"failures": failures[mark["failures"] :], **fields},
-            seconds=max(0.0, now - mark["at"] - (tally["waited"] - mark["waited"])),
-            usage=usage_of([after - before for after, before in zip(tally["spent"], mark["spent"], strict=True)]),
-        )
-        next_mark = Mark(spent=tally["spent"], at=now, failures=len(failures), waited=tally["waited"])
-        return attempt, cast("Tally", {**tally, "mark": next_mark})
-
 
 def new_tally(now: float) -> Tally:
     """Nothing counted yet."""
@@ -146,6 +136,23 @@ def new_tally(now: float) -> Tally:
 def tokens_in(tally: Tally) -> int:
     """Tokens of every model call of the run."""
     return tally["spent"][2] + tally["reflecting"][2]
+
+
+def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, **fields: Any) -> Update:
+    """The attempt that ends now, with these fields, as an event, and the tally with which the next one starts."""
+    mark, now = tally["mark"], tally["at"]
+    failures: list[Failure] = state.get("failures") or []
+    attempt = Attempt(
+        failures=failures[mark["failures"] :],
+        seconds=max(0.0, now - mark["at"] - (tally["waited"] - mark["waited"])),
+        usage=usage_of([after - before for after, before in zip(tally["spent"], mark["spent"], strict=True)]),
+        **fields,
+    )
+    shown = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
+    number, step = state["tally"]["attempts"] + 1, state["tally"]["steps"]
+    emit(config, "attempt", run_id=state["about"]["id"], step=step, attempt=number, **shown)
+    next_mark = Mark(spent=tally["spent"], at=now, failures=len(failures), waited=tally["waited"])
+    return {"attempts": [*state["attempts"], attempt], "tally": {**tally, "mark": next_mark}}
 
 
 def new_failure(

@@ -9,9 +9,9 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.budget import Budget, new_failure
+from langgraph_reflexion.nodes.budget import Budget, end_attempt, new_failure
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.host import emit_attempt, emit_failure, runtime_of, was_resumed
+from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
@@ -83,10 +83,8 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
     elif form is not None or given is not None:
         update["structured_response"] = value
     tally = budget.tally(state, spent=spent, attempts=1)
-    fields: dict[str, Any] = {"answer": text, "score": score, "verdicts": verdicts}
-    attempt, tally = budget.end_attempt({**state, "failures": failures}, tally, **fields)
-    emit_attempt(config, state, attempt)
-    update |= {"attempts": [*state["attempts"], attempt], "tally": tally}
+    judged_state = {**state, "failures": failures}
+    update |= end_attempt(judged_state, config, tally, answer=text, score=score, verdicts=verdicts)
     update["progress"] = {"node": "check", "accepted": accepted, "score": score}
     if waiting_in(state) is None:  # a person's answer replaced a waiting answer, a failure or a stop
         update |= {"decision": None, "stop": None, "reason": ""}

@@ -20,17 +20,17 @@ from pydantic_core import to_jsonable_python as as_data
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.nodes.ask import question_call
-from langgraph_reflexion.nodes.budget import Budget, came_back, usage_of
+from langgraph_reflexion.nodes.budget import Budget, came_back, end_attempt, usage_of
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.host import emit, emit_attempt, streams_tokens, values_now
+from langgraph_reflexion.nodes.host import emit, streams_tokens, values_now
 from langgraph_reflexion.nodes.models.asking import stopped_by_provider
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import AgentMemory, best_effort, has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, together
-from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up_without_model
+from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up
 from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason, best_of
 from langgraph_reflexion.state import CHANNELS, State, Update, Waiting, last_turn, open_calls, read_channels, task_in
 
@@ -62,7 +62,8 @@ def finish(
 ) -> Waits[Update | Command[Any]]:
     """The last update of a run. After a handoff, the `Command` for the parent graph."""
     if _is_refused(state):
-        state = cast("State", {**state, **wrap_up_without_model(budget, state)})
+        # LangGraph's limit has no step left for the node, nor time for the fallback model.
+        state = cast("State", {**state, **(yield from wrap_up(None, actor, budget, state, config))})
     ending = _ending(budget, tools, state)
     messages = _last_messages(actor, tools, state, ending)
     book = memory.book(state, config, writing=True)
@@ -105,9 +106,7 @@ def emit_outcome_of_error(evaluator: Evaluator, budget: Budget, config: Runnable
     if not state.get("about"):
         return  # `begin` refused the input
     if has_unfinished_work(state):
-        attempt, tally = budget.end_attempt(state, budget.tally(state), answer=None, score=None, verdicts=[])
-        emit_attempt(config, state, attempt)
-        state = cast("State", {**state, "tally": tally, "attempts": [*state["attempts"], attempt]})
+        state = cast("State", {**state, **end_attempt(state, config, budget.tally(state))})
     reason = f"The run raised {describe(error)}"
     state = cast("State", {**state, "decision": None, "reason": reason})
     outcome = _outcome(evaluator, budget, state, Ending("failure", "model_error"))

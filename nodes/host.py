@@ -24,7 +24,7 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.driver import run_async, run_sync
 from langgraph_reflexion.errors import ReflexionError
-from langgraph_reflexion.schemas import Attempt, Failure
+from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import read_channels, write_channels
 
 USAGE = ("input", "output", "total", "calls")
@@ -257,13 +257,6 @@ def emit_lesson(
 ) -> None:
     """The event of a memo: whether it was saved, and why."""
     emit(config, "lesson", action=action, reason=reason, id=lesson_id, text=text, kind=kind)
-
-
-def emit_attempt(config: RunnableConfig, state: Mapping[str, Any], attempt: Attempt) -> None:
-    """The event of an attempt that has ended: its answer, score, verdicts and seconds."""
-    number = state["tally"]["attempts"] + 1
-    fields = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
-    emit(config, "attempt", run_id=state["about"]["id"], step=state["tally"]["steps"], attempt=number, **fields)
 
 
 def streams_tokens(config: RunnableConfig) -> bool:

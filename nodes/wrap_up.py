@@ -8,10 +8,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.budget import Budget, end_attempt
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
-from langgraph_reflexion.nodes.host import emit_attempt, emit_failure
+from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.asking import ask, cut_off_by_provider, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
@@ -78,22 +78,11 @@ def wrap_up(
                 message = message.model_copy(update={"name": actor.name})
     if not text.strip():
         text, message = _explanation(shown, best), None
-    tally = budget.tally(state, spent=spent)
+    update["tally"] = budget.tally(state, spent=spent)
     if has_unfinished_work(state):
-        last, _ = budget.end_attempt(state, tally, answer=None, score=None, verdicts=[])
-        emit_attempt(config, state, last)
-        update["attempts"] = [*state["attempts"], last]
+        update |= end_attempt(state, config, update["tally"])
     waiting = Waiting(action="finish", text=text, message=message, refused=False)
-    return {**update, "decision": waiting, "tally": tally, "progress": {"node": "wrap_up", "stop": stop}}
-
-
-def wrap_up_without_model(budget: Budget, state: State) -> Update:
-    """The end of a run without a model call, if `finish` is the last step that LangGraph's limit allows."""
-    stop = _stop_reason(budget, state)
-    reason = state["reason"] or _sentence(budget, state, stop)
-    text = _explanation(NO_REPLY if stop == "model_error" else reason, best_of(state["attempts"]))
-    waiting = Waiting(action="finish", text=text, message=None, refused=False)
-    return {"stop": stop, "reason": reason, "decision": waiting}
+    return {**update, "decision": waiting, "progress": {"node": "wrap_up", "stop": stop}}
 
 
 def _stop_reason(budget: Budget, state: State) -> StopReason:

@@ -324,7 +324,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
                 again = {**private_state(state, node, config), "due": True}
                 return {"reflexion": again, "jump_to": "model", **taken_back}
         elif node != "finish":
-            state = ended_by_another(parts.budget, state)
+            state = ended_by_another(parts.budget, state, config)
         parts = replace(parts, actor=replace(parts.actor, name=_agent_name(config)))
         ended = yield from nodes_of(parts)["finish"](current_message(state), config)
         update: Update = {

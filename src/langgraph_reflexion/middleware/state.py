@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.managed.is_last_step import RemainingStepsManager
 from langgraph.types import Command
 
-from langgraph_reflexion.nodes.budget import Budget
+from langgraph_reflexion.nodes.budget import Budget, end_attempt
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import steps_of
 from langgraph_reflexion.nodes.models.asking import with_valid_text
@@ -152,15 +152,15 @@ def removal_of(messages: Sequence[AnyMessage], reply: AIMessage) -> list[BaseMes
     ]
 
 
-def ended_by_another(budget: Budget, state: State) -> State:
+def ended_by_another(budget: Budget, state: State, config: RunnableConfig) -> State:
     """The state of a run that another middleware ended, for example with a limit or a fixed answer."""
     last = next((message for message in reversed(state["messages"]) if isinstance(message, AIMessage)), None)
     text = last.text if last is not None else ""
     ending: Update = {"decision": None, "reason": f"{ENDED} Its last message is: {bounded(text, 500)}"}
     if state["failure"] is not None and state["failure"].signal == "check_failed":
         return cast("State", {**state, **ending, "stop": "max_steps"})
-    attempt, tally = budget.end_attempt(state, budget.tally(state), answer=text, score=None, verdicts=[])
-    return cast("State", {**state, **ending, "verdicts": [], "tally": tally, "attempts": [*state["attempts"], attempt]})
+    ending |= {"verdicts": [], **end_attempt(state, config, budget.tally(state), answer=text)}
+    return cast("State", {**state, **ending})
 
 
 def current_message(state: State) -> State:
