@@ -51,6 +51,7 @@ _NO_TOOLS = re.compile(r"\b(supports?|requires?)\b.*\btools?\b|\btools?\b.*\b(su
 _TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
 """Names of transient errors in clients, which rarely use Python's own classes."""
 _LOST_CONNECTION = (
+    "apierror",
     "connectionerror",
     "connecterror",
     "protocolerror",
@@ -61,7 +62,8 @@ _LOST_CONNECTION = (
     "payloaderror",
     "disconnectederror",
 )
-"""Suffixes of the error names for a lost connection in Python, `httpx`, `requests`, `aiohttp` and `urllib3`."""
+"""Suffixes of the error names for a lost connection in Python, `httpx`, `requests`, `aiohttp` and `urllib3`.
+OpenAI's and Anthropic's clients raise `APIError` for an error that is sent in the middle of a stream."""
 
 
 def model_fault(error: Exception) -> ModelFault:
@@ -142,8 +144,11 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """Whether the connection was lost, before or during a reply. A time limit or an HTTP status does not count."""
-    if status_of(error) is not None or "timeout" in type(error).__name__.lower():
+    """Whether the connection was lost, before or during a reply. A time limit or an HTTP error does not count.
+
+    With the status 200 the server began a reply and then sent an error.
+    """
+    if status_of(error) not in (None, 200) or "timeout" in type(error).__name__.lower():
         return False
     # `langchain-openai` shares its connections between agents: one kept open by an earlier `asyncio.run` is dead.
     if isinstance(error, RuntimeError) and str(error) == "Event loop is closed":

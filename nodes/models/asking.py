@@ -171,8 +171,8 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
     """Why a reply is incomplete, or None: it reached its length limit, or has no finish reason although one is
     expected.
 
-    `langchain-openai` gives every reply a finish reason. From another provider it is expected once an earlier message
-    of the conversation has one.
+    OpenAI's and Anthropic's clients give every reply a finish reason. From another provider it is expected once an
+    earlier message of the conversation has one.
     """
     endings = _endings(reply)
     if endings & _CUT:
@@ -180,7 +180,7 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
     if endings or reply.response_metadata.get("status") == "completed":  # as in OpenAI's Responses API
         return None
     provider = reply.response_metadata.get("model_provider")
-    if provider == "openai" or any(
+    if provider in ("openai", "anthropic") or any(
         _endings(message)
         for message in reversed(earlier)
         if message.type == "ai"

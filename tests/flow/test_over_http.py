@@ -125,6 +125,8 @@ def test_a_provider_that_gives_endings_is_expected_to_give_one_each_time(run, de
     assert desk.ran == ["Tuesday"]
     never = [asks("Tuesday", **torn), asks("Friday", **torn), AIMessage("11:00", response_metadata=torn)]
     assert not run(RoleModel(never), [desk.search]).signals, "a provider that never gives one is taken as it is"
+    first = AIMessage("10:00 or", response_metadata={"model_provider": "anthropic", **torn})
+    assert run(RoleModel([first, say("11:00")])).signals == ["parse_error"]
 
 
 @pytest.mark.graph_only("an error of the model is raised")

@@ -7,6 +7,8 @@ import urllib.error
 from email.message import Message
 from typing import Any
 
+import httpx
+import openai
 import pytest
 
 from langgraph_reflexion.nodes.exceptions import (
@@ -70,6 +72,19 @@ def test_without_a_status_a_passing_fault_is_known_by_what_clients_call_it(name,
 def test_a_connection_kept_from_an_event_loop_that_is_closed_is_a_lost_one():
     assert is_lost_connection(RuntimeError("Event loop is closed"))
     assert not is_lost_connection(RuntimeError("it fell over"))
+
+
+@pytest.mark.req("B8")
+def test_an_error_sent_in_the_middle_of_a_stream_is_a_lost_connection_and_an_http_error_is_not():
+    request = httpx.Request("POST", "http://x")
+    assert is_lost_connection(openai.APIError("overloaded", request, body=None))
+    assert is_lost_connection(
+        openai.APIStatusError("overloaded", response=httpx.Response(200, request=request), body=None)
+    )
+    assert not is_lost_connection(
+        openai.APIStatusError("busy", response=httpx.Response(503, request=request), body=None)
+    )
+    assert not is_lost_connection(openai.APITimeoutError(request))
 
 
 @pytest.mark.req("A5")
