@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, InvalidToolCall
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from langgraph_reflexion.driver import Wait, Waits, pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
@@ -25,6 +25,7 @@ from langgraph_reflexion.text.json_text import map_texts, valid_text
 M = TypeVar("M", bound=BaseMessage)
 Spent = list[int]
 """Input, output and total tokens, and calls."""
+NO_OBJECT = "its arguments are not a JSON object"
 
 
 class Reply(NamedTuple):
@@ -61,7 +62,7 @@ def ask(
             )
             break
         except Exception as error:
-            if (given := _cut_reply(error)) is not None:
+            if (given := _reply_in(error)) is not None:
                 break
             delay = pause_before(error, attempt)
             if attempt == retries or not is_lost_connection(error) or (left is not None and delay >= left):
@@ -84,8 +85,16 @@ def _unwrapped(model: Model) -> tuple[Model, Mapping[str, Any]]:
     return model, {}
 
 
-def _cut_reply(error: Exception) -> AIMessage | None:
-    """The reply inside an exception. With a schema, OpenAI's client raises one if the length limit cuts a reply."""
+def _reply_in(error: Exception) -> AIMessage | None:
+    """The reply inside an exception. OpenAI's client raises one if the length limit cuts a reply that has a schema,
+    LangChain's message if the arguments of a call are JSON, but no object."""
+    if isinstance(error, ValidationError) and error.title == "AIMessage":
+        faults = [fault for fault in error.errors() if fault["loc"][:1] == ("tool_calls",)]
+        broken = [
+            InvalidToolCall(type="invalid_tool_call", id=None, name="", args=str(fault["input"]), error=NO_OBJECT)
+            for fault in faults
+        ]
+        return AIMessage("", invalid_tool_calls=broken) if broken else None
     completion = getattr(error, "completion", None)
     if type(error).__name__ != "LengthFinishReasonError" or completion is None:
         return None
@@ -118,7 +127,7 @@ def _proper_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
         if isinstance(name, str) and (args is None or isinstance(args, dict)):
             calls.append({**call, "name": name, "args": args or {}, "id": call_id})
         else:
-            error = "its arguments are not a JSON object" if isinstance(name, str) else "it has no name"
+            error = NO_OBJECT if isinstance(name, str) else "it has no name"
             broken = {"name": str(name or ""), "args": str(args), "id": call_id, "error": error}
             invalid.append({**broken, "type": "invalid_tool_call"})
     return calls, invalid

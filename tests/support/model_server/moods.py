@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import Any, Literal
 
 Mood = Literal[
     "normal",
     "bad_arguments",
+    "quoted_arguments",
     "cut",
     "cut_whole",
     "unended",
@@ -22,8 +24,8 @@ Mood = Literal[
     "dropped",
     "dropped_midway",
 ]
-"""`bad_arguments`, `cut`, `cut_whole`, `unended`, `slow` and `dropped_midway` happen to an answer, and so use one up;
-in any other mood but `normal` the provider does not get as far as asking its policy."""
+"""`bad_arguments`, `quoted_arguments`, `cut`, `cut_whole`, `unended`, `slow` and `dropped_midway` happen to an answer,
+and so use one up; in any other mood but `normal` the provider does not get as far as asking its policy."""
 
 Choice = dict[str, Any]
 """What a provider answers: `message` and `finish_reason`."""
@@ -51,6 +53,8 @@ def spoilt(choice: Choice, mood: Mood) -> Choice:
     """The answer as it arrives in this mood."""
     if mood == "bad_arguments":
         return _rewritten(choice, lambda text: text.removeprefix("{"), choice["finish_reason"])
+    if mood == "quoted_arguments":
+        return _rewritten(choice, json.dumps, choice["finish_reason"])
     if mood == "cut":
         return _rewritten(choice, lambda text: text[: len(text) // 2], "length")
     if mood == "cut_whole":
