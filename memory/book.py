@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack, cast, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware, field_of
-from langgraph_reflexion.memory import changes, credit, distill, exchange, history, recall, upkeep, writing
+from langgraph_reflexion.memory import credit, decisions, distill, exchange, forget, history, recall, upkeep, writing
 from langgraph_reflexion.memory.access import Plan, both, items_in
 from langgraph_reflexion.memory.arguments import (
     check_count,
@@ -228,31 +228,31 @@ class LessonBook:
 
     def _approve(self, id: str) -> Plan[Lesson]:
         """Make a lesson active, with exactly its current text. Later losses do not change that."""
-        return (yield from changes.approve(self._shelf, check_id(id)))
+        return (yield from decisions.approve(self._shelf, check_id(id)))
 
     approve, aapprove = both(_approve)
 
     def _retire(self, id: str, why: str) -> Plan[Lesson]:
         """Stop showing a lesson, and keep it with the reason."""
-        return (yield from changes.retire(self._shelf, check_id(id), check_text(why, "why")))
+        return (yield from decisions.retire(self._shelf, check_id(id), check_text(why, "why")))
 
     retire, aretire = both(_retire)
 
     def _restore(self, id: str) -> Plan[Lesson]:
         """Bring back a lesson that is retired, superseded or quarantined."""
-        return (yield from changes.restore(self._shelf, check_id(id)))
+        return (yield from decisions.restore(self._shelf, check_id(id)))
 
     restore, arestore = both(_restore)
 
     def _forget(self, id: str) -> Plan[None]:
         """Delete a lesson's text, vectors, evidence and history permanently."""
-        yield from changes.forget(self._shelf, check_id(id))
+        yield from forget.forget(self._shelf, check_id(id))
 
     forget, aforget = both(_forget)
 
     def _forget_named(self, name: str) -> Plan[int]:
         """Delete all entries with a name permanently, including former values, and return their number."""
-        return (yield from changes.forget_named(self._shelf, check_text(name, "name")))
+        return (yield from forget.forget_named(self._shelf, check_text(name, "name")))
 
     forget_named, aforget_named = both(_forget_named)
 
@@ -261,7 +261,7 @@ class LessonBook:
         if change_or_run is not None and not check_id(change_or_run, "change_or_run"):
             raise KeyError(change_or_run)  # an empty id must not mean all changes
         moment = None if since is None else check_instance(datetime, since, "since")
-        return (yield from history.undo(self._shelf, change_or_run, moment))
+        return (yield from decisions.undo(self._shelf, change_or_run, moment))
 
     undo, aundo = both(_undo)
 

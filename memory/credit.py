@@ -12,16 +12,10 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.changes import (
-    LOOKS,
-    MOST,
-    change_ops,
-    forgotten_words,
-    without_words,
-    write,
-)
+from langgraph_reflexion.memory.changes import LOOKS, MOST, change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence
+from langgraph_reflexion.memory.forget import forgotten_words, without_words
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_record, with_records
 from langgraph_reflexion.memory.shelf import (

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Op
 
 from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, put, read_items
-from langgraph_reflexion.memory.changes import change_ops, forget_all, write
+from langgraph_reflexion.memory.changes import change_ops, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
+from langgraph_reflexion.memory.forget import forget_all
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.models import check_model, guard_objection, wording
 from langgraph_reflexion.memory.records import (

@@ -157,7 +157,7 @@ class Evidence:
         return next((change for change in reversed(self.changes) if change.status is not None), None)
 
     @property
-    def born(self) -> LessonStatus | None:
+    def first_status(self) -> LessonStatus | None:
         """The status it had before its first change of status."""
         return next((change.before.get("status") for change in self.changes if change.status is not None), None)
 

@@ -156,8 +156,8 @@ NOTHING: Mapping[str, Any] = MappingProxyType({"tried": True})
 """The counts of a run that does not count for a lesson."""
 
 
-def taken_back(value: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """The record marked as undone. It is kept, but no longer counted."""
+def marked_undone(value: dict[str, Any], at: datetime) -> dict[str, Any]:
+    """A record that is kept, but no longer counts."""
     return {**value, "undone": at.isoformat()}
 
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, may_be_an_id, put
-from langgraph_reflexion.memory.changes import forgotten_words, read_and_correct, replaced_by, without_words, write
+from langgraph_reflexion.memory.changes import read_and_correct, replaced_by, write
 from langgraph_reflexion.memory.evidence import LIVE, Evidence
+from langgraph_reflexion.memory.forget import forgotten_words, without_words
 from langgraph_reflexion.memory.records import sum_record, with_records
 from langgraph_reflexion.memory.shelf import (
     NOTES_KEPT,

@@ -1,0 +1,271 @@
+"""Decisions: a person approves, retires or restores a lesson, or undoes what was changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from langgraph.store.base import Item, Op, PutOp
+
+from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, put, read_items, storable
+from langgraph_reflexion.memory.changes import as_recorded, change_ops, replaced_by, write
+from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of, note_episodes
+from langgraph_reflexion.memory.evidence import LIVE, Change
+from langgraph_reflexion.memory.gate import one_line
+from langgraph_reflexion.memory.records import (
+    FIELDS,
+    MORE_FAILURES,
+    TASKS,
+    change_record,
+    hash_of,
+    lesson_of_change,
+    marked_undone,
+    numbered,
+    run_record,
+)
+from langgraph_reflexion.memory.shelf import (
+    MARKS,
+    UNDONE,
+    Shelf,
+    StoredLesson,
+    evidence_items,
+    is_undone,
+    read_all,
+    read_one,
+    time_in,
+)
+from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
+from langgraph_reflexion.schemas import Lesson, LessonStatus
+
+logger = logging.getLogger(__name__)
+
+MAX_REASON = 1_000
+"""Characters of a person's reason: a long paragraph."""
+
+MOST_NAMED = 5
+"""Runs that the record of an undo names."""
+
+OUT_OF_USE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
+
+
+def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
+    """Make a lesson active with exactly these texts. No later run, cap or expiry date changes that."""
+    found = yield from read_one(shelf, lesson)
+    texts = tuple(hash_of(text) for text in shown_texts(found.lesson))
+    set_aside = [
+        change.why for change in found.evidence.changes if change.action == found.lesson.status == "quarantined"
+    ]
+    doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
+    why = "exactly these words" + (f", although {doubt}" if doubt else "")
+    for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
+    ops = change_ops(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good)
+    ops += yield from replaced_by(shelf, found.lesson)
+    return (yield from _decided(shelf, found, ops))
+
+
+def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
+    """Stop showing a lesson, and keep it with the reason."""
+    found = yield from read_one(shelf, lesson)
+    ops = change_ops(shelf, found, "retired", "retired", by="person", why=one_line(why, MAX_REASON))
+    return (yield from _decided(shelf, found, ops))
+
+
+def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
+    """Restore the status that a lesson had before it was removed from use, or make it a candidate."""
+    found = yield from read_one(shelf, lesson)
+    status_now = found.lesson.status
+    if status_now not in OUT_OF_USE:
+        raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
+    statuses = [found.evidence.first_status, *(change.status for change in found.evidence.standing)]
+    in_use = [status for status in statuses if status not in (None, *OUT_OF_USE)]  # it may have been retired twice
+    status: LessonStatus = "active" if in_use[-1:] == ["active"] else "candidate"
+    ops = change_ops(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
+    ops += yield from replaced_by(shelf, found.lesson)
+    return (yield from _decided(shelf, found, ops))
+
+
+def _decided(shelf: Shelf, found: StoredLesson, ops: list[Op]) -> Plan[Lesson]:
+    """Write a person's decision, and return the updated lesson, or the old one if it was forgotten meanwhile."""
+    now = yield from write(shelf, ops, [found])
+    return now[found.lesson.id].lesson if found.lesson.id in now else found.lesson
+
+
+# ---------------------------------------------------------------- undoing
+
+
+def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Change]]:
+    """Revert a change, all changes of a run, or all since a time, in one batch. Their records are kept.
+
+    For a run or a time, what the runs counted for lessons is reverted too. An unknown id is a `KeyError`. What was
+    reverted before is left alone, so a second call changes nothing.
+    """
+    if (what is None) == (since is None):
+        raise ValueError("`undo` takes exactly one of: the id of a change, the id of a run, or `since`")
+    if since is not None and since.tzinfo is None:
+        raise ValueError(f"`since` needs a time zone, got {since.isoformat()}")
+    if what is not None and (lesson := lesson_of_change(what)) is not None:
+        return (yield from _undo_change(shelf, (yield from read_one(shelf, lesson)), what))
+    given, what = what, storable(what)
+    known = yield from read_all(shelf)
+    counts = {
+        id: {str(run["run"]): run for run in found.evidence.runs if _in_scope(run, what, since)}
+        for id, found in known.items()
+    }
+    episodes = yield from _episodes_of(shelf, what, since, {run for runs in counts.values() for run in runs})
+    for run, item in episodes.items():
+        episode = counted_episode(item)
+        for id in lessons_of(episode) if episode is not None else ():
+            if id in known and (until_now := counted_before(run, episode, known[id])) is not None:
+                counts[id].setdefault(run, until_now)
+    now = later_than_all(shelf.clock(), episodes.values(), (run for runs in counts.values() for run in runs.values()))
+    ops: list[Op] = [
+        put(item.namespace, item.key, marked_undone(item.value, now))
+        for label, items in (yield from evidence_items(shelf)).items()
+        for item in items
+        if label.startswith(TOPIC) and _in_scope(item.value, what, since) and not item.value.get("undone")
+    ]
+    to_note = [item for item in episodes.values() if not is_undone(item)]
+    ops += [put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}) for item in to_note]
+    undone: list[Change] = []
+    for id, found in known.items():
+        standing = found.evidence.standing
+        changes = [change for change in standing if (what == change.run if since is None else change.at >= since)]
+        sources = [source for source in found.evidence.sources if _in_scope(source, what, since)]
+        more, reverted = _reverted(shelf, found, changes, counts[id], sources, now, bulk=True)
+        ops, undone = [*ops, *more], [*undone, *reverted]
+    if what is not None and not ops and not episodes and not _is_known(what, known.values()):
+        raise KeyError(given)
+    if what is not None and not episodes:
+        logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
+    yield from _with_one_value(shelf, known, (yield from write(shelf, ops)))
+    yield from note_episodes(shelf, [item.key for item in to_note], UNDONE, now)
+    return sorted(undone, key=lambda change: (change.at, change.id))
+
+
+def _episodes_of(
+    shelf: Shelf, what: str | None, since: datetime | None, listed: Collection[str]
+) -> Plan[dict[str, Item]]:
+    """By run, the episode of this run, or those that ended or were counted since that time or are listed."""
+    if what is not None:
+        [item] = yield from read_items(shelf.episodes, [what])
+        return {what: item} if item is not None else {}
+    times = ("created_at", *MARKS)
+    return {
+        item.key: item
+        for item in (yield from items_in(shelf.episodes))
+        if item.key in listed or any((at := time_in(item.value.get(name))) and since and at >= since for name in times)
+    }
+
+
+def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change]]:
+    change = next((known for known in found.evidence.changes if known.id == id), None)
+    if change is None:
+        raise KeyError(id)
+    if change.action == "undone":
+        raise ValueError(f"{id} is itself an undo: approve, retire or restore {found.lesson.id} instead")
+    standing = found.evidence.standing
+    sources = _sources_of(change, found) if change in standing else []
+    changes = [known for known in standing if known == change]
+    ops, undone = _reverted(shelf, found, changes, {}, sources, shelf.clock(), bulk=False)
+    yield from _with_one_value(shelf, {found.lesson.id: found}, (yield from write(shelf, ops)))
+    return undone
+
+
+def _with_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mapping[str, StoredLesson]) -> Plan[None]:
+    """Supersede the other values of the names whose former values are live again, the newest of each."""
+    revived = [id for id, found in now.items() if found.lesson.status in LIVE and before[id].lesson.status not in LIVE]
+    newest = {(lesson.kind, lesson.name): lesson for id in before if id in revived and (lesson := now[id].lesson).name}
+    for lesson in newest.values():
+        yield from write(shelf, (yield from replaced_by(shelf, lesson)))
+
+
+def _sources_of(change: Change, found: StoredLesson) -> list[dict[str, Any]]:
+    """The runs that count for a lesson only because of this merge."""
+    others = {known.run for known in found.evidence.standing if known != change}
+    alone = change.action == "merged" and change.run is not None and change.run not in others
+    return [source for source in found.evidence.sources if alone and source["source"] == change.run]
+
+
+def _in_scope(value: dict[str, Any], run: str | None, since: datetime | None) -> bool:
+    """Whether this was left by the run, or since that time."""
+    if since is not None:
+        return datetime.fromisoformat(value["at"]) >= since
+    return run in (value.get("run"), value.get("source"))
+
+
+def _is_known(run: str, known: Iterable[StoredLesson]) -> bool:
+    return any(change.run == run for found in known for change in found.evidence.changes)
+
+
+def _reverted(
+    shelf: Shelf,
+    found: StoredLesson,
+    changes: Sequence[Change],
+    counts: Mapping[str, Mapping[str, Any]],
+    sources: Sequence[dict[str, Any]],
+    now: datetime,
+    *,
+    bulk: bool,
+) -> tuple[list[Op], list[Change]]:
+    """The writes that revert changes, results and sources of one lesson, and the changes they revert.
+
+    The change that added a lesson is reverted only if the lesson has no other source; it is then retired. With `bulk`,
+    a person reverts a run or a time. Otherwise they overrule just this change, and so vouch for the lesson.
+    """
+    item, lesson, evidence = found
+    others = [source["source"] for source in evidence.sources if source["source"] and source not in sources]
+    written = [change for change in changes if change.action in ("added", "quarantined")]
+    retires = any(change.run is None or not [source for source in others if source != change.run] for change in written)
+    changes = [change for change in changes if retires or change not in written]
+    sources = () if retires else sources
+    if not changes and not counts and not sources:
+        return [], []
+    about = shelf.evidence_of(lesson.id)
+    ops: list[Op] = [
+        put(about, *run_record(run, at=now, instead=until_now, undone=True)) for run, until_now in counts.items()
+    ]
+    ops += [
+        put(about, f"source/{source['origin']}/{source['source']}", marked_undone(source, now)) for source in sources
+    ]
+    status: LessonStatus | None = None
+    if retires or any(change.status is not None for change in changes):
+        left = evidence.statuses(but=changes)
+        status = "retired" if retires else left[-1] if left else evidence.first_status
+    before = {"status": lesson.status} if status else {}
+    undoing = Change("", lesson.id, "undone", now, "person", "", None, None, before)
+    events = [
+        replace(
+            undoing,
+            why=f"{change.action} is taken back",
+            status=status,
+            run=change.run if bulk else None,
+            undoes=change.id,
+        )
+        for change in reversed(changes)
+    ]
+    if bulk and (counts or sources):
+        runs = list(dict.fromkeys([*counts, *(str(source["source"]) for source in sources)]))
+        which = ", ".join(runs) if len(runs) <= MOST_NAMED else f"{len(runs)} runs"
+        run = runs[0] if len(runs) == 1 else None
+        events.append(replace(undoing, why=f"what came of {which} is taken back", before={}, run=run))
+    for event in events:
+        event = numbered(evidence, event)
+        evidence = evidence.with_change(event)
+        ops.append(put(about, *change_record(event)))
+    right = as_recorded(_as_before(item.value, changes), evidence)
+    if right != item.value:
+        ops.append(PutOp(shelf.lessons, lesson.id, right, FIELDS))
+    return ops, [*changes, *(change for change in evidence.changes[-1:] if bulk and (counts or sources))]
+
+
+def _as_before(value: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
+    """The item's value with the fields as they were before these changes."""
+    for change in reversed(changes):
+        value = {**value, **{name: old for name, old in change.before.items() if name != "status"}}
+        for name in (MORE_FAILURES, TASKS):
+            if left := [mark for mark in value.pop(name, None) or () if mark not in change.after.get(name, ())]:
+                value[name] = left
+    return value

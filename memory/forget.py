@@ -1,0 +1,139 @@
+"""Forget: remove lessons for good, with their evidence, their vectors, and their words in the episodes of runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+
+from langgraph.store.base import Item, Op, PutOp
+
+from langgraph_reflexion.driver import either
+from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, put, read_items
+from langgraph_reflexion.memory.changes import read_and_correct
+from langgraph_reflexion.memory.index import remove_everywhere
+from langgraph_reflexion.memory.records import hash_of
+from langgraph_reflexion.memory.shelf import MARKS, Shelf, current_items, episode_in
+from langgraph_reflexion.schemas import Episode
+from langgraph_reflexion.text.likeness import same
+from langgraph_reflexion.text.tokens import fold
+
+_CLAUSE_END = re.compile(r"[.;,!?](?=\s)|[。；，！？\n]")
+
+
+def forget(shelf: Shelf, lesson: str) -> Plan[None]:
+    """Remove a lesson, its evidence, its changes and its words in the episodes it came from; damaged ones too.
+
+    A pattern with the same text is deleted too.
+    """
+    if not may_be_an_id(lesson) or (yield from read_items(shelf.lessons, [lesson])) == [None]:
+        raise KeyError(lesson)
+    yield from forget_all(shelf, [lesson])
+
+
+def forget_named(shelf: Shelf, name: str) -> Plan[int]:
+    """Delete all entries that ever had a name."""
+    items = yield from items_in(shelf.lessons)
+    meant = [item.key for item in items if item.value.get("name") == name]
+    yield from forget_all(shelf, meant)
+    return len(meant)
+
+
+def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
+    """Remove these lessons in one batch, so that a crash forgets all or none.
+
+    Hashes of their texts stay, so that what other writers still write about them can be removed.
+    """
+    items = {item.key: item for item in (yield from read_items(shelf.lessons, meant)) if item is not None}
+    items |= yield from current_items(shelf)
+    meant = [id for id in meant if id in items]
+    patterns = [key for id in meant for key, item in items.items() if _repeats(item, items[id])]
+    ops: list[Op] = []
+    words: set[str] = set()
+    wordings: dict[str, list[str]] = {}
+    gone = list(dict.fromkeys([*meant, *patterns]))
+    for id in gone:
+        about = yield from items_in(shelf.evidence_of(id))
+        values = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
+        texts = (value.get("text") for value in values if isinstance(value, dict))
+        wordings[id] = [text for text in texts if isinstance(text, str)]
+        its_words = sorted({hash_of(fold(text)) for text in wordings[id]})
+        words.update(its_words)
+        ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
+        ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_words}))
+    # Only the latest sources of a lesson are recorded, so every episode that may contain its words is read.
+    ops += without_words(shelf, (yield from items_in(shelf.episodes)) if gone else [], words, wordings)
+    if ops:
+        yield ops
+    yield from read_and_correct(shelf, gone)
+    remove_everywhere(shelf.store, shelf.lessons, gone)
+    # A pattern may have been made from them in the meantime.
+    made = [
+        key
+        for key, item in (yield from current_items(shelf)).items()
+        if key not in gone and any(_repeats(item, items[id]) for id in gone)
+    ]
+    if made:
+        yield from forget_all(shelf, made)
+    if hasattr(shelf.store, "settle"):  # the file and its log are overwritten, too
+        yield either(shelf.store.settle, shelf.store.asettle)
+
+
+def without_words(
+    shelf: Shelf,
+    episodes: Iterable[Item],
+    words: Collection[str],
+    wordings: Mapping[str, list[str]] = MappingProxyType({}),
+) -> list[Op]:
+    """The writes that remove texts with these hashes from episodes, and those that say what these lessons said."""
+    ops: list[Op] = []
+    for item in episodes:
+        episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
+        if episode is not None and (without := _without(episode, words, wordings)) != episode:
+            marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
+            ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))
+    return ops
+
+
+def forgotten_words(forgotten: Iterable[Item]) -> set[str]:
+    """The hashes of the texts that were forgotten."""
+    return {word for item in forgotten if isinstance(words := item.value.get("words"), list) for word in words}
+
+
+def _repeats(pattern: Item, lesson: Item) -> bool:
+    """Whether a pattern that sums up a lesson has the lesson's own text."""
+    text, supersedes = pattern.value.get("text"), pattern.value.get("supersedes")
+    if pattern.value.get("kind") != "pattern" or not isinstance(supersedes, list) or lesson.key not in supersedes:
+        return False
+    return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
+
+
+def _without(episode: Episode, words: Collection[str], wordings: Mapping[str, list[str]]) -> Episode:
+    """The episode without texts that have these hashes or hold all sentences of one of these wordings, and without
+    those that say the same as a lesson it wrote."""
+    known = [sentences for texts in wordings.values() for text in texts if (sentences := _sentences(text))]
+    its_own = [text for id in episode.written for text in wordings.get(id, ())]
+
+    def without(text: str) -> str:
+        sentences = _sentences(text)
+        is_gone = hash_of(fold(text)) in words or any(part <= sentences for part in known)
+        return "" if is_gone or any(same(text, other) for other in its_own) else text
+
+    reflections = [
+        made.model_copy(
+            update={
+                "memory_to_write": [memo for memo in made.memory_to_write if without(memo.text)],
+                "patch_prompt": without(made.patch_prompt),
+                "explanation": without(made.explanation),
+                "fix_strategy": [fix.model_copy(update={"text": without(fix.text)}) for fix in made.fix_strategy],
+                "lessons": [text for text in made.lessons if without(text)],
+            }
+        )
+        for made in episode.reflections
+    ]
+    return episode.model_copy(update={"reflections": reflections})
+
+
+def _sentences(text: str) -> set[str]:
+    """The sentences and clauses of a text, as keys to compare."""
+    return {part for clause in _CLAUSE_END.split(text) if (part := fold(clause))}
