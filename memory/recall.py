@@ -158,7 +158,7 @@ def recall(
     always = (
         [] if failure is not None else _always((items[key] for key in shelf.index.always() if key in items), usable)
     )
-    weights, request = yield from _asked(shelf, task)
+    weights, request = yield from _query_words(shelf, task)
     if failure is None:
         scores = yield from _for_task(shelf, request, weights, usable, one_line(topic, LENGTHS["topic"]) or GENERAL)
     else:
@@ -197,7 +197,7 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
     if not items or limit < 1:
         return []
     limit = min(limit, len(items))
-    weights, request = yield from _asked(shelf, query)
+    weights, request = yield from _query_words(shelf, query)
     most = len(items) if any(filters.values()) else max(limit + 10, CANDIDATES)
     near = yield from _similarities(shelf, request)
     scores = match(shelf.index, weights, lambda item: item.key in items, most, near)
@@ -272,7 +272,7 @@ def met(index: Index, when: Iterable[str], words: Collection[str], *, asked: boo
     return sum(rarity for word, rarity in rarities.items() if word in words) / (sum(rarities.values()) or 1.0)
 
 
-def _asked(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
+def _query_words(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
     """The words of a task with how much each says, those of its request most, and the request itself."""
     earlier = yield from earlier_tasks(shelf, task)
     weights: dict[str, float] = {}

@@ -54,7 +54,7 @@ def reflect(
     update: Update = {"trail": []}  # the loop counts start again
     if (yield from _is_known(memory, tools, budget, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}
-    read, depth, spent, tally = yield from _asked(reflector, actor, tools, budget, state, config, failure)
+    read, depth, spent, tally = yield from _ask(reflector, actor, tools, budget, state, config, failure)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     if read.reflection is None:
         _emit(config, state, None, "unreadable", read.reason, spent)
@@ -87,7 +87,7 @@ def reflect(
     return {**update, "blocked": _blocked(budget, state, failure)}
 
 
-def _asked(
+def _ask(
     reflector: Reflector,
     actor: Actor,
     tools: Toolbox,
