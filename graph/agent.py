@@ -240,7 +240,7 @@ def _compile(
     if looks_back:
         nodes["observe"] = partial(observe_and_self_check, parts.reflector, actor, nodes["observe"], budget)
     if learn is not None and not waits:
-        nodes["finish"] = partial(nodes["finish"], after_run=learn.audits.begin)
+        nodes["finish"] = partial(nodes["finish"], after_run=learn.node)
     # Nodes that these settings can never reach are left out of the graph and its drawing.
     asks = tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Parser)
     reflects = budget.limits.max_reflections > 0
@@ -267,6 +267,8 @@ def _compile(
         name=name,
         transformers=[ToolCallTransformer],
     )
+    if learn is not None and waits:
+        compiled.nodes["learn"].subgraphs = [learn.graph]  # for drawings: LangGraph cannot find it
     if actor.name is not None:
         # LangChain's own agents declare here whose tokens are streamed. Not with `with_config`: its copy loses the
         # types that a parent's checkpointer may restore.

@@ -15,11 +15,10 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.driver import Waits, run_async, run_sync
+from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.background import Background, run_audit
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
@@ -30,7 +29,7 @@ from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of, saver
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category
-from langgraph_reflexion.state import read_channels, start_of_run
+from langgraph_reflexion.state import Update, read_channels, start_of_run
 
 TURNS = {"errors": 4, "memories": 5}
 """Default number of turns of each auditor."""
@@ -91,113 +90,59 @@ class AuditSettings:
         return limits.model_copy(update={**changes, "deadline": limits.deadline or DEADLINE})
 
 
-class Audits:
-    """The audits of one `after_run`: their settings, where findings are saved, and what is still running.
+class AfterRun(Runnable[Any, Any]):
+    """A node for any graph that audits the run ending there. It can also audit a transcript."""
 
-    `AfterRun` holds an instance instead of inheriting: LangGraph searches everything that a node's functions refer to
-    for graphs, and would never stop if they referred to the node itself.
-    """
+    name = "after_run"
 
     def __init__(self, settings: AuditSettings, background: Background | None = None) -> None:
         self.settings, self.background = settings, background or Background()
         self.graph = _audit_graph(settings, self._books)
 
-    def given(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
-        """A graph's state in the auditors' format. `None` if the run is not over but waits for a person."""
-        values = read_channels(dict(state) if isinstance(state, Mapping) else vars(state))
-        outcome, about, memory = values.get("outcome"), values.get("about"), self.settings.memory
-        if getattr(outcome, "status", None) == "needs_input":
-            return None
-        messages = as_messages(values.get("messages"))
-        if about is not None and self.settings.in_agent:
-            namespace = about["namespace"]
-        else:
-            namespace = memory.namespace_for(config) if memory is not None else None
-        return AuditedRun(
-            messages=messages,
-            start=start_of_run(messages, about["task_id"] if about is not None else None),
-            session=getattr(outcome, "run_id", None) or run_id(config),
-            failures=failures_of(outcome),
-            namespace=namespace,
-        )
-
-    def transcript(self, messages: Any, session: str) -> AuditedRun:
-        """A transcript without a graph: all of it is the run."""
-        memory = self.settings.memory
-        namespace = memory.namespace_for({}) if memory is not None else None
-        return AuditedRun(messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace)
-
-    def begin(self, state: Any, config: RunnableConfig) -> Waits[None]:
-        """Start in the background. If the process dies, the next run of the thread finishes the audit."""
-        given = self.given(state, config)
-        if given is None:
-            return
-        runtime, saver, of_run = runtime_of(config), saver_of(config), thread_of(config)
-        thread = str(uuid5(NAMESPACE_OID, f"after_run/{of_run}")) if of_run and saver is not None else None
-        yield self.background.begin(
-            partial(run_audit, self.graph, given, runtime.context, runtime.store, saver, thread), thread
-        )
-
-    def _books(self, state: Any, config: RunnableConfig) -> Books:
-        """Where the findings and memories of this run are saved."""
-        notebook, given, memory = self.settings.notebook, self.settings.book, self.settings.memory
-        namespace = state.get("namespace")
-        if memory is None or namespace is None or not memory.policy.write:
-            return Books(notebook, given)
-        book = memory.book_at(namespace, config)
-        if notebook is None and self.settings.in_agent:
-            notebook = ErrorNotebook(book.store, tuple(namespace), memory.clock)
-        return Books(notebook, given or book)
-
-
-class AfterRun(RunnableCallable):
-    """A node for any graph that audits the run ending there. It can also audit a transcript."""
-
-    def __init__(self, settings: AuditSettings, background: Background | None = None) -> None:
-        self.audits = audits = Audits(settings, background)
-
-        def run(state: Any, config: RunnableConfig) -> Any:
-            given = audits.given(state, config)
-            return _update(config, audits.graph.invoke(given, config)) if given is not None else None
-
-        async def arun(state: Any, config: RunnableConfig) -> Any:
-            given = audits.given(state, config)
-            return _update(config, await audits.graph.ainvoke(given, config)) if given is not None else None
-
-        def begin(state: Any, config: RunnableConfig) -> None:
-            run_sync(audits.begin(state, config))
-
-        async def abegin(state: Any, config: RunnableConfig) -> None:
-            await run_async(audits.begin(state, config))
-
-        super().__init__(*((begin, abegin) if settings.background else (run, arun)), name="after_run")
-
     @property
     def waits(self) -> bool:
         """Whether the graph waits for its auditors."""
-        return not self.audits.settings.background
+        return not self.settings.background
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return run_sync(self.node(input, config or {}))
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return await run_async(self.node(input, config or {}))
+
+    def node(self, state: Any, config: RunnableConfig) -> Waits[Update | None]:
+        """Audit the run, or start that in the background and return at once."""
+        given = self._given(state, config)
+        if given is None:
+            return None
+        if self.settings.background:
+            yield self._begin(given, config)
+            return None
+        learned = (yield either(self.graph.invoke, self.graph.ainvoke, given, config))["learned"]
+        emit(config, "learned", **learned)
+        return {"learned": learned}
 
     def audit(self, messages: Any, session: str = "") -> dict[str, Any]:
         """Audit a transcript and wait. Returns what was found, saved and refused, and which auditor failed."""
-        given = self.audits.transcript(messages, session)
+        given = self._transcript(messages, session)
         # In a separate context: inside another graph's run, it would count as a part of that run.
-        result: dict[str, Any] = contextvars.Context().run(self.audits.graph.invoke, given)["learned"]
+        result: dict[str, Any] = contextvars.Context().run(self.graph.invoke, given)["learned"]
         return result
 
     async def aaudit(self, messages: Any, session: str = "") -> dict[str, Any]:
         """Like `audit`, without blocking the event loop."""
-        given = self.audits.transcript(messages, session)
-        work = asyncio.get_running_loop().create_task(self.audits.graph.ainvoke(given), context=contextvars.Context())
+        given = self._transcript(messages, session)
+        work = asyncio.get_running_loop().create_task(self.graph.ainvoke(given), context=contextvars.Context())
         result: dict[str, Any] = (await work)["learned"]
         return result
 
     def drain(self, seconds: float | None = None) -> bool:
         """Wait for the audits in the background. `False` if some are still running after `seconds`."""
-        return self.audits.background.drain(seconds)
+        return self.background.drain(seconds)
 
     async def adrain(self, seconds: float | None = None) -> bool:
         """Like `drain`, without blocking the event loop."""
-        return await self.audits.background.adrain(seconds)
+        return await self.background.adrain(seconds)
 
     def around(self, graph: Graph) -> Graph:
         """A graph that runs this graph, with its checkpointer and its store, and then audits the run."""
@@ -222,16 +167,53 @@ class AfterRun(RunnableCallable):
     def in_agent(self, memory: AgentMemory) -> AfterRun:
         """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's
         memory."""
-        mine = self.audits.settings
+        mine = self.settings
         if mine.notebook is not None or mine.book is not None or mine.memory is not None:
             return self
-        return AfterRun(replace(mine, memory=memory, in_agent=True), self.audits.background)
+        return AfterRun(replace(mine, memory=memory, in_agent=True), self.background)
 
+    def _given(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
+        """A graph's state in the auditors' format. `None` if the run is not over but waits for a person."""
+        values = read_channels(dict(state) if isinstance(state, Mapping) else vars(state))
+        outcome, about, memory = values.get("outcome"), values.get("about"), self.settings.memory
+        if getattr(outcome, "status", None) == "needs_input":
+            return None
+        messages = as_messages(values.get("messages"))
+        if about is not None and self.settings.in_agent:
+            namespace = about["namespace"]
+        else:
+            namespace = memory.namespace_for(config) if memory is not None else None
+        return AuditedRun(
+            messages=messages,
+            start=start_of_run(messages, about["task_id"] if about is not None else None),
+            session=getattr(outcome, "run_id", None) or run_id(config),
+            failures=failures_of(outcome),
+            namespace=namespace,
+        )
 
-def _update(config: RunnableConfig, result: Any) -> dict[str, Any]:
-    """The results, as the node's update and as an event."""
-    emit(config, "learned", **result["learned"])
-    return {"learned": result["learned"]}
+    def _transcript(self, messages: Any, session: str) -> AuditedRun:
+        """A transcript without a graph: all of it is the run."""
+        memory = self.settings.memory
+        namespace = memory.namespace_for({}) if memory is not None else None
+        return AuditedRun(messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace)
+
+    def _begin(self, given: AuditedRun, config: RunnableConfig) -> Wait:
+        """Start in the background. If the process dies, the next run of the thread finishes the audit."""
+        runtime, saver, of_run = runtime_of(config), saver_of(config), thread_of(config)
+        thread = str(uuid5(NAMESPACE_OID, f"after_run/{of_run}")) if of_run and saver is not None else None
+        work = partial(run_audit, self.graph, given, runtime.context, runtime.store, saver, thread)
+        return self.background.begin(work, thread)
+
+    def _books(self, state: Any, config: RunnableConfig) -> Books:
+        """Where the findings and memories of this run are saved."""
+        notebook, given, memory = self.settings.notebook, self.settings.book, self.settings.memory
+        namespace = state.get("namespace")
+        if memory is None or namespace is None or not memory.policy.write:
+            return Books(notebook, given)
+        book = memory.book_at(namespace, config)
+        if notebook is None and self.settings.in_agent:
+            notebook = ErrorNotebook(book.store, tuple(namespace), memory.clock)
+        return Books(notebook, given or book)
 
 
 def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig], Books]) -> Graph:
