@@ -17,17 +17,7 @@ from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 
-from langgraph_reflexion.driver import (
-    NeedsAsyncError,
-    Wait,
-    Waits,
-    accepts,
-    call_function,
-    in_thread,
-    is_async,
-    sync_result,
-    within,
-)
+from langgraph_reflexion.driver import NeedsAsyncError, Waits, accepts, call_function, either, within
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
@@ -71,31 +61,19 @@ class NamedCheck:
 
     def verdict(self, answer: Any, run: Run | ToolCall, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """Its verdict. An exception or a timeout rejects the answer, with the error as evidence."""
-        function = self.function
-        twin = getattr(function, "acall", None)
+        what, twin = f"The check {self.name!r}", getattr(self.function, "acall", None)
+        called = either(self.function, twin, answer, run) if twin else call_function(what, self.function, answer, run)
 
         def sync() -> Any:
             with _aside(meter):
-                return function(answer, run)
+                return called.sync()
 
         async def later() -> Any:
             with _aside(meter):
-                return await (twin or function)(answer, run)
+                return await called.later()
 
-        async def later_in_thread() -> Any:
-            result = await in_thread(sync).later()
-            with _aside(meter):
-                return await result if inspect.isawaitable(result) else result
-
-        what = f"The check {self.name!r}"
-        if twin is not None:
-            wait = Wait(sync, later)
-        elif is_async(function):
-            wait = call_function(what, later)
-        else:
-            wait = Wait(lambda: sync_result(what, sync()), later_in_thread)
         try:
-            return self.read((yield within(seconds, wait.sync, wait.later)))
+            return self.read((yield within(seconds, sync, later)))
         except NeedsAsyncError:
             raise
         except Exception as fault:  # the caller's own code
