@@ -23,15 +23,7 @@ from typing_extensions import TypeVar
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
-from langgraph_reflexion.graph.layout import (
-    Branch,
-    allow_our_types,
-    as_agent,
-    build_graph,
-    name_in_requests,
-    shapes_of,
-    with_messages,
-)
+from langgraph_reflexion.graph.layout import Branch, compile_graph, name_in_requests, with_messages
 from langgraph_reflexion.graph.parts import (
     Parts,
     bound_format,
@@ -50,8 +42,6 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.finish import emit_outcome_of_error
-from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
@@ -235,7 +225,7 @@ def _compile(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     waits = learn is not None and learn.waits
     parts = replace(parts, budget=replace(parts.budget, steps_after=1)) if waits else parts
-    actor, tools, evaluator, budget = parts.actor, parts.tools, parts.evaluator, parts.budget
+    actor, tools, budget = parts.actor, parts.tools, parts.budget
     nodes = nodes_of(parts)
     if looks_back:
         nodes["observe"] = partial(observe_and_self_check, parts.reflector, actor, nodes["observe"], budget)
@@ -245,7 +235,7 @@ def _compile(
     asks = tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Parser)
     reflects = budget.limits.max_reflections > 0
     unreachable = {*(() if asks else ("ask",)), *(() if reflects else ("reflect", "remember"))}
-    reached = [Step(name, node) for name, node in nodes.items() if name not in unreachable]
+    reached: dict[str, Any] = {name: node for name, node in nodes.items() if name not in unreachable}
     edges = (
         (START, "begin"),
         ("recall", "decide"),
@@ -253,16 +243,17 @@ def _compile(
         ("remember", "recall"),
         ("wrap_up", "finish"),
         *(() if _checks(parts) else (("check", "finish"),)),
+        ("finish", "learn" if waits else END),
+        ("learn", END),
     )
-    shapes, branches = shapes_of(state_schema, evaluator.form), _branches(Routes(budget, tools), parts)
-    on_error = partial(emit_outcome_of_error, evaluator, budget)
-    graph = build_graph(shapes, context_schema, reached, edges, branches, store, on_error)
-    if learn is not None and waits:
-        graph.add_node("learn", learn)
-        graph.add_edge("learn", END)
-    graph.add_edge("finish", "learn" if waits else END)
-    compiled = graph.compile(
-        checkpointer=allow_our_types(checkpointer, evaluator.form),
+    compiled = compile_graph(
+        parts,
+        reached | ({"learn": learn} if waits else {}),
+        edges,
+        _branches(Routes(budget, tools), parts),
+        state_schema=state_schema,
+        context_schema=context_schema,
+        checkpointer=checkpointer,
         store=store,
         name=name,
         transformers=[ToolCallTransformer],
@@ -273,7 +264,7 @@ def _compile(
         # LangChain's own agents declare here whose tokens are streamed. Not with `with_config`: its copy loses the
         # types that a parent's checkpointer may restore.
         compiled.config = {"metadata": {"lc_agent_name": name}}
-    return as_agent(compiled)
+    return compiled
 
 
 def _branches(routes: Routes, parts: Parts) -> list[Branch]:

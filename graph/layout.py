@@ -1,4 +1,4 @@
-"""Build a graph from its schemas, nodes, edges and routes."""
+"""Compile a graph from its parts, schemas, nodes, edges and routes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import partial
 from typing import (
     Annotated,
     Any,
@@ -22,7 +23,7 @@ from typing import (
 
 import typing_extensions
 from langchain_core.messages import AnyMessage, HumanMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
@@ -36,10 +37,12 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel, Field, create_model
 from typing_extensions import TypedDict
 
+from langgraph_reflexion.graph.parts import Parts
+from langgraph_reflexion.nodes.finish import emit_outcome_of_error
 from langgraph_reflexion.nodes.host import Route, Step
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
 from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
-from langgraph_reflexion.state import HELD, Channels, Input, Named, Output, Recalled, RouteChannels
+from langgraph_reflexion.state import RUN_FIELDS, Channels, Input, Output, PrivateChannels, Recalled, RouteChannels
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 """A compiled graph."""
@@ -102,43 +105,47 @@ def name_in_requests(name: str) -> str:
     return re.sub(r"[\s<|\\/>]+", "_", name)
 
 
-def as_agent(graph: Graph) -> Graph:
-    """The compiled graph as an `Agent`, because `StateGraph` compiles to its own class."""
-    graph.__class__ = Agent
-    return graph
-
-
 class Shapes(NamedTuple):
     """The schemas of a graph: state, input and output, and the fields that routes read."""
 
     state: type
     input: type
     output: type
-    crossing: type
+    routes: type
 
 
-def build_graph(
-    shapes: Shapes,
-    context_schema: type | None,
-    nodes: Sequence[Step],
+def compile_graph(
+    parts: Parts,
+    nodes: Mapping[str, Callable[..., Any]],
     edges: Sequence[tuple[str, str]],
     branches: Sequence[Branch],
+    *,
+    state_schema: type | None = None,
+    context_schema: type | None,
+    checkpointer: Any,
     store: BaseStore | None,
-    on_error: Callable[[RunnableConfig, Exception], None],
-) -> StateGraph[Any, Any, Any, Any]:
-    """The graph before it is compiled. Each node gets the agent's store, and `on_error` an exception that ends a run.
+    name: str,
+    transformers: Sequence[Any] = (),
+) -> Agent:
+    """The compiled graph of these nodes. Edges from or to a missing node are left out.
 
-    Edges from or to a missing node are left out.
+    Each step gets the agent's store, and writes the outcome of a run that it ends with an exception.
     """
+    form = parts.evaluator.form
+    shapes = _shapes_of(state_schema, form)
     graph = StateGraph(
         cast("Any", shapes.state),
         context_schema=cast("Any", context_schema),
         input_schema=cast("Any", shapes.input),
         output_schema=cast("Any", shapes.output),
     )
-    for node in nodes:
-        node.store, node.on_error = store, on_error
-        graph.add_node(cast("str", node.name), node)
+    for node, function in nodes.items():
+        if isinstance(function, Runnable):
+            graph.add_node(node, function)
+            continue
+        step = Step(node, function)
+        step.store, step.on_error = store, partial(emit_outcome_of_error, parts.evaluator, parts.budget)
+        graph.add_node(node, step)
     there = {START, END, *graph.nodes}
     for source, target in edges:
         if {source, target} <= there:
@@ -146,12 +153,16 @@ def build_graph(
     for source, route, targets in branches:
         if source in there:
             labels = {target: label for target, label in targets.items() if target in there}
-            named = Route(f"after_{source}", route, labels, shapes.crossing)
+            named = Route(f"after_{source}", route, labels, shapes.routes)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
-    return graph
+    compiled = graph.compile(
+        checkpointer=_allow_our_types(checkpointer, form), store=store, name=name, transformers=transformers
+    )
+    compiled.__class__ = Agent  # `StateGraph` compiles to its own class
+    return cast("Agent", compiled)
 
 
-def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
+def _shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
     """Our schemas with the caller's fields. Input and output have `messages` and the caller's fields, nothing
     private."""
     theirs = _fields_of(state_schema)
@@ -173,7 +184,7 @@ def shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
     )
 
 
-def allow_our_types(checkpointer: Any, form: ResponseForm | None) -> Any:
+def _allow_our_types(checkpointer: Any, form: ResponseForm | None) -> Any:
     """The checkpointer, with our types added to its allow list, if it has one."""
     if not isinstance(checkpointer, BaseCheckpointSaver):
         return checkpointer
@@ -204,7 +215,9 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
     fields = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
     if not fields:
         raise ValueError(f"`state_schema` declares no fields: {schema!r}")
-    if taken := sorted(set(fields) & (HELD | set(get_type_hints(Named)) | {"outcome", "feedback", "run"})):
+    if taken := sorted(
+        set(fields) & (RUN_FIELDS | set(get_type_hints(PrivateChannels)) | {"outcome", "feedback", "run"})
+    ):
         raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent itself uses: rename it")
     if "remaining_steps" in fields:  # schemas of prebuilt agents declare it as a number; LangGraph fills it
         fields["remaining_steps"] = RemainingSteps

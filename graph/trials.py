@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
-from langgraph_reflexion.graph.layout import Branch, allow_our_types, as_agent, build_graph, shapes_of
+from langgraph_reflexion.graph.layout import Branch, compile_graph
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
@@ -30,8 +30,6 @@ from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.finish import emit_outcome_of_error
-from langgraph_reflexion.nodes.host import Step
 from langgraph_reflexion.nodes.models.choice import Choice, Model, Only
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory
@@ -150,10 +148,9 @@ def _compile(
     remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
     start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
     routes = Routes(budget, parts.tools, "attempt", start, after_reflection, only_unexplained)
-    on_error = partial(emit_outcome_of_error, parts.evaluator, budget)
     nodes = nodes_of(parts) | {"attempt": partial(attempt_node, trial, parts.actor, budget)}
     order = ("begin", "recall", "attempt", "check", "reflect", "remember", "wrap_up", "finish")
-    steps = [Step(name, nodes[name]) for name in order if remembers or name not in ("recall", "remember")]
+    reached = {name: nodes[name] for name in order if remembers or name not in ("recall", "remember")}
     edges = (
         (START, "begin"),
         ("recall", "attempt"),
@@ -182,10 +179,18 @@ def _compile(
         ),
         ("reflect", routes.after_reflect, {after_reflection: "lesson, plan", "wrap_up": "nothing to change"}),
     ]
-    graph = build_graph(shapes_of(None, None), context_schema, steps, edges, branches, store, on_error)
-    compiled = graph.compile(checkpointer=allow_our_types(checkpointer, None), store=store, name=name)
+    compiled = compile_graph(
+        parts,
+        reached,
+        edges,
+        branches,
+        context_schema=context_schema,
+        checkpointer=checkpointer,
+        store=store,
+        name=name,
+    )
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:
         # LangGraph looks for subgraphs only in runnables that it knows, so it cannot find this one.
         compiled.nodes["attempt"].subgraphs = [inner]
-    return as_agent(compiled)
+    return compiled

@@ -12,7 +12,7 @@ from langgraph_reflexion.nodes.host import emit_failure, run_id, runtime_of
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import BLANK, HELD, About, FailureTurn, State, Update, is_from_user, task_of
+from langgraph_reflexion.state import BLANK, RUN_FIELDS, About, FailureTurn, State, Update, is_from_user, task_of
 from langgraph_reflexion.text.literals import fingerprint
 
 FEWEST_STEPS = 6
@@ -50,7 +50,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     outcome = state.get("outcome")
     update: Update = {
         # What an earlier run left in channels of their own; a field that was never written stays unwritten.
-        **{name: value for name, value in BLANK.items() if name not in HELD and state.get(name)},
+        **{name: value for name, value in BLANK.items() if name not in RUN_FIELDS and state.get(name)},
         "tally": new_tally(now),
         "resumed_at": now,
         "progress": {"node": "begin", "run_id": run},

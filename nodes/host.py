@@ -45,11 +45,6 @@ class Step(Runnable[Any, Any]):
         self.name = name
         self.function = partial(function, *parts)
 
-    @property
-    def func(self) -> Callable[..., Any]:
-        """The sync function, under the same name as on LangGraph's own nodes."""
-        return self.invoke
-
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         config = self._with_store(config or {})
         try:

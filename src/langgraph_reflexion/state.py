@@ -160,8 +160,8 @@ class Output(TypedDict, total=False):
     by every node that may change nothing else in the output. Removed after the next step."""
 
 
-class Named(TypedDict, total=False):
-    """What a node leaves for the next, each field in its own channel."""
+class PrivateChannels(TypedDict, total=False):
+    """Private fields that each have their own channel: what a node leaves for the next one."""
 
     decision: Waiting | None
     """Written by `begin`, `decide`, `observe` (a direct answer), `ask` (no one to ask), `check`, `wrap_up`."""
@@ -182,7 +182,7 @@ class Named(TypedDict, total=False):
     """What the auditors found. Written by `begin`, `learn`."""
 
 
-class Held(TypedDict, total=False):
+class RunFields(TypedDict, total=False):
     """Private fields that share one channel, `run`, because LangGraph copies every channel for every route."""
 
     about: About
@@ -215,14 +215,14 @@ class Held(TypedDict, total=False):
     """Why it cannot continue, in a sentence. Written by the same nodes as `stop`."""
 
 
-HELD = frozenset(Held.__annotations__)
+RUN_FIELDS = frozenset(RunFields.__annotations__)
 
 
-def held(left: Held, right: Held) -> Held:
+def merge_run(left: RunFields, right: RunFields) -> RunFields:
     """The reducer of `run`: merge a node's changes, or replace everything if `begin` writes `about`."""
     if "about" in right:
         return right
-    out: Held = {**left, **right}
+    out: RunFields = {**left, **right}
     if "handoffs" in right:  # written by the calls of one turn at once
         out["handoffs"] = [*left.get("handoffs", []), *right["handoffs"]]
     if "resumed_at" in right:
@@ -230,13 +230,13 @@ def held(left: Held, right: Held) -> Held:
     return out
 
 
-class Channels(Input, Output, Named, total=False):
+class Channels(Input, Output, PrivateChannels, total=False):
     """The state as LangGraph stores it."""
 
-    run: Annotated[Held, held]
+    run: Annotated[RunFields, merge_run]
 
 
-class State(Input, Output, Named, Held, total=False):
+class State(Input, Output, PrivateChannels, RunFields, total=False):
     """The state that a node gets: the fields of `run` next to the others."""
 
 
@@ -246,11 +246,11 @@ class RouteChannels(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     decision: Waiting | None
     failure: Failure | None
-    run: Annotated[Held, held]
+    run: Annotated[RunFields, merge_run]
     remaining_steps: RemainingSteps
 
 
-class RouteState(RouteChannels, Held, total=False):
+class RouteState(RouteChannels, RunFields, total=False):
     """The state that a route gets."""
 
 
@@ -317,7 +317,7 @@ def write_channels(update: Any) -> Any:
     rest: Update = {}
     run: Update = {}
     for name, value in update.items():
-        (run if name in HELD else rest)[name] = _plain(value) if name in TYPED else value
+        (run if name in RUN_FIELDS else rest)[name] = _plain(value) if name in TYPED else value
     return {**rest, "run": run} if run else rest
 
 

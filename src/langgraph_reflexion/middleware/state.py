@@ -21,9 +21,9 @@ from langgraph_reflexion.nodes.tool import names_fields, updates_of
 from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
-    Held,
-    Named,
     OutcomeChannel,
+    PrivateChannels,
+    RunFields,
     State,
     Update,
     Waiting,
@@ -32,7 +32,7 @@ from langgraph_reflexion.state import (
 )
 
 PUBLIC = ("messages", "feedback", "outcome", "structured_response")
-PRIVATE = (*Named.__annotations__, *Held.__annotations__)
+PRIVATE = (*PrivateChannels.__annotations__, *RunFields.__annotations__)
 OVER = "over"
 ENDED = "Another part of the agent ended the run."
 TOOL_ERROR = {"error_class": "exception", "exception": "ToolMessage"}
@@ -46,10 +46,10 @@ class LatestOutcome(OutcomeChannel):
         return super().update(values[-1:])
 
 
-class RunState(Named, total=False):
+class RunState(PrivateChannels, total=False):
     """The private fields of a run, as plain data in one channel."""
 
-    run: Held
+    run: RunFields
     next: str
     """The node to continue from, or `over` once the run has its outcome."""
     step: int
