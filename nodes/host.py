@@ -7,6 +7,7 @@ LangGraph's configuration keys.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,9 @@ from langgraph_reflexion.driver import run_async, run_sync
 from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import read_channels, write_channels
+from langgraph_reflexion.text.literals import mask_secrets
+
+logger = logging.getLogger(__name__)
 
 USAGE = ("input", "output", "total", "calls")
 """Names of token and call counts in an event."""
@@ -250,7 +254,8 @@ def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | Non
 def emit_lesson(
     config: RunnableConfig, kind: str, text: str, action: str, reason: str = "", lesson_id: str | None = None
 ) -> None:
-    """The event of a memo: whether it was saved, and why."""
+    """The event of a memo, and its line in the log: whether it was saved, and why."""
+    logger.info("Lesson %s: %r%s", action, mask_secrets(text), f" ({reason})" if reason else "")
     emit(config, "lesson", action=action, reason=reason, id=lesson_id, text=text, kind=kind)
 
 

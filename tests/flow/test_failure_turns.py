@@ -152,13 +152,19 @@ def test_the_reflector_sees_the_agents_instructions_and_its_tools(run, desk, ref
 
 
 @pytest.mark.req("C16")
-def test_a_memo_that_cannot_be_kept_at_all_is_reported_too(run, desk):
+def test_a_memo_that_cannot_be_kept_at_all_is_reported_too(run, desk, caplog):
+    caplog.set_level("INFO", "langgraph_reflexion")
     desk.answers = lambda _: LookupError("no such day")
     memos = ["Always name the weekday.", {"kind": "rule"}]
     model = RoleModel([call("search", query="x"), say("11:00")], learned(memory_to_write=memos))
     told = [(event["action"], event["reason"]) for event in run(model, [desk.search]).told("lesson")]
     assert told[0] == ("refused", "it has no text")
     assert told[1][0] == "added"
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == [
+        "Lesson refused: \"{'kind': 'rule'}\" (it has no text)",
+        "Lesson added: 'Always name the weekday.'",
+    ]
 
 
 @pytest.mark.req("C11")

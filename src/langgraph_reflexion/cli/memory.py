@@ -214,6 +214,7 @@ def _show_run(session: BookSession, found: dict[str, Any]) -> None:
     lines: list[tuple[str, str]] = [("run", found["run"]), ("ended", f"{found['status']}, {found['stop_reason']}")]
     for failure in found["failures"]:
         lines.append(("failed", f"{failure['signal']} at step {failure['step']}: {shorten(failure['evidence'])}"))
+    lines += [("planned", shorten(reflection["plan"])) for reflection in found["reflections"]]
     for name in ("shown", "withheld"):
         for lesson in found[name]:
             now = session.book.get(lesson["lesson"])
