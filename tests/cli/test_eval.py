@@ -103,7 +103,7 @@ def test_a_dry_run_says_how_many_calls_there_would_be_and_makes_none(
     printed = run_cli(
         capsys, "towns.jsonl", "--setups", name, "--model", "openai:gpt-4o-mini", "--trials", "2", "--dry-run"
     )
-    assert "4 tasks × 1 set-ups = 4 to do" in printed
+    assert "4 tasks × 1 set-up = 4 to do" in printed
     most = {"cot": 8, "cot+reflexion": 12, "react": 40, "react+both": 44}.get(name)
     assert most is None or f"4 to {most} model calls" in printed
     assert re.search(r"About [\d,]+ to [\d,]+ input and 1,000 to [\d,]+ output tokens, estimated at 250", printed)

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
-from langgraph_reflexion.cli.console import Page, WrongUse, summarize
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of, summarize
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, open_checkpoints, run_async
 from langgraph_reflexion.evals import (
     SETUPS,
@@ -112,9 +112,9 @@ def _with_models(asked: argparse.Namespace, experiment: Experiment) -> Experimen
 
 def _show_plan(page: Page, experiment: Experiment, price: Price | None) -> None:
     least, most = experiment.planned()
-    count = len(experiment.jobs())
+    tasks, setups = count_of(len(experiment.tasks), "task"), count_of(len(experiment.setups), "set-up")
     repeats = f" × {experiment.repeats} repeats" if experiment.repeats > 1 else ""
-    page.line(f"{len(experiment.tasks)} tasks × {len(experiment.setups)} set-ups{repeats} = {count} to do")
+    page.line(f"{tasks} × {setups}{repeats} = {len(experiment.jobs())} to do")
     page.line(
         f"{least.calls:,} to {most.calls:,} model calls, of up to {experiment.trials} trials a task; a reply that "
         "cannot be read costs one more. Nothing was asked or written."
@@ -173,7 +173,7 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
         if new:
             cost = format_cost(sum(r.input for r in new), sum(r.output for r in new), asked.price)
             seconds = format_seconds(time.monotonic() - began)
-            page.line(f"{len(new)} tasks in {seconds}, up to {asked.concurrency} at once. {cost}")
+            page.line(f"{count_of(len(new), 'task')} in {seconds}, up to {asked.concurrency} at once. {cost}")
         return 1 if any(result.error for result in flatten(results)) else 0
 
 
