@@ -172,6 +172,8 @@ class MemoryPolicy(_Settings):
     def _later(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and value <= timedelta(0):
             raise ValueError(f"must be more than zero, got {value}")
+        if value is not None and value.days > 365_000:  # a date has four digits for the year
+            raise ValueError(f"must be 1000 years or less, or None for lessons that never expire, got {value}")
         return value
 
     @model_validator(mode="after")

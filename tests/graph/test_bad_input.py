@@ -175,6 +175,7 @@ def test_a_limit_out_of_range_is_named_with_its_value(name: str, value: Any) -> 
         ("max_kept", 0),
         ("control_share", 1.2),
         ("expires_after", timedelta(0)),
+        ("expires_after", timedelta.max),
         ("namespace", ()),
         ("namespace", "team"),
         ("namespace", ("a.b",)),
