@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import mistakes
-from langgraph_reflexion.state import RouteState, edited_in, last_turn, open_calls, waiting_in
+from langgraph_reflexion.state import RouteState, edited_in, last_turn, open_calls, turn_that_ran, waiting_in
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Routes:
         """Approved calls run. An answered question goes back to the model. With nobody to ask, the run ends."""
         if state["decision"] is not None:
             return "finish"
-        turn, answers = last_turn(state["messages"])
+        turn, answers = turn_that_ran(state["messages"])
         if calls := self._calls_to_run(turn, answers):
             return self._sent(state, calls)
         if self._waits_for_client(turn, answers):

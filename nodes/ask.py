@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    BaseMessage,
-    HumanMessage,
-    RemoveMessage,
-    ToolCall,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import interrupt
 
 from langgraph_reflexion.nodes.budget import Budget
@@ -23,7 +14,7 @@ from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
-from langgraph_reflexion.state import State, Update, Waiting, last_turn, open_calls, turn_that_ran
+from langgraph_reflexion.state import State, Update, Waiting, open_calls, turn_that_ran
 from langgraph_reflexion.text.json_text import valid_text
 
 NO_ANSWER = "(no answer)"
@@ -32,7 +23,7 @@ NO_ANSWER = "(no answer)"
 
 def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
     """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
-    turn, answers = turn_that_ran(state["messages"])
+    turn, answers = turn_that_ran(state["messages"])  # a message may have come with the person's reply
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
     waiting = [c for c in open_calls(turn, answers) if needs_approval(c, tools.approve, state)] if call is None else []
     if waiting:
@@ -48,18 +39,7 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
         return _ends_with(question)
     reply = str(interrupt({"type": "question", "question": question}))
     message = _reply_to(call, reply) if call is not None else HumanMessage(_reply_text(reply))
-    messages = [*_in_order(state["messages"]), message] if call is not None else [message]
-    return {"messages": messages, "decision": None, "resumed_at": budget.now()}
-
-
-def _in_order(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
-    """If messages came with the person's reply: all, with those before the turn, whose calls must be answered next."""
-    turn, answers = turn_that_ran(messages)
-    if turn is None or last_turn(messages)[0] is turn:
-        return []
-    before, after = messages[: messages.index(turn)], messages[messages.index(turn) + 1 :]
-    came = [message for message in after if message not in answers]
-    return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *before, *came, turn, *answers]
+    return {"messages": [message], "decision": None, "resumed_at": budget.now()}
 
 
 def _ends_with(question: str) -> Update:
@@ -128,8 +108,7 @@ def _approved(
     given = interrupt(request)
     while problem := _problem_with(tools, calls, given):
         given = interrupt({**request, "error": problem})
-    messages = _in_order(state["messages"])
-    update: Update = {"resumed_at": budget.now(), "edits": {}, "messages": messages, "decision": None}
+    update: Update = {"resumed_at": budget.now(), "edits": {}, "messages": [], "decision": None}
     for call, decision in zip(calls, given["decisions"], strict=True):
         if decision["type"] == "edit":
             edited = decision["edited_action"]

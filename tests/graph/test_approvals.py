@@ -93,13 +93,13 @@ def test_a_description_and_a_condition_may_be_functions_of_the_call():
 
 
 @pytest.mark.req("K8")
-def test_a_message_that_comes_with_an_approval_stands_before_the_call_that_then_runs():
+def test_a_message_that_comes_with_an_approval_stands_after_the_result_of_the_call():
     agent = agent_with(["delete"], call("delete", path="a"))
     agent.invoke(ASKED, CONFIG)
     also = {"messages": [("user", "Tell me when it is done.")]}
     result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}, update=also), CONFIG)
     texts = [message.text for message in result["messages"]]
-    assert texts == ["Clean up.", "Tell me when it is done.", "", "a is gone", "done"]
+    assert texts == ["Clean up.", "", "a is gone", "Tell me when it is done.", "done"]
 
 
 @pytest.mark.req("K8", "B11")
